@@ -17,7 +17,7 @@ pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
     let mut job = JobTarball::new("bench_cpi").template("cpi.erb", "bin/cpi", &exec).spec("packages: []\n");
     job.monit = String::new();
     let release = ReleaseTarball::new("bench-cpi", "1").job(job).write(&hello.world.path("bench-cpi.tgz"));
-    hello.ops(
+    hello.add_ops(
         "bosh.yml",
         &format!(
             "- {{type: remove, path: /cloud_provider/cpi}}\n\

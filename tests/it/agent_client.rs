@@ -186,7 +186,7 @@ fn read_head(stream: &mut Stream) -> bool {
 }
 
 /// Creates a sparse file of this size.
-fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
+fn create_large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
     let path = directory.path().join("blob");
     std::fs::File::create(&path).unwrap().set_len(size).unwrap();
     path
@@ -195,7 +195,7 @@ fn large_file(directory: &tempfile::TempDir, size: u64) -> std::path::PathBuf {
 #[test]
 fn upload_rejected_before_the_body_does_not_hang() {
     let directory = crate::support::directory();
-    let file = large_file(&directory, 64 << 20);
+    let file = create_large_file(&directory, 64 << 20);
     for (status, matches) in [
         ("401 Unauthorized", "refuses the user and password"),
         ("413 Payload Too Large", "HTTP status 413"),
@@ -218,7 +218,7 @@ fn upload_rejected_before_the_body_does_not_hang() {
 #[test]
 fn broken_upload_is_told_from_a_dead_agent() {
     let directory = crate::support::directory();
-    let file = large_file(&directory, 64 << 20);
+    let file = create_large_file(&directory, 64 << 20);
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
         let mut line = String::new();
@@ -242,7 +242,7 @@ fn broken_upload_is_told_from_a_dead_agent() {
 fn blobs_are_streamed_completely() {
     let directory = crate::support::directory();
     let size = 3 << 20;
-    let file = large_file(&directory, size);
+    let file = create_large_file(&directory, size);
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
         while let Ok(Some(request)) = Request::read(stream) {
@@ -258,7 +258,7 @@ fn blobs_are_streamed_completely() {
 }
 
 /// Answers `drain` like an old agent, whose caller must poll.
-fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) -> SocketAddr {
+fn start_old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) -> SocketAddr {
     serve_tls(tls, move |stream| {
         while let Ok(Some(request)) = Request::read(stream) {
             let message: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
@@ -273,7 +273,7 @@ fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) ->
 #[test]
 fn dynamic_drain_is_polled_until_done() {
     let server = identity();
-    let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
+    let address = start_old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
     let started = Instant::now();
     let drained =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_secs(30)).unwrap();
@@ -284,7 +284,7 @@ fn dynamic_drain_is_polled_until_done() {
 #[test]
 fn dynamic_drain_ends_at_the_deadline() {
     let server = identity();
-    let address = old_agent(server.tls, &[("shutdown", -600)]);
+    let address = start_old_agent(server.tls, &[("shutdown", -600)]);
     let started = Instant::now();
     let drained =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_millis(200)).unwrap();

@@ -43,7 +43,7 @@ fn compile(release: &Release, jobs: &[&str], dir: &Path) {
             .args(["-c", &script])
             .current_dir(&source)
             .env("BOSH_INSTALL_TARGET", &target)
-            .outcome();
+            .run_to_end();
         assert!(output.status.success(), "{}: {}", package.name, String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -42,11 +42,11 @@ fn expect_refusal(hello: &Hello, run: Run, code: i32, expected: &[&str]) {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
     }
     assert!(hello.take_requests().is_empty(), "the CPI was called");
-    untouched(hello);
+    assert_untouched(hello);
 }
 
 #[track_caller]
-fn untouched(hello: &Hello) {
+fn assert_untouched(hello: &Hello) {
     for file in ["state.json", "state.json.lock", "state.json.journal"] {
         assert!(!hello.world.exists(file), "{file} was left behind");
     }
@@ -183,7 +183,10 @@ fn rejects_damaged_stemcells() {
         hello.world.write("release.tgz", &release);
         hello.world.write("stemcell.tgz", &bytes);
         let sha = sha.unwrap_or_else(|| sha1(&bytes));
-        hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha));
+        hello.add_ops(
+            "tarballs.yml",
+            &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha),
+        );
         if expected.contains(&"vsphere-ova") {
             // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
@@ -238,7 +241,7 @@ fn rejects_damaged_releases() {
         hello.world.write("release.tgz", &release);
         hello.world.write("stemcell.tgz", &stemcell);
         let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
-        hello.ops("tarballs.yml", &ops);
+        hello.add_ops("tarballs.yml", &ops);
         assert_both_refuse(&hello, &[], 3, expected);
     }
     // A local file whose content contradicts the manifest is also rejected, whether it is in the cache or
@@ -247,7 +250,8 @@ fn rejects_damaged_releases() {
     hello.world.write("release.tgz", release_tarball(&hello).build());
     let stemcell = StemcellTarball::default().build();
     hello.world.write("stemcell.tgz", &stemcell);
-    hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &zeros, "../stemcell.tgz", &sha1(&stemcell)));
+    hello
+        .add_ops("tarballs.yml", &tarball_ops("../release.tgz", &zeros, "../stemcell.tgz", &sha1(&stemcell)));
     for _ in 0..2 {
         assert_both_refuse(&hello, &[], 3, &["release 'hello'", &zeros]);
     }
@@ -263,7 +267,7 @@ fn template_errors_stop_the_run_before_any_effect() {
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
-    hello.ops("networks.yml", DYNAMIC);
+    hello.add_ops("networks.yml", DYNAMIC);
     assert_both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     let template = "<%= raise \"what is #{spec.address}?\" %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
@@ -287,7 +291,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
         ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
-        hello.ops("networks.yml", ops);
+        hello.add_ops("networks.yml", ops);
         assert_both_refuse(&hello, &["--templates", mode], 3, &expected);
         let run = hello.create(&["--templates", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
@@ -318,7 +322,7 @@ fn unrunnable_cpis_are_reported() {
         ),
     ] {
         let mut hello = Hello::new();
-        hello.ops("cpi.yml", "- {type: replace, path: /cloud_provider/cpi, value: {path: ../own-cpi}}\n");
+        hello.add_ops("cpi.yml", "- {type: replace, path: /cloud_provider/cpi, value: {path: ../own-cpi}}\n");
         if let Some(content) = content {
             let path = hello.world.write("own-cpi", content);
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -347,7 +351,7 @@ fn missing_cpis_are_reported() {
         let mut hello = Hello::new();
         let (key, value) = cloud_provider.split_once(": ").unwrap();
         let ops = "- {type: remove, path: /cloud_provider/cpi}\n";
-        hello.ops(
+        hello.add_ops(
             "cpi.yml",
             &format!("{ops}- {{type: replace, path: /cloud_provider/{key}?, value: {value}}}\n"),
         );
@@ -402,7 +406,7 @@ fn rejects_unusable_mbus_certificates() {
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
-    hello.ops("none.yml", "- {type: remove, path: /variables}\n");
+    hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
     let expected = ["expired on ", "put another certificate into `resource_pools[].env.bosh.mbus.cert`"];
     assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &expected);
 }

@@ -40,7 +40,7 @@ fn upstream_context(hello: &Hello) -> Value {
 /// Returns the example in an availability zone, with a network that is not called `default`.
 fn hello() -> Hello {
     let mut hello = Hello::new();
-    hello.ops(
+    hello.add_ops(
         "portable.yml",
         "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: Ahoy}\n\
          - {type: replace, path: /azs?, value: [{name: z1}]}\n\

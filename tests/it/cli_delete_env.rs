@@ -1,6 +1,6 @@
 //! `delete-env` asks for confirmation: tests on a pseudo-terminal.
 
-use crate::support::process::{WaitForEnd, next, pieces, prepare};
+use crate::support::process::{WaitForEnd, pieces, prepare, receive};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -15,7 +15,7 @@ const STATE: &str = r#"{"director_id": "d", "installation_id": "i", "current_vm_
 
 /// Runs `monopile delete-env env.yml` on a terminal, types `keys` this long after the prompt appears, and
 /// returns the screen. Its last line has the terminal's settings after the run.
-fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
+fn run_on_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
     world.write("env-state.json", STATE);
     let mut script = prepare("script");
@@ -33,7 +33,7 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     let mut screen = Vec::new();
     let output = pieces(child.stdout.take().unwrap());
     let mut asked = false;
-    while let Some(piece) = next("the terminal shows more", &output) {
+    while let Some(piece) = receive("the terminal shows more", &output) {
         screen.extend(piece);
         if !asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
             asked = true;
@@ -53,7 +53,7 @@ fn answering_no_deletes_nothing() {
     let world = World::new();
     // The last one is Ctrl-D.
     for keys in ["n\r", "\r", " No \r", "\x04"] {
-        let run = on_a_terminal(&world, 0, keys).exits_with(2);
+        let run = run_on_terminal(&world, 0, keys).exits_with(2);
         assert!(
             run.stdout.contains("Delete environment 'x' and all data on its disks?")
                 && run.stdout.contains("nothing was deleted"),
@@ -66,7 +66,7 @@ fn answering_no_deletes_nothing() {
 #[test]
 fn prompt_lists_what_will_be_deleted() {
     let world = World::new();
-    let run = on_a_terminal(&world, 0, "n\r").exits_with(2);
+    let run = run_on_terminal(&world, 0, "n\r").exits_with(2);
     let (list, _) = run.stdout.split_once("Delete environment").unwrap();
     let lines: Vec<&str> = list.lines().map(str::trim_end).collect();
     assert!(
@@ -97,7 +97,7 @@ fn without_a_state_nothing_is_asked() {
 #[test]
 fn interrupted_prompt_restores_the_terminal() {
     for delay in [0, 0, 5, 50] {
-        let run = on_a_terminal(&World::new(), delay, "\x03").exits_with(130);
+        let run = run_on_terminal(&World::new(), delay, "\x03").exits_with(130);
         let (_, after) = run.stdout.rsplit_once("[y/N]").unwrap();
         let (message, settings) = after.split_once("speed").expect("stty prints settings");
         assert!(message.contains("nothing was done") && !settings.contains("-echo"), "{:?}", run.stdout);

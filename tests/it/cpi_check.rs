@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 use crate::support::tarballs::StemcellTarball;
 use crate::support::{MONOPILE, Run, World, is_long_form};
 
@@ -189,14 +189,14 @@ fn every_planted_bug_is_found() {
                 while let Some((_, planted)) =
                     planted.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
                 {
-                    finds(*planted);
+                    assert_finds(*planted);
                 }
             });
         }
     });
 }
 
-fn finds((bug, checks, reason): Planted) {
+fn assert_finds((bug, checks, reason): Planted) {
     let author = BuggyCpi::with(bug);
     let (run, report) = author.check(&["--contract", "v2"]);
     let failed = failures(&report);
@@ -254,7 +254,7 @@ fn text_report_tells_violations_from_unspecified_behaviour() {
 fn start_and_hold(author: &BuggyCpi) -> Child {
     let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("the call is held", || author.world.exists("held"));
+    wait_until("the call is held", || author.world.exists("held"));
     assert_eq!(author.cloud().len(), 2, "a stemcell and a VM");
     child
 }
@@ -295,7 +295,9 @@ fn second_signal_ends_cleanup_and_lists_leftovers() {
     let left: BTreeSet<String> = left.map(|left| left["cid"].as_str().unwrap().to_owned()).collect();
     assert_eq!(left, author.cloud());
     assert_eq!(left.len(), 2);
-    until("the CPI has ended", || !author.world.leftovers().iter().any(|left| left.starts_with("process ")));
+    wait_until("the CPI has ended", || {
+        !author.world.leftovers().iter().any(|left| left.starts_with("process "))
+    });
 }
 
 #[test]
@@ -461,7 +463,7 @@ fn local_cpi_passes_with_a_registry() {
     let mut hello = Hello::new();
     let registry =
         json!({"host": hello.ip(), "port": 6901, "username": "registry", "password": "reg-secret"});
-    hello.ops(
+    hello.add_ops(
         "registry.yml",
         &format!("- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {registry}\n"),
     );

@@ -40,7 +40,7 @@ fn assert_stops(hello: &Hello, text: &str) {
 fn missing_vars_store_stops_the_run() {
     let mut hello = Hello::new();
     // The first deploy fails after it has created a VM.
-    hello.script(Script::with_info(InfoAnswer::Local).fail(
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail(
         "create_disk",
         9,
         "Bosh::Clouds::CloudError",
@@ -60,7 +60,7 @@ fn missing_vars_store_stops_the_run() {
     let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &[]);
     assert_stops(&hello, &store);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.ask().1, 1);
     hello.take_requests();
@@ -135,12 +135,12 @@ fn vars_store_of_another_environment_stops_the_run() {
     hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
     let broken =
         Script::with_info(InfoAnswer::Local).fail("attach_disk", 9, "Bosh::Clouds::CloudError", false);
-    hello.script(broken);
+    hello.set_script(broken);
     let run = hello.create(&["--new-credentials"]).exits_with(1);
     let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses";
     assert!(run.stderr.contains(refused) && run.stderr.contains(&right), "{}", run.stderr);
     // The new VM has the new credentials, although its deploy has failed.
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("Credentials that change"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 2, "the disk is the same");
@@ -381,7 +381,7 @@ fn let_expire(hello: &Hello) {
         serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     settings["env"]["bosh"]["mbus"]["cert"] = store["mbus_bootstrap_ssl"].clone();
     std::fs::write(&path, settings.to_string()).unwrap();
-    let answer = hello.answer_of("reboot_vm", json!([vm]));
+    let answer = hello.try_call("reboot_vm", json!([vm]));
     assert!(answer["error"].is_null(), "{answer}");
 }
 

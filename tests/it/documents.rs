@@ -13,14 +13,14 @@ use std::process::{Command, Stdio};
 use regex::Regex;
 
 use crate::support::network::Network;
-use crate::support::process::{WaitForEnd, lines, next};
+use crate::support::process::{WaitForEnd, lines, receive};
 use crate::support::{MONOPILE, World};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns README.md and the pages of the book, without the generated one.
+/// Returns README.md and all pages of the book, in order. The generated ones are among them.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![repository().join("README.md")];
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
@@ -69,20 +69,20 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn finished(world: &World, command: Command) -> (i32, String) {
+fn run(world: &World, command: Command) -> (i32, String) {
     let run = world.finish(command);
     (run.code, format!("{}\n{}", run.stdout, run.stderr))
 }
 
 /// Interrupts a command like Ctrl-C as soon as it has printed a line.
-fn until_interrupted(mut command: Command) -> (i32, String) {
+fn run_until_interrupted(mut command: Command) -> (i32, String) {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());
-    let mut text = next("the command prints a line", &output).unwrap_or_default();
+    let mut text = receive("the command prints a line", &output).unwrap_or_default();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    while let Some(line) = next("the command prints its last line", &output) {
+    while let Some(line) = receive("the command prints its last line", &output) {
         text.push_str(&line);
     }
     let code = child.end().code().unwrap_or(-1);
@@ -129,7 +129,7 @@ fn every_documented_command_runs() {
             };
             world.enter(&mut command).args(["-ec", &text]);
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-            let (code, output) = if endless { until_interrupted(command) } else { finished(&world, command) };
+            let (code, output) = if endless { run_until_interrupted(command) } else { run(&world, command) };
             if code != 0 {
                 // The rest of the page would have deleted the environment.
                 for manifest in ["examples/hello/manifest.yml", "hello/manifest.yml"] {

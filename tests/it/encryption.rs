@@ -118,7 +118,7 @@ fn encrypted_vars_store_is_read_with_its_identity() {
 fn plain_state_is_encrypted_with_all_its_files() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    hello.ops(
+    hello.add_ops(
         "property.yml",
         "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
             yes}\n",
@@ -140,12 +140,12 @@ fn killed_run_leaves_no_plain_text_and_can_resume() {
     let hello = Hello::new();
     let to = keygen(&hello);
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, Interruption::After));
+    hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(create(&hello, &to).code, -1);
     hello.wait_until_idle();
     check_all_sealed(&hello, 3);
     assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
@@ -159,7 +159,7 @@ fn bucket_holds_no_plain_text() {
     let mut hello = Hello::new();
     let bucket = hello.share();
     let to = keygen(&hello);
-    hello.script(Script::at(3, Interruption::After));
+    hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(create(&hello, &to).code, -1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
@@ -172,7 +172,7 @@ fn bucket_holds_no_plain_text() {
         assert!(bucket.read(&key).starts_with(ARMOR), "{key}");
     }
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
@@ -217,7 +217,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     hello.world.write("other.txt", other.to_string().expose_secret().as_bytes());
     let theirs = other.to_public().to_string();
     create(&hello, &mine).success();
-    hello.ops(
+    hello.add_ops(
         "property.yml",
         "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
             yes}\n",
@@ -247,7 +247,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
         hello.world.write("sealed", sealed);
         let mut age = prepare("age");
         age.args(["-d", "-i"]).arg(hello.world.path("other.txt")).arg(hello.world.path("sealed"));
-        let opened = age.outcome();
+        let opened = age.run_to_end();
         assert!(opened.status.success(), "{name}: {opened:?}");
     }
     let before = all();

@@ -258,7 +258,7 @@ fn env_file_replaces_all_flags_from_create_to_delete() {
 }
 
 /// Writes a repository whose manifest names a program of its own as CPI.
-fn hostile(world: &World) {
+fn write_hostile_repository(world: &World) {
     let evil = world.write("repo/evil", "#!/bin/sh\ntouch ../ran\n");
     std::fs::set_permissions(evil, std::fs::Permissions::from_mode(0o755)).unwrap();
     world.write(
@@ -289,7 +289,7 @@ fn hostile(world: &World) {
 #[test]
 fn discovered_env_file_is_used_only_after_trust() {
     let world = World::new();
-    hostile(&world);
+    write_hostile_repository(&world);
     for args in [
         &["status"][..],
         &["cloud-check", "--report"],
@@ -357,7 +357,7 @@ fn discovered_env_file_is_used_only_after_trust() {
 #[test]
 fn terminal_prompts_for_trust_once() {
     let world = World::new();
-    hostile(&world);
+    write_hostile_repository(&world);
     let on_terminal = || {
         let mut command = inside(&world, "repo", &["int", "--path", "/name"]);
         command.env("TERM", "xterm-256color");

@@ -51,7 +51,7 @@ fn all_events_match_the_schema_and_every_kind_occurs() {
     let kept_nowhere = hello.world.write("no-directory", "");
     // A note says that the registry is not needed.
     let registry = format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
-    hello.ops(
+    hello.add_ops(
         "registry.yml",
         &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
     );

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::process::{WaitForEnd, lines, next};
+use crate::support::process::{WaitForEnd, lines, receive};
 use crate::support::{Run, World};
 
 fn example(path: &str) -> PathBuf {
@@ -75,7 +75,7 @@ fn python_cpi_passes_cpi_check() {
     let mut check = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // A line for each of many checks: the limit applies to one of them.
     let progress = lines(check.stderr.take().unwrap());
-    let printed: Vec<String> = std::iter::from_fn(|| next("the next check", &progress)).collect();
+    let printed: Vec<String> = std::iter::from_fn(|| receive("the next check", &progress)).collect();
     assert!(check.end().success(), "{printed:#?}");
     // The cloud is empty again.
     assert_eq!(std::fs::read_dir(world.path("cloud")).unwrap().count(), 0);

@@ -125,7 +125,7 @@ impl FailureLife {
             let op = format!(
                 "- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"
             );
-            hello.ops("registry.yml", &op);
+            hello.add_ops("registry.yml", &op);
         }
         FailureLife { hello, info, context: String::new(), leaks: Vec::new() }
     }
@@ -148,7 +148,7 @@ impl FailureLife {
     fn begin(&mut self, stage: usize) {
         if stage == 1 {
             let smaller = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n";
-            self.hello.ops("disk.yml", smaller);
+            self.hello.add_ops("disk.yml", smaller);
         }
     }
 
@@ -158,11 +158,11 @@ impl FailureLife {
         self.context = format!("{:?}, {}, {disturbance:?}", self.info, STAGES[stage]);
         self.begin(stage);
         let Some((point, failure)) = disturbance else {
-            self.hello.script(Script::with_info(self.info));
+            self.hello.set_script(Script::with_info(self.info));
             let run = self.run(stage, &[]);
             return self.expect(&run, 0);
         };
-        self.hello.script(failure.script(self.info, point));
+        self.hello.set_script(failure.script(self.info, point));
         self.hello.take_requests();
         // A call of a hanging CPI is left running. Any other call ends before this timeout.
         let timeout_flags: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
@@ -181,7 +181,7 @@ impl FailureLife {
                 self.check_what_may_exist(point, &run);
             }
             self.check_all_is_known(point);
-            self.hello.script(Script::with_info(self.info));
+            self.hello.set_script(Script::with_info(self.info));
         }
         if failed {
             self.run_again(stage, point, *failure);
@@ -315,7 +315,7 @@ impl FailureLife {
 }
 
 /// Runs an undisturbed life, and returns the state after each deploy and the calls of each stage.
-fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
+fn run_reference_life(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
     let mut points: [Vec<CallPoint>; 4] = Default::default();
     let mut life = FailureLife::new(info);
@@ -342,7 +342,7 @@ fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
 /// Runs lives that together try the failures at the calls of each stage: a sample, or all with
 /// `MONOPILE_SWEEP=full`. Each must end in the state of the undisturbed life.
 fn sweep(info: InfoAnswer) {
-    let (states, calls) = reference(info);
+    let (states, calls) = run_reference_life(info);
     let points = [0, 1, 2, 3].map(|stage: usize| {
         let all: Vec<(CallPoint, Failure)> =
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();

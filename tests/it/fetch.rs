@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::hello::{Hello, subnet};
 use crate::support::http::{ForwardProxy, Server, answer, part};
-use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare, wait_until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
 
@@ -37,9 +37,9 @@ impl Fetching {
         }
     }
 
-    fn manifest(&self, release: &str, release_sha1: &str) {
+    fn write_manifest(&self, release: &str, release_sha1: &str) {
         let stemcell = self.world.write("stemcell.tgz", &self.stemcell);
-        self.manifest_of(
+        self.write_manifest_of(
             release,
             release_sha1,
             &format!("file://{}", stemcell.display()),
@@ -47,7 +47,7 @@ impl Fetching {
         );
     }
 
-    fn manifest_of(&self, release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) {
+    fn write_manifest_of(&self, release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) {
         let subnet = &self.subnet;
         let text = format!(
             "name: e\n\
@@ -88,11 +88,11 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let asked = AtomicUsize::new(0);
     let server = Server::start(move |request, _| {
         asked.fetch_add(1, Ordering::SeqCst);
-        until("both are asked for", || asked.load(Ordering::SeqCst) > 1);
+        wait_until("both are asked for", || asked.load(Ordering::SeqCst) > 1);
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
     });
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
-    fetching.manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
+    fetching.write_manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
     let run = fetching.run_and_fetch_all(fetching.command(&["--json"]));
     let started: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
@@ -115,7 +115,7 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
 fn http_errors_and_digest_errors_differ() {
     let fetching = Fetching::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
-    fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(
         run.stderr.contains("404 Not Found") && run.stderr.contains("release 'x' cannot be used"),
@@ -124,14 +124,14 @@ fn http_errors_and_digest_errors_differ() {
     );
 
     let server = Server::of_file(&fetching.release);
-    fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
     assert!(run.stderr.contains(&sha1(&fetching.release)), "{}", run.stderr);
 
     // A local file must match its digest as well.
     let path = fetching.world.write("x.tgz", &fetching.release);
-    fetching.manifest(&format!("file://{}", path.display()), &sha1(b"x"));
+    fetching.write_manifest(&format!("file://{}", path.display()), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
     assert!(!fetching.world.exists("e-state.json"), "nothing was deployed");
@@ -143,10 +143,10 @@ fn credentials_are_never_shown() {
     for status in ["403 Forbidden", "200 OK"] {
         let server = Server::start(move |_, _| answer(status, &[], b"no tarball"));
         let url = format!("http://user:pa%73sword@localhost:{}/x.tgz?sig=t0ken", server.port());
-        fetching.manifest(&url, "sha1:zz");
+        fetching.write_manifest(&url, "sha1:zz");
         let unreadable =
             fetching.world.finish(fetching.command(&["--verbose", "--verbose", "--verbose"])).exits_with(3);
-        fetching.manifest(&url, &sha1(b"x"));
+        fetching.write_manifest(&url, &sha1(b"x"));
         let mut command = fetching.command(&["--verbose", "--verbose", "--verbose"]);
         command.env("HTTP_PROXY", "http://me:pr0xypass@nowhere.invalid:1");
         let run = fetching.world.finish(command);
@@ -167,15 +167,15 @@ fn killed_download_is_resumed() {
     let content = fetching.release.clone();
     let half = content.len() / 2;
     // The first answer stops half way and does not end.
-    let (server, wedge) = slow_server(content, half);
-    fetching.manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
+    let (server, wedge) = start_slow_server(content, half);
+    fetching.write_manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
     let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let partial = fetching.world.home().join(".cache/monopile/partial");
     let got = || -> u64 {
         let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
     };
-    until("half of it has come", || got() == half as u64);
+    wait_until("half of it has come", || got() == half as u64);
     child.kill().unwrap();
     child.end();
     fetching.run_and_fetch_all(fetching.command(&[]));
@@ -186,7 +186,7 @@ fn killed_download_is_resumed() {
 
 /// Answers the first request with half of the content and then stalls. Answers later requests in full.
 /// Returns the port and the requested ranges.
-fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+fn start_slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
     use std::io::{BufRead, BufReader, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -233,7 +233,7 @@ fn two_processes_download_a_file_once() {
         std::thread::sleep(Duration::from_millis(700));
         part(request, &release, "\"1\"")
     });
-    fetching.manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
+    fetching.write_manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
     std::thread::scope(|scope| {
         for state in ["a.json", "b.json", "c.json"] {
             let fetching = &fetching;
@@ -248,7 +248,7 @@ fn https_trusts_only_system_authorities() {
     let fetching = Fetching::new();
     let release = fetching.release.clone();
     let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
-    fetching.manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
+    fetching.write_manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
     let bundle = fetching.world.write("ca.pem", certificate);
     let proxy = ForwardProxy::http();
     let mut command = fetching.command(&[]);
@@ -271,7 +271,7 @@ fn redirect_from_https_to_http_needs_a_digest() {
     let target = plain.url("/stemcell.tgz");
     let (server, certificate) =
         Server::start_tls(move |_, _| answer("302 Found", &[("Location", &target)], b""));
-    fetching.manifest("file:///none", &sha1(b""));
+    fetching.write_manifest("file:///none", &sha1(b""));
     let bundle = fetching.world.write("ca.pem", certificate);
     let upload = |more: &[&str]| {
         let url = server.url("/stemcell.tgz");
@@ -296,7 +296,7 @@ fn proxy_variables_are_honoured() {
     let fetching = Fetching::new();
     let server = Server::of_file(&fetching.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
-    fetching.manifest(&url, &sha1(&fetching.release));
+    fetching.write_manifest(&url, &sha1(&fetching.release));
     let (http, socks) = (ForwardProxy::http(), ForwardProxy::socks5(None));
     for (index, (name, value)) in [
         ("http_proxy", format!("http://127.0.0.1:{}", http.port())),
@@ -341,7 +341,7 @@ impl Sshd {
         for name in ["host_key", "client_key"] {
             let mut command = prepare("ssh-keygen");
             world.enter(&mut command).args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
-            assert!(command.outcome().status.success());
+            assert!(command.run_to_end().status.success());
         }
         let port = crate::support::free_port();
         let config = format!(
@@ -359,13 +359,13 @@ impl Sshd {
             .spawn()
             .expect("sshd (Debian: openssh-server) is needed");
         let sshd = Sshd { process, port };
-        until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        wait_until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         sshd
     }
 
     /// Returns `BOSH_ALL_PROXY` for this server as a jumpbox, with this private key.
     fn proxy(&self, world: &World, key: &str) -> String {
-        let user = prepare("id").arg("-un").outcome().stdout;
+        let user = prepare("id").arg("-un").run_to_end().stdout;
         let user = String::from_utf8(user).unwrap().trim().to_owned();
         format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", self.port, world.path(key).display())
     }
@@ -386,7 +386,7 @@ fn downloads_go_through_a_jumpbox() {
     let server = Server::start(move |request, _| {
         part(request, if request.path() == "/x" { &release } else { &stemcell }, "\"1\"")
     });
-    fetching.manifest_of(
+    fetching.write_manifest_of(
         &server.url("/x"),
         &sha1(&fetching.release),
         &server.url("/s"),
@@ -515,7 +515,7 @@ fn stemcell_is_read_once_and_not_if_unchanged() {
                 'file://../stemcell.tar', sha1: {digest}}}}}\n"
         )
     };
-    hello.ops("stemcell.yml", &ops(&sha1(b"another")));
+    hello.add_ops("stemcell.yml", &ops(&sha1(b"another")));
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains(&format!("expected {}, found {digest}", sha1(b"another"))), "{}", run.stderr);
     assert_eq!(hello.take_requests().len(), 0, "no CPI was called");
@@ -562,9 +562,9 @@ fn failed_download_stops_the_others() {
         answer("404 Not Found", &[], b"")
     });
     // No attempt gets past half of the content.
-    let (port, _) = slow_server(vec![7; 100_000], 50_000);
+    let (port, _) = start_slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
-    fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
+    fetching.write_manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
     let started = Instant::now();
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
@@ -581,7 +581,7 @@ fn all_failed_downloads_are_reported() {
         answer("404 Not Found", &[], b"")
     });
     let (release, stemcell) = (refusing.url("/x.tgz"), refusing.url("/s.tgz"));
-    fetching.manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
+    fetching.write_manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     for line in [
         "error: 2 artifacts cannot be used:\n".to_owned(),

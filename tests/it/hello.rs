@@ -52,7 +52,7 @@ fn create_update_delete_leaves_nothing_behind() {
     assert_eq!(hello.ask().1, 3);
 
     // A changed property reaches the running VM.
-    hello.ops("greeting.yml", GREETING);
+    hello.add_ops("greeting.yml", GREETING);
     hello.create(&[]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 4));
     assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
@@ -99,7 +99,7 @@ fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
     assert_eq!(hello.ask().1, 1);
-    hello.ops("greeting.yml", "");
+    hello.add_ops("greeting.yml", "");
     for round in 1..=10 {
         hello.world.write("greeting.yml", GREETING.replace("Ahoy", &format!("Round {round}")));
         hello.create(&[]).success();
@@ -162,7 +162,7 @@ fn check_requests(requests: &[Value], state: &Value) {
 fn larger_disk_keeps_its_data() {
     let size = |hello: &mut Hello, size: u64| {
         let ops = format!("- {{type: replace, path: /disk_pools/name=disks/disk_size, value: {size}}}\n");
-        hello.ops("disk.yml", &ops);
+        hello.add_ops("disk.yml", &ops);
     };
     let mut hello = Hello::new();
     hello.create(&[]).success();
@@ -189,15 +189,15 @@ fn larger_disk_keeps_its_data() {
     // An error is no answer that the CPI cannot.
     size(&mut hello, 2048);
     let script = Script::with_info(InfoAnswer::Local);
-    hello.script(script.clone().fail("resize_disk", 1, "Bosh::Clouds::CloudError", false));
+    hello.set_script(script.clone().fail("resize_disk", 1, "Bosh::Clouds::CloudError", false));
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("run the same command with --recreate-persistent-disks"), "{}", run.stderr);
     assert_eq!((&hello.state()["disks"][0]["size"], hello.calls("create_disk")), (&json!(1536), 0));
 
     // The outcome of the call is not known, so it is repeated, and then declined.
-    hello.script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
+    hello.set_script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
     hello.create(&[]).exits_with(1);
-    hello.script(script.without("resize_disk", 1));
+    hello.set_script(script.without("resize_disk", 1));
     hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the CPI cannot, so the data is copied to a new disk"), "{}", run.stdout);
@@ -228,7 +228,7 @@ fn larger_disk_keeps_its_data() {
     assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
 
     // A CPI without snapshots does not stop the run.
-    hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
     let run = hello.create(&["--recreate-persistent-disks", "--snapshot"]).success();
     assert!(run.stderr.contains("has no snapshot, because the CPI cannot"), "{}{}", run.stdout, run.stderr);
     assert_eq!(hello.calls("snapshot_disk"), 1);
@@ -259,7 +259,7 @@ fn create_and_delete_work_with_tarballs() {
     hello.world.write("release.tgz", &release);
     hello.world.write("stemcell.tgz", &stemcell);
     let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha256(&stemcell));
-    hello.ops("tarballs.yml", &ops);
+    hello.add_ops("tarballs.yml", &ops);
 
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
 use crate::support::process::{RunToEnd as _, WaitForEnd as _, prepare};
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 
 const MONIT_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 
@@ -82,7 +82,7 @@ impl Job {
     /// Starts a command, and returns once it is running.
     fn spawn_and_wait_for_turn(&self, action: &str) -> Child {
         let child = self.spawn(action);
-        until("the command is at work", || self.is_busy());
+        wait_until("the command is at work", || self.is_busy());
         child
     }
 
@@ -118,7 +118,7 @@ impl Job {
     /// Kills the service and waits for its end.
     fn crash(&self) {
         self.signal(Signal::KILL);
-        until("the service is gone", || self.processes().is_empty());
+        wait_until("the service is gone", || self.processes().is_empty());
     }
 
     #[track_caller]
@@ -147,11 +147,11 @@ impl Drop for Job {
 /// Waits for a command and checks that it succeeds.
 #[track_caller]
 fn finish(child: Child) {
-    let (status, stderr) = outcome(child);
+    let (status, stderr) = wait_for_output(child);
     assert!(status.success(), "{status}: {stderr}");
 }
 
-fn outcome(child: Child) -> (ExitStatus, String) {
+fn wait_for_output(child: Child) -> (ExitStatus, String) {
     let output = child.end_with_output();
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
@@ -239,7 +239,7 @@ fn stop_during_start_stops_the_service() {
 
     // This also works if the start was killed half way.
     let mut start = job.spawn_and_wait_for_turn("start");
-    until("the service is starting", || !job.processes().is_empty());
+    wait_until("the service is starting", || !job.processes().is_empty());
     start.kill().unwrap();
     start.end();
     job.run("stop");
@@ -282,7 +282,7 @@ fn failed_start_leaves_no_process() {
     let job = Job::new();
     let address: SocketAddr = format!("{}:8580", job.hello.ip()).parse().unwrap();
     let taken = TcpListener::bind(address).unwrap();
-    let (status, stderr) = outcome(job.spawn("start"));
+    let (status, stderr) = wait_for_output(job.spawn("start"));
     assert_eq!(status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("hello did not start; see "), "{stderr}");
     job.assert_stopped();
@@ -363,19 +363,19 @@ impl Monit {
             .spawn()
             .expect("monit runs: tests/run installs it");
         let monit = Monit { config, daemon };
-        until("monit answers", || monit.run_monit(&["status"]));
+        wait_until("monit answers", || monit.run_monit(&["status"]));
         monit
     }
 
     /// Gives an order to monit, which refuses it while an earlier action is in progress.
     fn order(&self, action: &str) {
-        until("monit takes the order", || self.run_monit(&[action, "hello"]));
+        wait_until("monit takes the order", || self.run_monit(&[action, "hello"]));
     }
 
     /// Returns true if monit reports that the service runs. While an action is pending, monit reports that
     /// one, and may stop a service that it has just started.
     fn reports_running(&self) -> bool {
-        let output = monit(&self.config).args(["-B", "status", "hello"]).outcome();
+        let output = monit(&self.config).args(["-B", "status", "hello"]).run_to_end();
         let output = String::from_utf8(output.stdout).unwrap();
         let status = output.lines().find_map(|line| line.trim().strip_prefix("status "));
         status.map(str::trim) == Some("OK")
@@ -404,22 +404,22 @@ fn works_under_monit() {
     let job = Job::new();
     let monit = Monit::start(&job);
     let runs = || monit.reports_running() && job.pid().is_some_and(|pid| job.processes() == [pid]);
-    until("monit starts it", runs);
+    wait_until("monit starts it", runs);
     for _ in 0..3 {
         let old = job.assert_running();
         monit.order("stop");
-        until("monit stops it", || !job.processes().contains(&old));
+        wait_until("monit stops it", || !job.processes().contains(&old));
         monit.order("start");
-        until("monit starts it again", runs);
+        wait_until("monit starts it again", runs);
     }
     let old = job.assert_running();
     monit.order("restart");
-    until("monit restarts it", || runs() && job.pid() != Some(old));
+    wait_until("monit restarts it", || runs() && job.pid() != Some(old));
     let old = job.assert_running();
     job.signal(Signal::KILL);
-    until("monit replaces one that died", || runs() && job.pid() != Some(old));
+    wait_until("monit replaces one that died", || runs() && job.pid() != Some(old));
     monit.order("stop");
-    until("monit stops it in the end", || job.processes().is_empty() && !job.pid_file().exists());
+    wait_until("monit stops it in the end", || job.processes().is_empty() && !job.pid_file().exists());
     drop(monit);
     job.assert_stopped();
 }

@@ -96,7 +96,7 @@ fn sections(page: &str) -> BTreeSet<String> {
 const NONE: &str = "?";
 
 /// Parses the list. Returns the section of each hint.
-fn listed(text: &str) -> BTreeMap<String, String> {
+fn parse_list(text: &str) -> BTreeMap<String, String> {
     let mut section = NONE;
     let mut listed = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -109,7 +109,7 @@ fn listed(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Formats the list, with the sections in the order of the page.
-fn written(hints: &BTreeMap<String, String>, page: &str) -> String {
+fn format_list(hints: &BTreeMap<String, String>, page: &str) -> String {
     let place = |section: &str| page.to_lowercase().replace(' ', "-").find(&format!("##-{section}\n"));
     let mut by_section: Vec<(usize, &str, &str)> = hints
         .iter()
@@ -144,7 +144,7 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
     }
     let list = root().join("tests/it/hints.txt");
     let page = page();
-    let mut hint_sections = listed(&std::fs::read_to_string(&list).unwrap_or_default());
+    let mut hint_sections = parse_list(&std::fs::read_to_string(&list).unwrap_or_default());
     if is_updating() {
         let moved = |hint: &String| {
             let text = hint.split_once(": ").unwrap().1;
@@ -153,7 +153,7 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
         let section = |hint: &String| hint_sections.get(hint).cloned().or_else(|| moved(hint));
         let now =
             made.iter().map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into()))).collect();
-        std::fs::write(&list, written(&now, &page)).unwrap();
+        std::fs::write(&list, format_list(&now, &page)).unwrap();
         hint_sections = now;
     }
     let sections = sections(&page);
@@ -287,5 +287,5 @@ mod tests { x.with_hint("test") }"#;
     let page = "# T\n## The VM is gone\n```sh\n## no\n```\n### Another one\n";
     assert_eq!(sections(page), ["another-one", "the-vm-is-gone"].map(str::to_owned).into());
     let list = "## the-vm-is-gone\n\na: b\n\n## ?\n\nc: d\n";
-    assert_eq!(written(&listed(list), page), list);
+    assert_eq!(format_list(&parse_list(list), page), list);
 }

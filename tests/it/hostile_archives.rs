@@ -115,7 +115,7 @@ fn drive(
 }
 
 #[track_caller]
-fn none(problems: Vec<String>) {
+fn assert_none(problems: Vec<String>) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
@@ -145,7 +145,7 @@ fn rejects_hostile_releases() {
         peak = peak.max(taken);
         drive(&world, case, &case.archive, &["sha2ify-release", "it.tgz", "new.tgz"], true, &mut problems);
     }
-    none(problems);
+    assert_none(problems);
     assert!(peak > 0, "memory is measured");
     println!("{} hostile archives, each read by 2 commands as a release", cases.len());
 }
@@ -163,7 +163,7 @@ fn rejects_hostile_job_archives() {
             .tgz();
         drive(&world, case, &release, &["inspect-local-release", "it.tgz"], true, &mut problems);
     }
-    none(problems);
+    assert_none(problems);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn rejects_hostile_stemcells() {
         drive(&world, case, &case.archive, &["inspect-local-stemcell", "it.tgz"], false, &mut problems);
         drive(&world, case, &case.archive, &["repack-stemcell", "it.tgz", "new.tgz"], true, &mut problems);
     }
-    none(problems);
+    assert_none(problems);
 }
 
 /// Passes hostile images of stemcells to the built-in CPI, which unpacks them.
@@ -199,7 +199,7 @@ fn rejects_hostile_stemcell_images() {
         world.write("it.tgz", &case.archive);
         let mut command = world.monopile(["cpi-exec", "local", "--config", "config.json"]);
         let before = tree(world.root());
-        let output = command.outcome_of(request.to_string().as_bytes());
+        let output = command.run_with_input(request.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
         let refused = match case.reason {
@@ -225,7 +225,7 @@ fn rejects_hostile_stemcell_images() {
         }
         let _ = std::fs::remove_dir_all(world.path("cloud"));
     }
-    none(problems);
+    assert_none(problems);
 }
 
 /// Passes hostile sources of packages, compiled packages and rendered templates to the built-in agent, which
@@ -284,8 +284,8 @@ fn agent_rejects_hostile_blobs() {
             problems.push(format!("{}: {left:?} are left", case.name));
         }
     }
-    assert_eq!(vm.message("ping", json!([])), json!({"value": "pong"}));
-    none(problems);
+    assert_eq!(vm.send("ping", json!([])), json!({"value": "pong"}));
+    assert_none(problems);
 }
 
 #[test]
@@ -321,5 +321,5 @@ fn bombs_and_many_entries_take_little_memory() {
             started.elapsed().as_secs_f64()
         );
     }
-    none(problems);
+    assert_none(problems);
 }

@@ -19,17 +19,17 @@ fn world() -> World {
     world
 }
 
-fn json(world: &World, args: &[&str]) -> Value {
+fn run_json(world: &World, args: &[&str]) -> Value {
     let run = world.run(args.iter().chain(&["--json"])).success();
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
 /// Reads a member of a tarball with `tar`.
-fn member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
+fn read_member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
     let mut command = prepare("tar");
     // Names may begin with `./`.
     let args = ["xzOf", tarball, "--wildcards", &format!("*{name}")];
-    let output = world.enter(&mut command).args(args).outcome();
+    let output = world.enter(&mut command).args(args).run_to_end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
@@ -37,13 +37,13 @@ fn member(world: &World, tarball: &str, name: &str) -> Vec<u8> {
 #[test]
 fn release_is_printed_sorted_by_name() {
     let world = world();
-    let report = json(&world, &["inspect-local-release", "rel.tgz"]);
+    let report = run_json(&world, &["inspect-local-release", "rel.tgz"]);
     assert_eq!((&report["name"], &report["version"]), (&json!("rel"), &json!("1.10")));
     let jobs = report["jobs"].as_array().unwrap();
     assert_eq!((&jobs[0]["name"], &jobs[1]["name"]), (&json!("alpha"), &json!("zeta")));
     assert_eq!(jobs[1]["packages"], json!(["lib", "app"]));
     assert_eq!(report["packages"][0]["dependencies"], json!(["lib"]));
-    assert_eq!(jobs[1]["digest"], sha1(&member(&world, "rel.tgz", "jobs/zeta.tgz")));
+    assert_eq!(jobs[1]["digest"], sha1(&read_member(&world, "rel.tgz", "jobs/zeta.tgz")));
 
     let text = world.run(["inspect-local-release", "rel.tgz"]).success().stdout;
     assert_eq!(text.split("\n\n").count(), 3, "the release, its jobs and its packages: {text}");
@@ -56,7 +56,7 @@ fn release_is_printed_sorted_by_name() {
 #[test]
 fn release_in_source_form_is_printed() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello/release");
-    let report = json(&World::new(), &["inspect-local-release", path]);
+    let report = run_json(&World::new(), &["inspect-local-release", path]);
     assert_eq!(report["name"], "hello");
     assert!(!report["packages"].as_array().unwrap().is_empty());
 }
@@ -77,18 +77,18 @@ fn rejects_a_damaged_release() {
 #[test]
 fn digests_convert_to_sha256_and_back() {
     let world = world();
-    let before = json(&world, &["inspect-local-release", "rel.tgz"]);
+    let before = run_json(&world, &["inspect-local-release", "rel.tgz"]);
     let text = world.run(["sha2ify-release", "rel.tgz", "sha2.tgz"]).success().stdout;
     assert!(text.contains("sha256:") && text.contains("sha2.tgz"), "{text}");
-    let sha2 = json(&world, &["inspect-local-release", "sha2.tgz"]);
+    let sha2 = run_json(&world, &["inspect-local-release", "sha2.tgz"]);
     for job in sha2["jobs"].as_array().unwrap().iter().chain(sha2["packages"].as_array().unwrap()) {
         assert!(job["digest"].as_str().unwrap().starts_with("sha256:"), "{job}");
     }
     world.run(["sha1ify-release", "sha2.tgz", "sha1.tgz"]).success();
-    let mut after = json(&world, &["inspect-local-release", "sha1.tgz"]);
+    let mut after = run_json(&world, &["inspect-local-release", "sha1.tgz"]);
     after["archive"] = before["archive"].clone();
     assert_eq!(after, before);
-    let manifest = String::from_utf8(member(&world, "sha2.tgz", "release.MF")).unwrap();
+    let manifest = String::from_utf8(read_member(&world, "sha2.tgz", "release.MF")).unwrap();
     assert!(manifest.contains("version: '1.10'"), "a version is no number: {manifest}");
     // Repeating the command creates the same file.
     world.run(["sha2ify-release", "rel.tgz", "again.tgz"]).success();
@@ -100,7 +100,7 @@ fn digests_convert_to_sha256_and_back() {
 #[test]
 fn stemcell_is_printed() {
     let world = world();
-    let report = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
+    let report = run_json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
     assert_eq!(report["os"], "local");
     assert_eq!(report["infrastructure"], "unknown");
     assert_eq!(report["hypervisor"], "-");
@@ -112,7 +112,7 @@ fn stemcell_is_printed() {
 #[test]
 fn stemcell_is_repacked_with_requested_changes() {
     let world = world();
-    let before = json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
+    let before = run_json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
     let args = [
         "repack-stemcell",
         "stemcell.tgz",
@@ -129,19 +129,19 @@ fn stemcell_is_repacked_with_requested_changes() {
         "g",
     ];
     world.run(args).success();
-    let after = json(&world, &["inspect-local-stemcell", "new.tgz"]);
+    let after = run_json(&world, &["inspect-local-stemcell", "new.tgz"]);
     assert_eq!((&after["name"], &after["version"]), (&json!("other"), &json!("2.0")));
     assert_eq!(after["infrastructure"], "here");
     assert_eq!(after["cloud_properties"]["deep"], json!({"a": 1}));
     assert_eq!(after["stemcell_formats"], json!(["f", "g"]));
     assert_eq!((&after["os"], &after["api_version"]), (&before["os"], &before["api_version"]));
-    assert_eq!(member(&world, "new.tgz", "image"), b"image");
+    assert_eq!(read_member(&world, "new.tgz", "image"), b"image");
 
     world.run(["repack-stemcell", "--empty-image", "stemcell.tgz", "empty.tgz"]).success();
-    assert_eq!(member(&world, "empty.tgz", "image"), b"");
-    let manifest = String::from_utf8(member(&world, "empty.tgz", "stemcell.MF")).unwrap();
+    assert_eq!(read_member(&world, "empty.tgz", "image"), b"");
+    let manifest = String::from_utf8(read_member(&world, "empty.tgz", "stemcell.MF")).unwrap();
     assert!(manifest.contains(&format!("sha1: {}", sha1(b""))), "{manifest}");
-    let empty = json(&world, &["inspect-local-stemcell", "empty.tgz"]);
+    let empty = run_json(&world, &["inspect-local-stemcell", "empty.tgz"]);
     assert_eq!(empty["name"], before["name"]);
 
     let run =

@@ -104,7 +104,7 @@ fn equal_fingerprints_with_other_content_share_no_cache() {
     }
     let path = release.write(&hello.world.path("release.tgz"));
     let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
-    hello.ops("release.yml", &url);
+    hello.add_ops("release.yml", &url);
     let proxy = hello.listen();
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
@@ -129,7 +129,7 @@ fn rejects_a_release_compiled_for_another_stemcell() {
     }
     let path = release.write(&hello.world.path("release.tgz"));
     let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
-    hello.ops("release.yml", &url);
+    hello.add_ops("release.yml", &url);
 
     let run = hello.create(&[]).exits_with(3);
     assert!(
@@ -171,7 +171,7 @@ const SECRET: &str = "- type: replace
 #[test]
 fn jobs_that_do_not_start_are_shown_with_their_logs() {
     let mut hello = Hello::new();
-    hello.ops("secret.yml", SECRET);
+    hello.add_ops("secret.yml", SECRET);
     hello.world.write(
         "hello/release/jobs/hello/templates/ctl.erb",
         "#!/bin/bash\necho \"the key <%= p('greeting') %> does not open\" >> \
@@ -227,10 +227,10 @@ fn failed_script_is_named_with_its_output() {
 #[test]
 fn interrupted_wait_names_the_failing_jobs() {
     let mut hello = Hello::new();
-    hello.ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-100000}}\n");
+    hello.add_ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-100000}}\n");
     hello.world.write("hello/release/jobs/hello/templates/ctl.erb", "#!/bin/bash\nexit 1\n");
     let running = Running::start(hello.command("create-env", &["--json"]));
-    running.until("is failing");
+    running.wait_for_line("is failing");
     // The note of `plan` is about this run.
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     let note = "is in progress; when it ends, this plan is outdated";

@@ -11,7 +11,7 @@ const OLD: &str = "hello/bosh-deployments.yml";
 const DONE: &str = "hello/bosh-deployments.yml.migrated";
 
 /// Deploys, and replaces the state with the record of an old tool.
-fn deployed_long_ago() -> Hello {
+fn deploy_long_ago() -> Hello {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
@@ -35,7 +35,7 @@ fn deployed_long_ago() -> Hello {
 
 #[test]
 fn legacy_state_is_converted() {
-    let hello = deployed_long_ago();
+    let hello = deploy_long_ago();
     let plan = hello.world.finish(hello.command("plan", &["--out", "plan.json"])).success();
     assert!(plan.stderr.contains("create-env will convert the old state"), "{}", plan.stderr);
     assert!(plan.stdout.contains("Delete VM"), "{}", plan.stdout);
@@ -57,7 +57,7 @@ fn legacy_state_is_converted() {
 
 #[test]
 fn delete_env_works_with_a_legacy_state() {
-    let hello = deployed_long_ago();
+    let hello = deploy_long_ago();
     hello.delete(&[]).success();
     assert!(hello.world.exists(DONE));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -104,14 +104,14 @@ fn root_keeps_the_owner_of_the_state() {
     let path = |name: &str| hello.world.path(name).display().to_string();
     let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
     let script = Script::with_info(InfoAnswer::Local).first("create_vm", 9, Reaction::Instead(look));
-    hello.script(script);
+    hello.set_script(script);
     hello.create(&["--recreate"]).exits_with(1);
     assert_eq!(hello.world.read("look"), format!("{} {}\n", user.0, user.1));
     for name in ["state.json", "state.json.bak", "state.json.versions", "state.json.journal", "creds.yml"] {
         assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
     }
     assert!(std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().count() >= 2);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
     for name in ["state.json", "state.json.bak", "creds.yml"] {

@@ -18,7 +18,7 @@ fn start(hello: &Hello, more: &[&str]) -> Run {
 fn kill_vm(hello: &Hello) {
     for process in hello.world.leftovers().iter().filter_map(|line| line.strip_prefix("process ")) {
         let pid = process.split(' ').next().unwrap();
-        prepare("kill").args(["-9", pid]).outcome();
+        prepare("kill").args(["-9", pid]).run_to_end();
     }
     let started = Instant::now();
     while hello.answers() && started.elapsed() < Duration::from_secs(5) {
@@ -132,7 +132,7 @@ fn agent_of_another_vm_gets_no_commands() {
 }
 
 /// Replaces the drain script with one that also logs its arguments.
-fn drain_with(hello: &Hello, script: &str) {
+fn set_drain_script(hello: &Hello, script: &str) {
     hello.world.write(
         "hello/release/jobs/hello/templates/drain.erb",
         format!("#!/bin/bash\necho \"$*\" >> /var/vcap/store/hello/drain.log\n{script}\n"),
@@ -148,7 +148,7 @@ fn drain_log(hello: &Hello) -> String {
 #[test]
 fn dynamic_drain_is_polled_until_done() {
     let hello = Hello::new();
-    drain_with(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
+    set_drain_script(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
     hello.create(&[]).success();
     let started = Instant::now();
     stop(&hello, &[]).success();
@@ -161,7 +161,7 @@ fn dynamic_drain_is_polled_until_done() {
 #[test]
 fn static_drain_is_awaited() {
     let hello = Hello::new();
-    drain_with(&hello, "echo 1");
+    set_drain_script(&hello, "echo 1");
     hello.create(&[]).success();
     let started = Instant::now();
     stop(&hello, &[]).success();
@@ -174,7 +174,7 @@ fn static_drain_is_awaited() {
 #[test]
 fn endless_drain_ends_at_the_timeout() {
     let hello = Hello::new();
-    drain_with(&hello, "sleep 200");
+    set_drain_script(&hello, "sleep 200");
     hello.create(&[]).success();
     let started = Instant::now();
     let run = stop(&hello, &["--drain-timeout", "500ms"]).success();
@@ -190,7 +190,7 @@ fn endless_drain_ends_at_the_timeout() {
 }
 
 /// Makes every script of the job log its runs and arguments.
-fn noted(hello: &Hello) {
+fn log_scripts(hello: &Hello) {
     for script in ["pre-stop", "drain", "post-stop", "pre-start", "ctl", "post-start"] {
         let path = format!("hello/release/jobs/hello/templates/{script}.erb");
         let text = hello.world.read(&path);
@@ -204,7 +204,7 @@ fn noted(hello: &Hello) {
 }
 
 /// Returns the log since the last call.
-fn ran(hello: &Hello) -> Vec<String> {
+fn take_script_log(hello: &Hello) -> Vec<String> {
     let logs = hello.find("work/cloud", "scripts.log");
     let text: String = logs.iter().map(|log| std::fs::read_to_string(log).unwrap()).collect();
     logs.iter().for_each(|log| std::fs::remove_file(log).unwrap());
@@ -214,15 +214,15 @@ fn ran(hello: &Hello) -> Vec<String> {
 #[test]
 fn in_place_update_runs_scripts_like_a_director() {
     let mut hello = Hello::new();
-    noted(&hello);
+    log_scripts(&hello);
     hello.create(&["-n"]).success();
-    assert_eq!(ran(&hello), ["pre-start  none", "ctl start none", "post-start  none"]);
+    assert_eq!(take_script_log(&hello), ["pre-start  none", "ctl start none", "post-start  none"]);
     let property = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
-    hello.ops("greeting.yml", &format!("- {{type: replace, path: {property}, value: Ahoy}}"));
+    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {property}, value: Ahoy}}"));
     hello.create(&["-n"]).success();
     // The old scripts stop the jobs, and the new ones start them.
     assert_eq!(
-        ran(&hello),
+        take_script_log(&hello),
         [
             "pre-stop  vm=keep instance=keep deployment=keep none",
             // No package changed, so the VM keeps its compiled ones.
@@ -235,13 +235,13 @@ fn in_place_update_runs_scripts_like_a_director() {
         ]
     );
     hello.create(&["-n", "--recreate"]).success();
-    let recreated = ran(&hello);
+    let recreated = take_script_log(&hello);
     assert_eq!(
         recreated[..2],
         ["pre-stop  vm=delete instance=keep deployment=keep Ahoy", "drain job_shutdown hash_unchanged Ahoy"]
     );
     stop(&hello, &[]).success();
-    assert_eq!(ran(&hello)[0], "pre-stop  vm=keep instance=keep deployment=keep Ahoy");
+    assert_eq!(take_script_log(&hello)[0], "pre-stop  vm=keep instance=keep deployment=keep Ahoy");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::{RunToEnd, WaitForEnd, copy_program, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, copy_program, prepare, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -91,32 +91,32 @@ impl Cloud {
         child
     }
 
-    fn raw(&self, request: &[u8]) -> Value {
+    fn call_raw(&self, request: &[u8]) -> Value {
         let output = self.spawn(request).end_with_output();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("exactly one JSON document")
     }
 
-    fn answer(&self, method: &str, arguments: Value) -> Value {
-        self.raw(request(method, arguments, 2).to_string().as_bytes())
+    fn try_call(&self, method: &str, arguments: Value) -> Value {
+        self.call_raw(request(method, arguments, 2).to_string().as_bytes())
     }
 
     #[track_caller]
     fn call(&self, method: &str, arguments: Value) -> Value {
-        let answer = self.answer(method, arguments);
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["error"], Value::Null, "{method}: {}", answer["error"]);
         answer["result"].clone()
     }
 
     #[track_caller]
-    fn error(&self, method: &str, arguments: Value) -> (String, String) {
-        let answer = self.answer(method, arguments);
+    fn expect_error(&self, method: &str, arguments: Value) -> (String, String) {
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["result"], Value::Null, "{method} succeeded");
         let text = |key: &str| answer["error"][key].as_str().unwrap().to_owned();
         (text("type"), text("message"))
     }
 
-    fn stemcell(&self) -> Value {
+    fn create_stemcell(&self) -> Value {
         self.call("create_stemcell", json!([self.image(), {}]))
     }
 
@@ -125,7 +125,7 @@ impl Cloud {
     }
 
     #[track_caller]
-    fn vm(&self, stemcell: &Value) -> String {
+    fn create_vm(&self, stemcell: &Value) -> String {
         let result = self.call("create_vm", self.create_vm_arguments(stemcell));
         result[0].as_str().unwrap().to_owned()
     }
@@ -137,16 +137,16 @@ impl Cloud {
     }
 
     /// Runs a shell command in a VM.
-    fn inside(&self, vm: &str, script: &str) -> String {
+    fn run_inside(&self, vm: &str, script: &str) -> String {
         let output = prepare("nsenter")
             .args(["-a", "-w/", "-t", &self.init(vm).to_string(), "sh", "-ec", script])
-            .outcome();
+            .run_to_end();
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn wait_for_agent(&self) {
-        until("the agent listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+        wait_until("the agent listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
     /// Returns the processes whose command line names this cloud.
@@ -205,7 +205,7 @@ fn is_root() -> bool {
 }
 
 /// Calls every method once in the order of a life. The cloud is empty before and after.
-fn life(cloud: &Cloud) {
+fn live(cloud: &Cloud) {
     let mounts = fs::read("/proc/self/mountinfo").unwrap();
     let host_vcap = fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok();
     assert_eq!(
@@ -213,7 +213,7 @@ fn life(cloud: &Cloud) {
         json!({"stemcell_formats": ["local-directory", "local"], "api_version": 2,
             "version": env!("CARGO_PKG_VERSION")})
     );
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let created = cloud.call("create_vm", cloud.create_vm_arguments(&stemcell));
     assert_eq!(created[1], json!({"default": {"type": "dynamic", "ip": "127.0.0.1"}}));
     let vm = created[0].as_str().unwrap().to_owned();
@@ -229,26 +229,26 @@ fn life(cloud: &Cloud) {
     assert_eq!(cloud.call("attach_disk", json!([vm, disk])), hint, "attaching twice");
     assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]));
     cloud.call("set_disk_metadata", json!([disk, {"a": "b"}]));
-    assert!(cloud.error("delete_disk", json!([disk])).1.contains("is attached to VM"));
-    assert_eq!(cloud.error("resize_disk", json!([disk, 128])).0, "Bosh::Clouds::NotSupported");
+    assert!(cloud.expect_error("delete_disk", json!([disk])).1.contains("is attached to VM"));
+    assert_eq!(cloud.expect_error("resize_disk", json!([disk, 128])).0, "Bosh::Clouds::NotSupported");
 
     let device = hint["path"].as_str().unwrap();
     let data = cloud.root().join("vms").join(&vm).join("devices").join(disk.as_str().unwrap());
     if is_root() {
-        assert_eq!(cloud.inside(&vm, "cat /etc/monopile-release"), "hello\n");
-        cloud.inside(
+        assert_eq!(cloud.run_inside(&vm, "cat /etc/monopile-release"), "hello\n");
+        cloud.run_inside(
             &vm,
             &format!("echo 7 > {device}/counter; echo x > /var/vcap/mark; ! echo x 2>&- > /usr/mark"),
         );
-        cloud.inside(
+        cloud.run_inside(
             &vm,
             "echo x > /etc/own-mark; test $(hostname) != ''; test $(ls /proc | grep -c '^[0-9]*$') -lt 9",
         );
-        cloud.inside(&vm, "test -c /dev/null; test -d /dev/pts; test -d /dev/shm; test ! -e /dev/kmsg");
-        cloud.inside(&vm, "touch /home/vcap/x; chown vcap:vcap /home/vcap/x");
-        cloud.inside(&vm, &format!("mount --bind {device} /mnt"));
-        assert!(cloud.error("detach_disk", json!([vm, disk])).1.contains("still mounted"));
-        cloud.inside(&vm, "umount /mnt");
+        cloud.run_inside(&vm, "test -c /dev/null; test -d /dev/pts; test -d /dev/shm; test ! -e /dev/kmsg");
+        cloud.run_inside(&vm, "touch /home/vcap/x; chown vcap:vcap /home/vcap/x");
+        cloud.run_inside(&vm, &format!("mount --bind {device} /mnt"));
+        assert!(cloud.expect_error("detach_disk", json!([vm, disk])).1.contains("still mounted"));
+        cloud.run_inside(&vm, "umount /mnt");
         for mark in ["/var/vcap/mark", "/usr/mark", "/etc/own-mark"] {
             assert!(!Path::new(mark).exists(), "{mark} is on the host");
         }
@@ -259,13 +259,13 @@ fn life(cloud: &Cloud) {
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("resize_disk", json!([disk, 128]));
-    assert_eq!(cloud.error("resize_disk", json!([disk, 127])).0, "Bosh::Clouds::NotSupported");
+    assert_eq!(cloud.expect_error("resize_disk", json!([disk, 127])).0, "Bosh::Clouds::NotSupported");
     let document = || {
         let disk = cloud.root().join("disks").join(disk.as_str().unwrap()).join("disk.json");
         serde_json::from_slice::<Value>(&fs::read(disk).unwrap()).unwrap()
     };
     cloud.call("update_disk", json!([disk, 256, {"type": "ssd"}]));
-    assert_eq!(cloud.error("update_disk", json!([disk, 255, {}])).0, "Bosh::Clouds::NotSupported");
+    assert_eq!(cloud.expect_error("update_disk", json!([disk, 255, {}])).0, "Bosh::Clouds::NotSupported");
     assert_eq!(
         (&document()["size"], &document()["cloud_properties"]),
         (&json!(256), &json!({"type": "ssd"}))
@@ -301,7 +301,7 @@ fn life(cloud: &Cloud) {
 
 #[test]
 fn whole_lifecycle_of_a_vm() {
-    life(&Cloud::new());
+    live(&Cloud::new());
 }
 
 #[test]
@@ -312,19 +312,19 @@ fn whole_lifecycle_as_an_unprivileged_user() {
     }
     let allowed = prepare("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urm", "true"])
-        .outcome();
+        .run_to_end();
     if !allowed.status.success() {
         eprintln!("not run: this machine allows no user namespaces");
         return;
     }
-    life(&Cloud::of_nobody());
+    live(&Cloud::of_nobody());
 }
 
 #[test]
 fn without_user_namespaces_the_error_says_what_is_missing() {
     // The number of namespaces is limited. With a limit of 0, no process inside can create another one.
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
     let script = format!(
         "echo 0 > /proc/sys/user/max_mnt_namespaces && exec '{}' cpi-exec local --config '{}'",
@@ -359,14 +359,18 @@ fn without_user_namespaces_the_error_says_what_is_missing() {
 fn wrong_requests_get_typed_errors() {
     let cloud = Cloud::new();
     for garbage in [&b""[..], b"{", b"[]", b"{} {}", b"\xff\xfe", b"{\"method\": 7}", b"null"] {
-        let answer = cloud.raw(garbage);
+        let answer = cloud.call_raw(garbage);
         assert_eq!(answer["error"]["type"], "InvalidCall", "{}", String::from_utf8_lossy(garbage));
     }
     let unknown = |kind: &str| format!("{kind}-{}", "00000000-0000-4000-8000-000000000000");
     let (vm, disk, stemcell) = (unknown("vm"), unknown("disk"), unknown("stemcell"));
     for _ in 0..2 {
         let typed = |method: &str, arguments: Value, error_type: &str| {
-            assert_eq!(cloud.error(method, arguments).0, format!("Bosh::Clouds::{error_type}"), "{method}");
+            assert_eq!(
+                cloud.expect_error(method, arguments).0,
+                format!("Bosh::Clouds::{error_type}"),
+                "{method}"
+            );
         };
         typed("reboot_vm", json!([vm]), "VMNotFound");
         typed("get_disks", json!([vm]), "VMNotFound");
@@ -384,10 +388,10 @@ fn wrong_requests_get_typed_errors() {
         typed("configure_networks", json!([vm, {}]), "NotSupported");
         assert_eq!(cloud.call("has_vm", json!(["x"])), json!(false));
         assert_eq!(cloud.call("has_disk", json!([disk])), json!(false));
-        assert_eq!(cloud.error("create_disk", json!(["1", {}])).0, "InvalidCall");
-        assert_eq!(cloud.error("create_disk", json!([1, {}, "vm", 4])).0, "InvalidCall");
+        assert_eq!(cloud.expect_error("create_disk", json!(["1", {}])).0, "InvalidCall");
+        assert_eq!(cloud.expect_error("create_disk", json!([1, {}, "vm", 4])).0, "InvalidCall");
         // The second round uses an existing cloud.
-        cloud.stemcell();
+        cloud.create_stemcell();
     }
 }
 
@@ -395,11 +399,11 @@ fn wrong_requests_get_typed_errors() {
 fn contract_v1_answers_follow_the_documentation() {
     let cloud = Cloud::new();
     let call = |method: &str, arguments: Value| {
-        let answer = cloud.raw(request(method, arguments, 1).to_string().as_bytes());
+        let answer = cloud.call_raw(request(method, arguments, 1).to_string().as_bytes());
         assert_eq!(answer["error"], Value::Null);
         answer["result"].clone()
     };
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let vm = call("create_vm", cloud.create_vm_arguments(&stemcell));
     assert!(vm.as_str().unwrap().starts_with("vm-"));
     let disk = cloud.call("create_disk", json!([1, {}]));
@@ -411,9 +415,9 @@ fn contract_v1_answers_follow_the_documentation() {
 #[test]
 fn second_vm_on_the_same_port_fails_and_leaves_nothing() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let _taken = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
-    let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
+    let (kind, message) = cloud.expect_error("create_vm", cloud.create_vm_arguments(&stemcell));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
     assert!(message.contains("in use"), "{message}");
     cloud.call("delete_stemcell", json!([stemcell]));
@@ -423,8 +427,8 @@ fn second_vm_on_the_same_port_fails_and_leaves_nothing() {
 #[test]
 fn reboot_restarts_a_dead_agent() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
-    let vm = cloud.vm(&stemcell);
+    let stemcell = cloud.create_stemcell();
+    let vm = cloud.create_vm(&stemcell);
     cloud.wait_for_agent();
     let init = cloud.init(&vm);
     let children = || fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
@@ -432,7 +436,7 @@ fn reboot_restarts_a_dead_agent() {
     let agent: i32 = first.split_whitespace().next().unwrap().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(agent).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    until("another agent runs", || {
+    wait_until("another agent runs", || {
         let now = children();
         !now.trim().is_empty() && now != first
     });
@@ -444,7 +448,7 @@ fn reboot_restarts_a_dead_agent() {
 #[test]
 fn killed_create_vm_leaves_no_vm() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
     let (mut killed, mut finished) = (0, 0);
     for step in 0..24 {
@@ -474,11 +478,11 @@ fn killed_create_vm_leaves_no_vm() {
             !cloud.root().join("staging").exists()
                 || fs::read_dir(cloud.root().join("staging")).unwrap().count() == 0
         );
-        until("no process is left", || cloud.processes().is_empty());
+        wait_until("no process is left", || cloud.processes().is_empty());
     }
     println!("{killed} calls killed before, {finished} after the VM was known");
     assert!(killed > 0);
-    let vm = cloud.vm(&stemcell);
+    let vm = cloud.create_vm(&stemcell);
     cloud.wait_for_agent();
     cloud.call("delete_vm", json!([vm]));
     cloud.call("delete_stemcell", json!([stemcell]));
@@ -490,8 +494,8 @@ fn failed_boot_is_explained_and_leaves_nothing() {
     let cloud = Cloud::new();
     // /var belongs to the VM, and a link in it must not lead outside.
     std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
-    let stemcell = cloud.stemcell();
-    let (kind, message) = cloud.error("create_vm", cloud.create_vm_arguments(&stemcell));
+    let stemcell = cloud.create_stemcell();
+    let (kind, message) = cloud.expect_error("create_vm", cloud.create_vm_arguments(&stemcell));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
     assert!(message.contains("'/var") && message.contains("is not a directory"), "{message}");
     assert!(!cloud.root().join("vms").exists());
@@ -502,8 +506,8 @@ fn failed_boot_is_explained_and_leaves_nothing() {
 #[test]
 fn concurrent_calls_do_not_interfere() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
-    let vm = cloud.vm(&stemcell);
+    let stemcell = cloud.create_stemcell();
+    let vm = cloud.create_vm(&stemcell);
     thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
@@ -512,7 +516,7 @@ fn concurrent_calls_do_not_interfere() {
                 cloud.call("set_vm_metadata", json!([vm, {"disk": disk}]));
                 cloud.call("detach_disk", json!([vm, disk]));
                 cloud.call("delete_disk", json!([disk]));
-                let other = cloud.stemcell();
+                let other = cloud.create_stemcell();
                 cloud.call("delete_stemcell", json!([other]));
             });
         }

@@ -34,7 +34,7 @@ fn packaging(script: &str) -> PathBuf {
 }
 
 /// Returns a script that runs the binary of the tests.
-fn wrapper(world: &World) -> PathBuf {
+fn write_wrapper(world: &World) -> PathBuf {
     let binary = world.write("monopile", format!("#!/bin/sh\nexec '{MONOPILE}' \"$@\"\n"));
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
     binary
@@ -73,7 +73,7 @@ fn files(directory: &Path) -> BTreeSet<String> {
 impl Release {
     fn new() -> Self {
         let world = World::new();
-        let binary = wrapper(&world);
+        let binary = write_wrapper(&world);
         make(&world, "archive", &[binary.to_str().unwrap(), "x86_64-unknown-linux-gnu"]);
         run_shell(&world, "ssh-keygen -q -t ed25519 -N '' -C release -f key");
         let key = world.read("key.pub").trim().to_owned();
@@ -136,7 +136,7 @@ const ALL: [&str; 3] = ["curl", "sha256sum", "ssh-keygen"];
 #[test]
 fn release_is_complete_and_its_program_runs() {
     let world = World::new();
-    let binary = wrapper(&world);
+    let binary = write_wrapper(&world);
     for step in ["archive", "deb"] {
         make(&world, step, &[binary.to_str().unwrap(), "x86_64-unknown-linux-gnu"]);
     }
@@ -184,7 +184,7 @@ fn release_is_complete_and_its_program_runs() {
 #[test]
 fn two_archives_of_one_commit_are_equal() {
     let world = World::new();
-    let binary = wrapper(&world);
+    let binary = write_wrapper(&world);
     let arguments = [binary.to_str().unwrap(), "x86_64-unknown-linux-gnu"];
     let mut digests = Vec::new();
     for (epoch, zone) in [("1700000000", "UTC"), ("1700000000", "Pacific/Kiritimati"), ("1700000001", "UTC")]

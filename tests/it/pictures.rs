@@ -203,7 +203,7 @@ fn pictures_are_up_to_date() {
         ("error", "create-env hello/manifest.yml -o typo.yml", ""),
     ];
     let drawn = pictures.map(|(name, line, flag)| (name, studio.draw(line, flag, MAX_WAIT)));
-    assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).outcome().status.success());
+    assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     check(&drawn);
 }

@@ -2,7 +2,7 @@
 //! the Concourse task in `packaging`, on the hello environment instead of the director's. As in the CI
 //! system, each run has its own directory, which is deleted afterwards.
 
-use crate::support::process::{WaitForEnd, lines, next, prepare};
+use crate::support::process::{WaitForEnd, lines, prepare, receive};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ impl Ci {
              git -c user.name=x -c user.email=x@y commit -q --allow-empty -m 'No state yet' && \
              git push -q ../remote.git {branch}"
         );
-        ci.shell(&begin, ".").success();
+        ci.run_shell(&begin, ".").success();
         ci
     }
 
@@ -50,7 +50,7 @@ impl Ci {
         command
     }
 
-    fn shell(&self, text: &str, directory: &str) -> Run {
+    fn run_shell(&self, text: &str, directory: &str) -> Run {
         let mut command = self.command("sh", directory);
         command.args(["-euc", text]);
         self.hello.world.finish(command)
@@ -63,15 +63,15 @@ impl Ci {
             self.hello.env_file("state.json", "creds.yml"),
         );
         let clone = format!("git clone -q -b {branch} {} state", self.repository.display());
-        self.shell(&clone, directory).success();
+        self.run_shell(&clone, directory).success();
     }
 
     /// Sends a signal to the process while the script holds a call, and returns the exit code.
-    fn interrupted(&self, command: Command, signal: Signal) -> Option<i32> {
-        self.interrupted_by(command, |process| kill_process(process, signal))
+    fn interrupt_held_call(&self, command: Command, signal: Signal) -> Option<i32> {
+        self.interrupt_held_call_by(command, |process| kill_process(process, signal))
     }
 
-    fn interrupted_by(
+    fn interrupt_held_call_by(
         &self,
         mut command: Command,
         interrupt: impl FnOnce(Pid) -> rustix::io::Result<()>,
@@ -80,12 +80,12 @@ impl Ci {
         let output = lines(child.stderr.take().unwrap());
         self.hello.wait_until_held();
         interrupt(Pid::from_child(&child)).unwrap();
-        let heard = std::iter::from_fn(|| next("the signal is heard", &output))
+        let heard = std::iter::from_fn(|| receive("the signal is heard", &output))
             .find(|line| line.contains("call in flight"));
         self.hello.release_call();
         let code = child.end().code();
         assert!(heard.is_some(), "the signal was not heard");
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         code
     }
 
@@ -95,7 +95,7 @@ impl Ci {
 
     /// Returns the head of a branch of the repository.
     fn head(&self, branch: &str) -> String {
-        self.shell(&format!("git -C remote.git rev-parse {branch}"), ".").success().stdout
+        self.run_shell(&format!("git -C remote.git rev-parse {branch}"), ".").success().stdout
     }
 }
 
@@ -130,7 +130,7 @@ impl Ci {
 fn github_pipeline_keeps_the_state_for_the_next_run() {
     let workflow = pipeline("github-actions.yml");
     let ci = Ci::new("state");
-    ci.shell("age-keygen -o key 2>/dev/null", ".").success();
+    ci.run_shell("age-keygen -o key 2>/dev/null", ".").success();
     let key = ci.hello.world.read("key");
     let recipient = key.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned();
     let scratch = ci.hello.world.path("scratch").display().to_string();
@@ -147,20 +147,20 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     // kept.
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.hello.script(Script::at(3, Interruption::Slow));
+    ci.hello.set_script(Script::at(3, Interruption::Slow));
     assert_eq!(run("create-env").code, -1);
     run("keep").success();
     ci.hello.wait_until_idle();
-    ci.hello.script(Script::with_info(InfoAnswer::Local));
+    ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     ci.remove("work");
-    let listed = ci.shell("git -C remote.git ls-tree --name-only state", ".").stdout;
+    let listed = ci.run_shell("git -C remote.git ls-tree --name-only state", ".").stdout;
     assert_eq!(listed, "state.tar.age\n");
 
     // GitHub's signal reaches the program itself, not a shell before it.
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.hello.script(Script::at(3, Interruption::Hold));
-    assert_eq!(ci.interrupted(ci.github(&workflow, "create-env", &values), Signal::INT), Some(130));
+    ci.hello.set_script(Script::at(3, Interruption::Hold));
+    assert_eq!(ci.interrupt_held_call(ci.github(&workflow, "create-env", &values), Signal::INT), Some(130));
     run("keep").success();
     ci.remove("work");
 
@@ -186,7 +186,7 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
 
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    ci.shell("monopile delete-env -n --env-file .monopile.yml", "work/examples/director").success();
+    ci.run_shell("monopile delete-env -n --env-file .monopile.yml", "work/examples/director").success();
     // Only the vars store remains.
     run("keep").success();
     ci.remove("work");
@@ -213,21 +213,21 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     };
     let keep = |directory: &str| {
         ci.hello.world.finish(task(&ensured[0], directory)).success();
-        ci.shell("cd state && git pull -q --rebase && git push -q", directory).success();
+        ci.run_shell("cd state && git pull -q --rebase && git push -q", directory).success();
         ci.remove(directory);
     };
 
     // The run is killed after the CPI has created the VM, before that is on record.
     ci.checkout("build-1", "code/", "main");
-    ci.hello.script(Script::at(3, Interruption::After));
+    ci.hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
-    ci.hello.script(Script::with_info(InfoAnswer::Local));
+    ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     keep("build-1");
 
     // The next build has another directory. At an abort, SIGTERM stops it at a safe place.
     ci.checkout("build-2", "code/", "main");
-    ci.hello.script(Script::at(3, Interruption::Hold));
-    assert_eq!(ci.interrupted(task(create, "build-2"), Signal::TERM), Some(143));
+    ci.hello.set_script(Script::at(3, Interruption::Hold));
+    assert_eq!(ci.interrupt_held_call(task(create, "build-2"), Signal::TERM), Some(143));
     keep("build-2");
 
     ci.checkout("build-3", "code/", "main");
@@ -236,13 +236,13 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
     assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
     keep("build-3");
-    let listed = ci.shell("git -C remote.git ls-tree --name-only main", ".").stdout;
+    let listed = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
     assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
 
     ci.checkout("build-4", "code/", "main");
     let delete = "monopile delete-env -n --env-file code/examples/director/.monopile.yml --state \
                   state/state.json --vars-store state/creds.yml";
-    ci.shell(delete, "build-4").success();
+    ci.run_shell(delete, "build-4").success();
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -268,35 +268,35 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
 
     // The run is killed after the CPI has created the VM, before that is on record.
     begin("build-1");
-    ci.hello.script(Script::at(3, Interruption::After));
+    ci.hello.set_script(Script::at(3, Interruption::After));
     run("script", "build-1").exits_with(137);
-    ci.hello.script(Script::with_info(InfoAnswer::Local));
+    ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     ci.remove("build-1");
 
     // At a cancellation, all processes get the signal. The shell saves after monopile has ended.
     begin("build-2");
-    ci.hello.script(Script::at(3, Interruption::Hold));
+    ci.hello.set_script(Script::at(3, Interruption::Hold));
     let mut script = command("script", "build-2", &ci.repository);
     script.process_group(0);
     let cancel = |group| kill_process_group(group, Signal::TERM);
-    assert_eq!(ci.interrupted_by(script, cancel), Some(143));
+    assert_eq!(ci.interrupt_held_call_by(script, cancel), Some(143));
     ci.remove("build-2");
 
     // A refused push fails the job, and `after_script` tries again.
     begin("build-3");
     let hook = "mkdir -p remote.git/hooks && cd remote.git/hooks && \
                 printf '#!/bin/sh\\nexit 1\\n' >pre-receive && chmod +x pre-receive";
-    ci.shell(hook, ".").success();
+    ci.run_shell(hook, ".").success();
     let refused = run("script", "build-3").exits_with(1);
     assert!(refused.stdout.contains("Succeeded"), "{refused:?}");
     assert!(refused.stderr.contains("The state was not saved."), "{refused:?}");
     let kept = ci.hello.world.path("build-3/state/state.json");
     std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
     assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
-    ci.shell("rm remote.git/hooks/pre-receive", ".").success();
+    ci.run_shell("rm remote.git/hooks/pre-receive", ".").success();
     run("after_script", "build-3").success();
     ci.remove("build-3");
-    let listed = ci.shell("git -C remote.git ls-tree --name-only main", ".").stdout;
+    let listed = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
     assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
 
     // A state that cannot be fetched is not replaced.
@@ -311,7 +311,7 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
     begin("build-5");
     let delete = "git clone -q -b main ../remote.git state && monopile delete-env -n --env-file \
                   examples/director/.monopile.yml --state state/state.json --vars-store state/creds.yml";
-    ci.shell(delete, "build-5").success();
+    ci.run_shell(delete, "build-5").success();
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -338,7 +338,7 @@ impl Ci {
         command
     }
 
-    fn acts(&self, script: &str, variables: &[(&str, &str)]) -> Run {
+    fn run_action(&self, script: &str, variables: &[(&str, &str)]) -> Run {
         self.hello.world.finish(self.action(script, variables))
     }
 }
@@ -349,7 +349,7 @@ fn github_action_plans_and_deploys() {
     ci.hello.world.write("work/.monopile.yml", ci.hello.env_file("state.json", "creds.yml"));
     let run = |command: &str, arguments: &str| {
         let inputs = [("INPUT_COMMAND", command), ("INPUT_ENV_FILE", ".monopile.yml")];
-        ci.acts("run", &[&inputs[..], &[("INPUT_ARGUMENTS", arguments)]].concat())
+        ci.run_action("run", &[&inputs[..], &[("INPUT_ARGUMENTS", arguments)]].concat())
     };
     let output = || ci.hello.world.read("runner/GITHUB_OUTPUT");
     let plan = ci.hello.world.path("runner/monopile.plan");
@@ -386,7 +386,7 @@ fn inputs_reach_no_shell() {
     let bin = ci.hello.world.root().join("bin/monopile");
     std::fs::remove_file(&bin).unwrap();
     std::fs::write(&bin, "#!/bin/sh\nprintf '%s\\n' \"$@\" >arguments\n").unwrap();
-    ci.shell("chmod +x ../bin/monopile && mkdir -p work", ".").success();
+    ci.run_shell("chmod +x ../bin/monopile && mkdir -p work", ".").success();
     let file = "$(touch pwned).yml";
     let received_arguments = || {
         assert!(!ci.hello.world.exists("work/pwned"));
@@ -395,9 +395,9 @@ fn inputs_reach_no_shell() {
     let lines = HOSTILE.replace("\n\n", "\n");
 
     let inputs = [("INPUT_COMMAND", "create-env"), ("INPUT_ENV_FILE", file), ("INPUT_ARGUMENTS", HOSTILE)];
-    ci.acts("run", &inputs).success();
+    ci.run_action("run", &inputs).success();
     assert_eq!(received_arguments(), format!("create-env\n--env-file\n{file}\n--non-interactive\n{lines}"));
-    ci.acts("run", &[("INPUT_COMMAND", "plan; touch pwned"), ("INPUT_ENV_FILE", file)]).exits_with(2);
+    ci.run_action("run", &[("INPUT_COMMAND", "plan; touch pwned"), ("INPUT_ENV_FILE", file)]).exits_with(2);
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/concourse/create-env.yml");
     let task: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -426,13 +426,13 @@ fn inputs_reach_no_shell() {
 #[test]
 fn github_action_comments_on_the_pull_request() {
     let ci = Ci::new("state");
-    ci.shell("mkdir -p work runner", ".").success();
+    ci.run_shell("mkdir -p work runner", ".").success();
     ci.hello.world.write("runner/monopile-plan.txt", "1. Create the VM\n````\n");
     ci.hello.world.write("runner/event.json", r#"{"pull_request": {"number": 7}}"#);
     let event = ci.hello.world.path("runner/event.json").display().to_string();
     let comment = |server: &Server| {
         let api = format!("http://127.0.0.1:{}", server.port());
-        ci.acts(
+        ci.run_action(
             "comment",
             &[
                 ("INPUT_ENV_FILE", "a --> b.yml"),
@@ -488,8 +488,8 @@ fn github_action_comments_on_the_pull_request() {
 #[test]
 fn github_action_installs_the_named_release() {
     let ci = Ci::new("state");
-    ci.shell("mkdir -p work && rm ../bin/monopile", ".").success();
-    let missing = ci.acts("install", &[]).exits_with(1);
+    ci.run_shell("mkdir -p work && rm ../bin/monopile", ".").success();
+    let missing = ci.run_action("install", &[]).exits_with(1);
     assert!(missing.stdout.contains("name the address of its files by the input 'from'"), "{missing:?}");
 
     // install.sh verifies; its own tests show that.
@@ -503,7 +503,7 @@ fn github_action_installs_the_named_release() {
     assert_eq!(variables["ACTION_REPOSITORY"], "${{ github.action_repository }}");
     assert_eq!(variables["ACTION_REF"], "${{ github.action_ref }}");
     let inputs = [&tag[..], &[("GITHUB_SERVER_URL", &*host), ("INPUT_KEY", "ssh-ed25519 AAAA")]].concat();
-    let run = ci.acts("install", &inputs).exits_with(1);
+    let run = ci.run_action("install", &inputs).exits_with(1);
     assert!(run.stderr.contains("does not exist (404)"), "{run:?}");
     assert_eq!(server.requests()[0].path(), "/o/r/releases/download/v1.2.3/SHA256SUMS");
     assert!(!ci.hello.world.exists("runner/GITHUB_PATH"));

@@ -26,9 +26,9 @@ impl ChangingEnvironment {
     }
 
     /// Changes the manifest by these operations, then plans and applies the change.
-    fn ops(&mut self, kind: &str, ops: &str) {
+    fn apply_ops(&mut self, kind: &str, ops: &str) {
         self.changes += 1;
-        self.hello.ops(&format!("change-{}.yml", self.changes), ops);
+        self.hello.add_ops(&format!("change-{}.yml", self.changes), ops);
         self.plan_and_apply(kind, &[]);
     }
 
@@ -85,16 +85,20 @@ fn plan_for_job_changes() {
     let mut environment = ChangingEnvironment::new();
     environment.plan_and_apply("a first deploy", &[]);
     environment.plan_and_apply("nothing", &[]);
-    environment
-        .ops("a property is new", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    environment
-        .ops("a property changes", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+    environment.apply_ops(
+        "a property is new",
+        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
+    );
+    environment.apply_ops(
+        "a property changes",
+        &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"),
+    );
     assert_eq!(environment.hello.ask().0, "Hi");
-    environment.ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    environment.apply_ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
     environment.hello.world.write("secret.yml", "word: open-sesame\n");
     environment
         .hello
-        .ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
+        .add_ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
     environment.plan_and_apply("a secret is new", &["--vars-file", "secret.yml"]);
     environment.hello.world.write("secret.yml", "word: open-barley\n");
     environment.plan_and_apply("a secret changes", &["--vars-file", "secret.yml"]);
@@ -105,12 +109,12 @@ fn plan_for_job_changes() {
         "a change by the old habit",
         &["--vars-file", "secret.yml", "--update-strategy", "recreate"],
     );
-    environment.hello.ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    environment.hello.add_ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
     environment.plan_and_apply("a secret goes", &[]);
     let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
     environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
     environment.plan_and_apply("a release has new content", &[]);
-    environment.ops(
+    environment.apply_ops(
         "the watch time changes",
         "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}",
     );
@@ -125,10 +129,12 @@ fn jobs_run_on_if_no_job_changes() {
         std::fs::read_to_string(&pid_files[0]).unwrap()
     };
     let pid = service(&environment);
-    environment.ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
-    environment
-        .ops("the watch time", "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}");
-    environment.ops(
+    environment.apply_ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
+    environment.apply_ops(
+        "the watch time",
+        "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}",
+    );
+    environment.apply_ops(
         "a property that no template reads",
         "- {type: replace, path: /properties?, value: {unused: true}}",
     );
@@ -137,7 +143,7 @@ fn jobs_run_on_if_no_job_changes() {
 
     // Jobs that do not run are started by any update.
     environment.hello.world.finish(environment.hello.command("stop-env", &[])).success();
-    environment.ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
+    environment.apply_ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
     assert!(environment.hello.answers());
     assert_ne!(service(&environment), pid);
     environment.finish("plan_without_job_changes");
@@ -146,23 +152,24 @@ fn jobs_run_on_if_no_job_changes() {
 #[test]
 fn plan_for_vm_changes() {
     let mut environment = ChangingEnvironment::deployed();
-    environment.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
-    environment.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
-    environment.ops("tags go", "- {type: remove, path: /tags}");
-    environment.ops(
+    environment.apply_ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
+    environment.apply_ops("tags change", "- {type: replace, path: /tags/team, value: b}");
+    environment.apply_ops("tags go", "- {type: remove, path: /tags}");
+    environment.apply_ops(
         "a cloud property of the VM",
         "- {type: replace, path: /resource_pools/0/cloud_properties/size?, value: large}",
     );
-    environment.ops(
+    environment.apply_ops(
         "the environment of the agent",
         "- {type: replace, path: /resource_pools/0/env/more?, value: 1}",
     );
-    environment.ops("a network", "- {type: replace, path: /networks/0/subnets/0/dns, value: [127.0.0.53]}");
-    environment.ops(
+    environment
+        .apply_ops("a network", "- {type: replace, path: /networks/0/subnets/0/dns, value: [127.0.0.53]}");
+    environment.apply_ops(
         "what the agent is told",
         "- {type: replace, path: /cloud_provider/properties/ntp?, value: [pool]}",
     );
-    environment.ops(
+    environment.apply_ops(
         "the name of the network",
         "- {type: replace, path: /networks/0/name, value: lan}\n\
          - {type: replace, path: /resource_pools/0/network, value: lan}\n\
@@ -174,8 +181,8 @@ fn plan_for_vm_changes() {
 #[test]
 fn plan_for_disk_and_stemcell_changes() {
     let mut environment = ChangingEnvironment::deployed();
-    environment.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
-    environment.ops(
+    environment.apply_ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
+    environment.apply_ops(
         "a cloud property of the disk",
         "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}",
     );
@@ -186,12 +193,13 @@ fn plan_for_disk_and_stemcell_changes() {
     environment.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
     environment.plan_and_apply("a stemcell has new content", &[]);
     assert_eq!(environment.hello.ask().1, 1, "the counter has come along");
-    environment.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
-    environment.ops(
+    environment
+        .apply_ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
+    environment.apply_ops(
         "nothing but a property",
         &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
     );
-    environment.ops(
+    environment.apply_ops(
         "a disk again",
         "- {type: replace, path: /instance_groups/0/persistent_disk_pool?, value: disks}",
     );
@@ -200,7 +208,7 @@ fn plan_for_disk_and_stemcell_changes() {
 }
 
 /// Changes a property so that `pre-start` fails or succeeds.
-fn failing(environment: &mut ChangingEnvironment, fails: bool) {
+fn set_failing(environment: &mut ChangingEnvironment, fails: bool) {
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
     let text = environment.hello.world.read(script);
     let text =
@@ -212,7 +220,7 @@ fn failing(environment: &mut ChangingEnvironment, fails: bool) {
 fn failed_in_place_update_is_repaired_in_place_on_request() {
     let mut environment = ChangingEnvironment::deployed();
     let vm = environment.hello.state()["current_vm_cid"].clone();
-    failing(&mut environment, true);
+    set_failing(&mut environment, true);
     let run = environment.hello.create(&["-n"]).exits_with(1);
     assert!(
         run.stderr.contains("in place failed") && run.stderr.contains("to go back: run create-env"),
@@ -221,16 +229,16 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     );
     assert!(!environment.hello.answers());
     // The failed update is reverted.
-    failing(&mut environment, false);
+    set_failing(&mut environment, false);
     environment.plan_and_apply("the way back after a failed update", &["--update-strategy", "in-place"]);
     assert!(environment.hello.answers());
     // This is the same with another changed property.
-    failing(&mut environment, true);
+    set_failing(&mut environment, true);
     environment.hello.create(&["-n"]).exits_with(1);
-    failing(&mut environment, false);
+    set_failing(&mut environment, false);
     environment
         .hello
-        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     environment.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
     assert_eq!(environment.hello.ask().0, "Ahoy");
     assert_eq!(environment.hello.state()["current_vm_cid"], vm, "no VM was made for that");
@@ -250,10 +258,10 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
     let mut environment = ChangingEnvironment::deployed();
     assert_eq!(environment.hello.ask().1, 1);
     let vm = environment.hello.state()["current_vm_cid"].clone();
-    failing(&mut environment, true);
+    set_failing(&mut environment, true);
     environment.hello.create(&["-n"]).exits_with(1);
     assert_eq!(environment.hello.state()["monopile"]["update_failed"], vm);
-    failing(&mut environment, false);
+    set_failing(&mut environment, false);
     let plan = environment.hello.world.finish(environment.hello.command("plan", &[])).success();
     for text in ["the last update in place failed, and the jobs are 'stopped'", "--update-strategy in-place"]
     {
@@ -282,7 +290,7 @@ fn unresponsive_vm_is_replaced_on_change() {
     environment.hello.kill_vm();
     environment
         .hello
-        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     let plan = environment
         .hello
         .world
@@ -348,7 +356,7 @@ fn saved_plan_is_executed_or_rejected() {
     assert!(run.stdout.contains("Create a VM"), "{}", run.stdout);
     environment
         .hello
-        .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     plan(&environment);
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
@@ -360,7 +368,7 @@ fn saved_plan_is_executed_or_rejected() {
     moved(&environment, "the state changed");
     environment
         .hello
-        .ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+        .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
     moved(&environment, "the manifest or a variable changed");
     plan(&environment);
     // A plan is valid for one state and one deployment.

@@ -12,19 +12,19 @@ use serde_json::Value;
 
 use crate::support::hello::Hello;
 use crate::support::island::Island;
-use crate::support::process::{RunToEnd, WaitForEnd, interrupt, next, pieces, prepare};
+use crate::support::process::{RunToEnd, WaitForEnd, interrupt, pieces, prepare, receive};
 use crate::support::pty::Pty;
-use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
 
 /// Returns the hello environment with a stemcell of version 1.
 fn v1() -> Hello {
-    old_stemcell(Hello::new())
+    use_old_stemcell(Hello::new())
 }
 
-fn old_stemcell(hello: Hello) -> Hello {
+fn use_old_stemcell(hello: Hello) -> Hello {
     let text = hello.world.read("hello/stemcell/stemcell.MF");
     assert!(text.contains("api_version: 3\n"));
     hello.world.write("hello/stemcell/stemcell.MF", text.replace("api_version: 3\n", ""));
@@ -41,7 +41,7 @@ fn registry(port: u16) -> String {
 
 /// Returns an ops file with a tunnel.
 fn tunnel(host: &str, port: u16, key: &str) -> String {
-    let user = prepare("id").arg("-un").outcome().stdout;
+    let user = prepare("id").arg("-un").run_to_end().stdout;
     let user = String::from_utf8(user).unwrap();
     let tunnel = serde_json::json!({"host": host, "port": port, "user": user.trim(), "private_key": key});
     serde_json::json!([{"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel}])
@@ -49,10 +49,10 @@ fn tunnel(host: &str, port: u16, key: &str) -> String {
 }
 
 /// Writes a private key with this passphrase, and returns its path.
-fn key(hello: &Hello, passphrase: &str) -> String {
+fn write_key(hello: &Hello, passphrase: &str) -> String {
     let path = hello.world.path("key").display().to_string();
     let mut keygen = prepare("ssh-keygen");
-    let keygen = keygen.args(["-q", "-t", "ed25519", "-N", passphrase, "-f", &path]).outcome();
+    let keygen = keygen.args(["-q", "-t", "ed25519", "-N", passphrase, "-f", &path]).run_to_end();
     assert!(keygen.status.success(), "{}", String::from_utf8_lossy(&keygen.stderr));
     path
 }
@@ -61,7 +61,7 @@ fn key(hello: &Hello, passphrase: &str) -> String {
 fn run_until(hello: &Hello, mut command: Command, text: &str) -> Child {
     let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
     let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
-    until(text, || ["stdout", "stderr"].iter().any(|name| hello.world.read(name).contains(text)));
+    wait_until(text, || ["stdout", "stderr"].iter().any(|name| hello.world.read(name).contains(text)));
     child
 }
 
@@ -76,11 +76,11 @@ struct RemoteEnvironment {
 impl RemoteEnvironment {
     fn new() -> RemoteEnvironment {
         let subnet = crate::support::hello::far_subnet();
-        let mut hello = old_stemcell(Hello::at(&subnet));
+        let mut hello = use_old_stemcell(Hello::at(&subnet));
         let island = Island::new(&hello.world, &subnet);
         let port = crate::support::free_port();
-        hello.ops("registry.yml", &registry(port));
-        hello.ops(
+        hello.add_ops("registry.yml", &registry(port));
+        hello.add_ops(
             "far.yml",
             &format!(
                 "- type: replace\n  path: /resource_pools/name=vms/cloud_properties\n  \
@@ -89,12 +89,12 @@ impl RemoteEnvironment {
             ),
         );
         let far = RemoteEnvironment { hello, island, port };
-        far.tunnel_with(&far.island.file("key"));
+        far.write_tunnel(&far.island.file("key"));
         far
     }
 
     /// Writes the ops file of the tunnel with this key.
-    fn tunnel_with(&self, key: &str) {
+    fn write_tunnel(&self, key: &str) {
         self.hello.world.write("tunnel.yml", tunnel(&self.island.ip(), 22, key));
     }
 
@@ -119,7 +119,7 @@ impl RemoteEnvironment {
     }
 
     /// Checks that nothing is left of the environment and the island.
-    fn gone(mut self) {
+    fn assert_gone(mut self) {
         self.island.stop_sshd();
         assert!(!self.hello.world.exists("state.json.journal"), "the registry outlives its VM");
         let mut left = self.hello.leftovers();
@@ -130,7 +130,7 @@ impl RemoteEnvironment {
 }
 
 #[track_caller]
-fn vm(state: &Value) -> &Value {
+fn vm_of_v1(state: &Value) -> &Value {
     assert_eq!(state["monopile"]["vm"]["contract"], "v1", "{state}");
     &state["monopile"]["vm"]
 }
@@ -146,8 +146,8 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     }
     assert_eq!(far.hello.ask().1, 1);
     let state = far.hello.state();
-    assert!(vm(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
-    assert_eq!(vm(&state)["networks"], Value::Null);
+    assert!(vm_of_v1(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
+    assert_eq!(vm_of_v1(&state)["networks"], Value::Null);
     assert_eq!(state["disks"][0].get("hint"), None);
     let cid = state["current_vm_cid"].as_str().unwrap().to_owned();
     let stored = far.stored();
@@ -195,7 +195,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     assert_eq!(disks.keys().collect::<Vec<_>>(), [state["disks"][0]["cid"].as_str().unwrap()]);
 
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn tunnel_waits_for_a_late_sshd() {
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
-            // The signal is sent this long after the VM exists.
-            until("the VM is made", || {
+            wait_until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
                 state.contains("\"contract\"")
             });
+            // The sshd starts this long after the VM exists.
             std::thread::sleep(Duration::from_secs(3));
             island.start_sshd("");
         });
@@ -219,7 +219,7 @@ fn tunnel_waits_for_a_late_sshd() {
     assert!(started.elapsed() >= Duration::from_secs(3));
     assert!((run.stdout + &run.stderr).contains("cannot be reached: TCP: "));
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 #[test]
@@ -227,13 +227,13 @@ fn registry_content_survives_a_kill() {
     let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    far.hello.script(Script::at(3, Interruption::After));
+    far.hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(far.create(&[]).code, -1);
     let stored = far.stored();
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
     assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
 
-    far.hello.script(Script::with_info(InfoAnswer::Local));
+    far.hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = far.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
     let again = far.stored();
@@ -246,11 +246,11 @@ fn registry_content_survives_a_kill() {
     assert_eq!(far.hello.cloud(), far.hello.recorded());
 
     // The run is also killed in the middle of a deletion.
-    far.hello.script(Script::at(3, Interruption::After));
+    far.hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(far.delete().code, -1);
-    far.hello.script(Script::with_info(InfoAnswer::Local));
+    far.hello.set_script(Script::with_info(InfoAnswer::Local));
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 /// Returns true if an HTTP server answers at this port of the loopback interface.
@@ -271,9 +271,9 @@ fn running_cpi_gets_its_registry_back() {
     // Each run generates a password. The CPI learns only that of its own run.
     let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, \
         port: PORT}\n";
-    hello.ops("registry.yml", &ops.replace("PORT", &port.to_string()));
+    hello.add_ops("registry.yml", &ops.replace("PORT", &port.to_string()));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::at(3, Interruption::Hold));
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed.kill().unwrap();
@@ -315,9 +315,9 @@ fn running_cpi_gets_its_registry_back() {
 fn signal_ends_the_wait_for_the_registry() {
     let mut hello = v1();
     let port = crate::support::free_port();
-    hello.ops("registry.yml", &registry(port));
+    hello.add_ops("registry.yml", &registry(port));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::at(3, Interruption::Hold));
     let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed.kill().unwrap();
@@ -328,7 +328,7 @@ fn signal_ends_the_wait_for_the_registry() {
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
     drop(held);
     let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
-    until("the registry answers", || answers(port));
+    wait_until("the registry answers", || answers(port));
     interrupt(waits);
     let stderr = hello.world.read("stderr");
     assert!(
@@ -337,7 +337,7 @@ fn signal_ends_the_wait_for_the_registry() {
     );
 
     let mut goes_on = run_until(&hello, hello.command("create-env", &[]), "is still at work");
-    until("the registry answers", || answers(port));
+    wait_until("the registry answers", || answers(port));
     hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
     assert_eq!(hello.cloud(), hello.recorded());
@@ -352,8 +352,8 @@ fn signal_ends_the_wait_for_the_tunnel() {
     let accepted = silent.local_addr().unwrap().port();
     for (host, port) in [("127.0.0.1", accepted), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
         let mut hello = v1();
-        hello.ops("registry.yml", &registry(crate::support::free_port()));
-        hello.ops("tunnel.yml", &tunnel(host, port, &key(&hello, "")));
+        hello.add_ops("registry.yml", &registry(crate::support::free_port()));
+        hello.add_ops("tunnel.yml", &tunnel(host, port, &write_key(&hello, "")));
         let create = hello.command("create-env", &[]);
         let opening = "Opening the ssh tunnel";
         if host == "sshd.invalid" {
@@ -373,7 +373,7 @@ fn signal_ends_the_wait_for_the_tunnel() {
             interrupt(run_until(&hello, create, opening));
         }
         let state = hello.state();
-        assert_eq!(vm(&state).get("ssh_host_key"), None, "{host}:{port}");
+        assert_eq!(vm_of_v1(&state).get("ssh_host_key"), None, "{host}:{port}");
         assert_eq!(hello.cloud(), hello.recorded(), "{host}:{port}");
         hello.world.write("tunnel.yml", "[]\n");
         hello.delete(&["--agent-timeout", "1s"]).success();
@@ -384,8 +384,8 @@ fn signal_ends_the_wait_for_the_tunnel() {
 #[test]
 fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
     let mut hello = v1();
-    hello.ops("registry.yml", &registry(crate::support::free_port()));
-    hello.ops("tunnel.yml", &tunnel("127.0.0.1", 22, &key(&hello, "open sesame")));
+    hello.add_ops("registry.yml", &registry(crate::support::free_port()));
+    hello.add_ops("tunnel.yml", &tunnel("127.0.0.1", 22, &write_key(&hello, "open sesame")));
     let mut pty = Pty::start(hello.command("create-env", &[]), (120, 50));
     pty.wait_for("the prompt", |screen| screen.contains("Passphrase of the private key"));
     pty.signal(Signal::INT);
@@ -401,12 +401,12 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     let mut far = RemoteEnvironment::new();
     far.island.start_sshd("");
     far.island.keygen("stranger", "-t ed25519 -N ''");
-    far.tunnel_with(&far.island.file("stranger"));
+    far.write_tunnel(&far.island.file("stranger"));
     let run = far.create(&["--agent-timeout", "2s"]).exits_with(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
-    assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "no login succeeded");
-    far.tunnel_with(&far.island.file("key"));
+    assert_eq!(vm_of_v1(&far.hello.state()).get("ssh_host_key"), None, "no login succeeded");
+    far.write_tunnel(&far.island.file("key"));
 
     far.island.stop_sshd();
     far.island.start_sshd("AllowTcpForwarding no");
@@ -415,7 +415,7 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
 
     // The state has the host key of the VM. A server with another key is rejected.
-    assert!(vm(&far.hello.state())["ssh_host_key"].is_string());
+    assert!(vm_of_v1(&far.hello.state())["ssh_host_key"].is_string());
     far.island.stop_sshd();
     far.island.keygen("host_key", "-t ed25519 -N ''");
     far.island.start_sshd("");
@@ -424,10 +424,10 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
     // The host key was dropped with its VM, and that of the new VM was recorded.
     let public_key = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
-    let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
+    let learned = vm_of_v1(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
     assert!(public_key.starts_with(&learned), "{public_key} {learned}");
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 #[test]
@@ -443,18 +443,18 @@ fn every_key_format_opens_the_tunnel() {
         let path = far.island.file(&name);
         // The first key is given as a path, the others as text in the manifest.
         let text = std::fs::read_to_string(&path).unwrap();
-        far.tunnel_with(if number == 0 { &path } else { &text });
+        far.write_tunnel(if number == 0 { &path } else { &text });
         let run = far.create(&["--recreate", "--verbose", "--verbose"]).success();
         let line = text.lines().nth(2).unwrap();
         assert!(!run.stderr.contains(line) && !run.stdout.contains(line), "the key is shown");
     }
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 /// Runs `create-env` on a terminal, types one of `answers` at each prompt for a passphrase, and returns the
 /// screen.
-fn on_a_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
+fn run_on_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
     use std::io::Write;
     let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
     let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
@@ -470,7 +470,7 @@ fn on_a_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let (mut input, output) = (child.stdin.take().unwrap(), pieces(child.stdout.take().unwrap()));
     let (mut screen, mut asked) = (Vec::new(), 0);
-    while let Some(piece) = next("the terminal shows more", &output) {
+    while let Some(piece) = receive("the terminal shows more", &output) {
         screen.extend(piece);
         let text = String::from_utf8_lossy(&screen).into_owned();
         while asked < answers.len() && text.matches("Passphrase of the private key").count() > asked {
@@ -491,27 +491,27 @@ fn passphrase_prompt_comes_before_any_effect() {
     far.island.start_sshd("");
     far.island.keygen("locked", "-t ed25519 -N 'open sesame'");
     far.island.admit("locked");
-    far.tunnel_with(&far.island.file("locked"));
+    far.write_tunnel(&far.island.file("locked"));
     let run = far.create(&[]).exits_with(3);
     assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
     assert!(run.stderr.contains("run the same command at a terminal"), "{}", run.stderr);
     assert!(!far.hello.world.exists("cloud"), "something was made");
 
-    let run = on_a_terminal(&far, &["wrong one", "open sesame"]).exits_with(0);
+    let run = run_on_terminal(&far, &["wrong one", "open sesame"]).exits_with(0);
     assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
     assert_eq!(far.hello.ask().1, 1);
-    far.tunnel_with(&far.island.file("key"));
+    far.write_tunnel(&far.island.file("key"));
     far.island.admit("key");
     far.delete().success();
-    far.gone();
+    far.assert_gone();
 }
 
 #[test]
 fn vm_on_the_local_network_needs_no_tunnel() {
     let mut hello = v1();
     let port = crate::support::free_port();
-    hello.ops("registry.yml", &registry(port));
+    hello.add_ops("registry.yml", &registry(port));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 1);
@@ -536,8 +536,8 @@ fn v1_vm_without_registry_reads_settings_from_a_file() {
     let mut hello = v1();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    assert_eq!(vm(&hello.state()).get("ssh_host_key"), None);
-    hello.ops("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
+    assert_eq!(vm_of_v1(&hello.state()).get("ssh_host_key"), None);
+    hello.add_ops("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
     assert!(!hello.world.exists("state.json.journal"));
@@ -549,8 +549,8 @@ fn v1_vm_without_registry_reads_settings_from_a_file() {
 fn contract_v2_starts_no_registry_and_notes_it() {
     let mut hello = Hello::new();
     let port = crate::support::free_port();
-    hello.ops("registry.yml", &registry(port));
-    hello.ops(
+    hello.add_ops("registry.yml", &registry(port));
+    hello.add_ops(
         "tunnel.yml",
         "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
          value: {host: nowhere.invalid, user: vcap, private_key: /nowhere}\n",
@@ -571,20 +571,20 @@ fn contract_v2_starts_no_registry_and_notes_it() {
 #[test]
 fn invalid_settings_fail_before_any_effect() {
     let mut hello = v1();
-    hello.ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
+    hello.add_ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);
     assert!(run.stderr.contains("192.0.2.1 is not a loopback address"), "{}", run.stderr);
 
-    hello.ops("registry.yml", &registry(crate::support::free_port()));
-    hello.ops(
+    hello.add_ops("registry.yml", &registry(crate::support::free_port()));
+    hello.add_ops(
         "tunnel.yml",
         "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
          value: {host: 127.0.0.1, user: vcap, private_key: ~/missing.pem}\n",
     );
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("home/missing.pem' cannot be read"), "{}", run.stderr);
-    hello.ops("tunnel2.yml", "- {type: replace, path: /cloud_provider/ssh_tunnel/port?, value: 70000}\n");
+    hello.add_ops("tunnel2.yml", "- {type: replace, path: /cloud_provider/ssh_tunnel/port?, value: 70000}\n");
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel.port` must be at most 65535"), "{}", run.stderr);
     assert!(!hello.world.exists("cloud") && !hello.world.exists("state.json"));

@@ -18,7 +18,7 @@ fn check(world: &World, server: &Server, more: &[&str]) -> Run {
     world.run(["version", &feed].iter().chain(more))
 }
 
-fn feed(body: &'static str) -> Server {
+fn start_feed(body: &'static str) -> Server {
     Server::start(move |_, _| answer("200 OK", &[], body.as_bytes()))
 }
 
@@ -26,7 +26,8 @@ fn feed(body: &'static str) -> Server {
 fn version_check_names_a_newer_release() {
     let world = World::new();
     let page = "https://example.org/v99.1.0";
-    let server = feed(r#"{"tag_name": "v99.1.0", "html_url": "https://example.org/v99.1.0", "assets": []}"#);
+    let server =
+        start_feed(r#"{"tag_name": "v99.1.0", "html_url": "https://example.org/v99.1.0", "assets": []}"#);
     let run = check(&world, &server, &[]).success();
     assert_eq!(run.stdout, format!("monopile 99.1.0 is available: {page}\nThis is {VERSION}.\n"));
     assert_eq!(run.stderr, "");
@@ -54,7 +55,7 @@ fn unusable_answers_of_the_feed_are_errors() {
         (r#"{"tag_name": 1}"#, "it does not have the text `tag_name`"),
         (r#"{"tag_name": "nightly\u001b[2J"}"#, "is no version such as v1.2.3"),
     ] {
-        let run = check(&World::new(), &feed(body), &[]).exits_with(1);
+        let run = check(&World::new(), &start_feed(body), &[]).exits_with(1);
         assert!(run.stderr.contains("the answer of the release feed cannot be used"), "{}", run.stderr);
         assert!(run.stderr.contains(why) && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
     }

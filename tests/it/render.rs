@@ -19,7 +19,7 @@ fn with_traced_ruby(world: &World, command: &mut Command) {
     command.env("PATH", format!("{}:{path}", world.path("bin").display()));
 }
 
-fn without_ruby(command: &mut Command) {
+fn hide_ruby(command: &mut Command) {
     command.env("PATH", "/nowhere");
 }
 
@@ -42,7 +42,7 @@ fn render_prints_job_files_without_side_effects() {
     let mut hello = Hello::without_vars_store();
     let greeting = "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, \
                     value: 'literal, and ((mbus_bootstrap_password))'}\n";
-    hello.ops("greeting.yml", greeting);
+    hello.add_ops("greeting.yml", greeting);
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/hello.conf <==\n"), "{}", run.stdout);
     assert!(run.stdout.contains(&format!("address={}\n", hello.ip())), "{}", run.stdout);
@@ -128,7 +128,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     runs.push(hello.world.finish(native));
     assert!(!hello.world.exists("trace"), "Ruby was started");
     let mut auto = hello.command("create-env", &[]);
-    without_ruby(&mut auto);
+    hide_ruby(&mut auto);
     runs.push(hello.world.finish(auto));
     for run in runs {
         let error = run.exits_with(3).stderr;
@@ -140,7 +140,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
         );
     }
     let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
-    without_ruby(&mut ruby);
+    hide_ruby(&mut ruby);
     let error = hello.world.finish(ruby).exits_with(1).stderr;
     assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
     assert_no_effect(&hello);

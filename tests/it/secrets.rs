@@ -54,24 +54,24 @@ fn fail_with(hello: &Hello, message: &str) {
         message: message.into(),
         ok_to_retry: false,
     };
-    hello.script(Script::with_info(InfoAnswer::Version(2)).first("info", 9, reaction));
+    hello.set_script(Script::with_info(InfoAnswer::Version(2)).first("info", 9, reaction));
 }
 
-fn properties(hello: &mut Hello, properties: &str) {
+fn set_properties(hello: &mut Hello, properties: &str) {
     let path = "/instance_groups/0/jobs/0/properties";
     let lines: String = properties
         .split(", ")
         .map(|pair| pair.split_once(": ").unwrap())
         .map(|(key, value)| format!("- {{type: replace, path: '{path}/{key}?', value: {value}}}\n"))
         .collect();
-    hello.ops("properties.yml", &lines);
+    hello.add_ops("properties.yml", &lines);
 }
 
 #[test]
 fn names_and_paths_are_shown_even_if_equal_to_values() {
     let mut hello = Hello::new();
-    properties(&mut hello, "default_key_name: ((default_key_name)), kind: ((kind))");
-    hello.ops(
+    set_properties(&mut hello, "default_key_name: ((default_key_name)), kind: ((kind))");
+    hello.add_ops(
         "provider.yml",
         "- {type: replace, path: '/cloud_provider/cpi/properties/provider?', value: local}\n\
          - {type: replace, path: '/cloud_provider/cpi/properties/project?', value: monopile}\n\
@@ -122,7 +122,7 @@ fn password_that_equals_a_name_is_shown_with_a_warning() {
 #[test]
 fn redact_flag_hides_named_values() {
     let mut hello = Hello::new();
-    properties(&mut hello, "colour: ((colour)), pin: 4711");
+    set_properties(&mut hello, "colour: ((colour)), pin: 4711");
     fail_with(&hello, "the pin of green is 4711");
     let run = hello.create(&["-v", "colour=green"]).exits_with(1);
     assert!(run.stderr.contains("the pin of green is 4711"), "{}", run.stderr);
@@ -154,8 +154,8 @@ fn secret_split_by_an_escape_sequence_is_hidden() {
 #[test]
 fn manifest_errors_show_no_secret() {
     let mut hello = Hello::new();
-    hello.ops("wrong.yml", "- {type: replace, path: /networks/name=default/type, value: ((password))}\n");
-    hello.ops(
+    hello.add_ops("wrong.yml", "- {type: replace, path: /networks/name=default/type, value: ((password))}\n");
+    hello.add_ops(
         "key.yml",
         "- {type: replace, path: '/cloud_provider/ssh_tunnel?', value: {host: h, port: ((port_token))}}\n",
     );

@@ -6,7 +6,7 @@ mod certificates;
 mod differential;
 mod generated;
 
-use crate::support::process::{WaitForEnd, joined, prepare};
+use crate::support::process::{WaitForEnd, join, prepare};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -74,7 +74,7 @@ fn reference_from_one_process(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
     let mut stdin = ruby.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(Value::Array(input).to_string().as_bytes()));
     let output = ruby.end_with_output();
-    joined("Ruby reads its input", writer).unwrap();
+    join("Ruby reads its input", writer).unwrap();
     assert!(output.status.success(), "reference.rb failed");
     let answers: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let read = |answer: Value| match answer["output"].as_str() {

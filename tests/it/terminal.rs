@@ -47,7 +47,7 @@ fn end(hello: &Hello, text: &str) -> String {
     hello.normalise(&text[start..])
 }
 
-fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
+fn start_on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
     command.env("TERM", "xterm-256color");
     Pty::start(command, size)
 }
@@ -60,7 +60,11 @@ fn environment_paused_in_create_vm() -> Hello {
         "echo \"{LOG}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; rm -f {0}; cat",
         go.display()
     );
-    hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", usize::MAX, Reaction::After(wait)));
+    hello.set_script(Script::with_info(InfoAnswer::Local).first(
+        "create_vm",
+        usize::MAX,
+        Reaction::After(wait),
+    ));
     hello
 }
 
@@ -74,16 +78,16 @@ fn wait_for_cpi_log(pty: &Pty) -> String {
 }
 
 /// Runs a first deploy, and then one with a new VM, which knows the usual durations.
-fn life(name: &str, size: (u16, u16)) {
+fn live(name: &str, size: (u16, u16)) {
     let hello = environment_paused_in_create_vm();
-    let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), size);
     insta::assert_snapshot!(format!("{name}_first"), masked(&wait_for_cpi_log(&pty)));
     hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
     assert!(!text.contains('⠋') && !text.contains("| I, ["), "something of the live part is left:\n{text}");
 
-    let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
     insta::assert_snapshot!(format!("{name}_again"), masked(&wait_for_cpi_log(&pty)));
     hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
@@ -94,23 +98,23 @@ fn life(name: &str, size: (u16, u16)) {
 
 #[test]
 fn renders_at_forty_columns() {
-    life("terminal_40", (40, 30));
+    live("terminal_40", (40, 30));
 }
 
 #[test]
 fn renders_at_eighty_columns() {
-    life("terminal_80", (80, 24));
+    live("terminal_80", (80, 24));
 }
 
 #[test]
 fn renders_at_132_columns() {
-    life("terminal_132", (132, 43));
+    live("terminal_132", (132, 43));
 }
 
 #[test]
 fn resize_leaves_no_stale_text() {
     let hello = environment_paused_in_create_vm();
-    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (132, 24));
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), (132, 24));
     wait_for_cpi_log(&pty);
     for (columns, rows) in [(40, 24), (100, 12), (30, 8), (80, 24), (61, 30)] {
         pty.resize((columns, rows));
@@ -143,13 +147,13 @@ fn resize_leaves_no_stale_text() {
 fn failure_ends_with_cause_and_next_command() {
     let hello = Hello::new();
     hello.create(&["-n"]).success();
-    hello.script(Script::with_info(InfoAnswer::Local).fail(
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail(
         "create_vm",
         1,
         "Bosh::Clouds::VMCreationFailed",
         false,
     ));
-    let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), (80, 40));
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n", "--recreate"]), (80, 40));
     assert_eq!(pty.end(), 1);
     insta::assert_snapshot!("terminal_failure", end(&hello, &pty.text()));
     hello.delete(&["--forget-open-calls"]);
@@ -160,7 +164,7 @@ fn no_color_removes_colours() {
     let hello = environment_paused_in_create_vm();
     let mut command = hello.command("create-env", &["-n"]);
     command.env("NO_COLOR", "1").env("LANG", "C");
-    let mut pty = on_terminal(command, (80, 24));
+    let mut pty = start_on_terminal(command, (80, 24));
     let screen = frozen_ascii(&pty);
     hello.release_call();
     assert_eq!(pty.end(), 0);
@@ -199,7 +203,7 @@ fn dumb_terminal_gets_plain_lines() {
 #[test]
 fn verbose_shows_every_line_of_the_log() {
     let hello = environment_paused_in_create_vm();
-    let mut pty = on_terminal(hello.command("create-env", &["-n", "--verbose"]), (100, 30));
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n", "--verbose"]), (100, 30));
     let lines = |screen: &str| screen.matches("| I, [").count();
     pty.wait_for("the line above and in the live part", |screen| lines(screen) == 2);
     hello.release_call();
@@ -246,8 +250,8 @@ fn download_shows_bytes_and_rate() {
     let sha1 = sha1(&tarball);
     let ops = tarball_ops("unused", &sha1, "unused", "unused");
     let ops: String = ops.lines().take(2).map(|line| format!("{line}\n")).collect();
-    hello.ops("download.yml", &ops.replace("file://unused", &url));
-    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
+    hello.add_ops("download.yml", &ops.replace("file://unused", &url));
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), (80, 24));
     let stalled = |screen: &str| Regex::new(r"\d KiB of \d+\.\d KiB, 0 B/s").unwrap().is_match(screen);
     let screen = pty.wait_for("half of it, and that nothing comes any more", stalled);
     let bar = screen.lines().find(|line| line.contains("Downloading")).unwrap();
@@ -266,7 +270,7 @@ fn download_shows_bytes_and_rate() {
 
 /// Runs a command on a terminal of 80 columns, and returns its output. Only lines with paths may wrap.
 fn run_at_80_columns(hello: &Hello, command: std::process::Command, code: i32) -> String {
-    let mut pty = on_terminal(command, (80, 100));
+    let mut pty = start_on_terminal(command, (80, 100));
     assert_eq!(pty.end(), code, "{}", pty.text());
     let screen = pty.screen();
     // Paths and the commands of hints stay whole, so that they can be copied.
@@ -319,12 +323,13 @@ fn reports_fit_eighty_columns() {
 
     let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
     let greeting = format!("- {{type: replace, path: {properties}/greeting?, value: Ahoy}}\n");
-    hello.ops("change.yml", &format!("{greeting}- {{type: replace, path: /tags?, value: {{team: a}}}}\n"));
+    hello
+        .add_ops("change.yml", &format!("{greeting}- {{type: replace, path: /tags?, value: {{team: a}}}}\n"));
     insta::assert_snapshot!("terminal_80_plan", run(&hello, "plan", &["--recreate"], 0));
 
     // The question follows the plan. After Ctrl-C, the program reports that nothing was done.
     let answered = |hello: &Hello, key: &str, code: i32| {
-        let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
+        let mut pty = start_on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
         pty.wait_for("the question", |screen| screen.ends_with("Replace the VM of 'hello'? [y/N]"));
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
@@ -335,7 +340,7 @@ fn reports_fit_eighty_columns() {
     assert!(!interrupted.contains("call in flight"), "{interrupted}");
     let ended = answered(&hello, "\x04", 2);
     assert!(ended.contains("Replace the VM of 'hello'? no"), "{ended}");
-    let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
+    let mut pty = start_on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
     pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
     pty.press("monopile history\r");
     pty.wait_for("the question again", |screen| {
@@ -359,7 +364,7 @@ fn reports_fit_eighty_columns() {
 #[test]
 fn status_shows_a_run_in_progress() {
     let hello = environment_paused_in_create_vm();
-    let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
+    let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), (80, 24));
     wait_for_cpi_log(&pty);
     let status = run_at_80_columns(&hello, hello.command("status", &["--no-cpi"]), 1);
     assert!(status.contains("In progress  `create-env` since <time>"), "{status}");

@@ -7,7 +7,7 @@ use crate::support::Run;
 use crate::support::hello::Hello;
 
 #[track_caller]
-fn warns(run: Run, expected: &[&str]) {
+fn assert_warns(run: Run, expected: &[&str]) {
     let run = run.success();
     for text in expected {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
@@ -19,16 +19,19 @@ fn warns(run: Run, expected: &[&str]) {
 fn warns_about_undeclared_properties() {
     let mut hello = Hello::new();
     let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
-    hello.ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
+    hello.add_ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
     let warning = "slip.yml:1:94: `instance_groups[0].jobs[0]` sets the property 'prot', which no job \
                    declares: it is ignored; did you mean 'port'?";
-    warns(hello.world.finish(hello.command("plan", &[])), &[warning]);
-    warns(hello.create(&[]), &[warning]);
+    assert_warns(hello.world.finish(hello.command("plan", &[])), &[warning]);
+    assert_warns(hello.create(&[]), &[warning]);
     hello.delete(&[]).success();
     let group = "/instance_groups/name=hello/properties?";
-    hello.ops("group.yml", &format!("- {{type: replace, path: {group}, value: {{sedrvice: {{a: 1}}}}}}\n"));
+    hello.add_ops(
+        "group.yml",
+        &format!("- {{type: replace, path: {group}, value: {{sedrvice: {{a: 1}}}}}}\n"),
+    );
     let in_group = "instance group 'hello' sets the property 'sedrvice', which no job declares";
-    warns(hello.world.finish(hello.command("plan", &[])), &[warning, in_group]);
+    assert_warns(hello.world.finish(hello.command("plan", &[])), &[warning, in_group]);
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn warns_about_variables_on_the_command_line_that_nothing_uses() {
 #[test]
 fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
     let mut hello = Hello::new();
-    hello.ops(
+    hello.add_ops(
         "slips.yml",
         "- {type: replace, path: /cloud_provider/propertis?, value: {}}\n\
          - {type: replace, path: /cloud_provider/cpi/argumets?, value: []}\n\
@@ -67,7 +70,7 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
          - {type: replace, path: /instance_groups/0/resource_pol?, value: vms}\n",
     );
     hello.world.write("cpis.yml", "cpis:\n- {name: a, type: local, exec_pathh: b}\n");
-    warns(
+    assert_warns(
         hello.world.finish(hello.command("plan", &["--cpi-config", "cpis.yml"])),
         &[
             "the manifest has the unknown key 'relases', which is ignored; did you mean 'releases'?",
@@ -96,14 +99,15 @@ fn cpi_arguments_may_be_called_args_or_arguments() {
         let cpi = hello.world.write("own-cpi", "#!/bin/sh\necho \"$*\" > \"$(dirname \"$0\")/said\"\n");
         std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
         let value = format!("{{path: ../own-cpi, {key}: [one, two]}}");
-        hello.ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+        hello
+            .add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
         let run = hello.world.finish(hello.subcommand(&["cpi", "info"], &[]));
         assert_eq!(hello.world.read("said"), "one two\n", "{key}: {}", run.stderr);
         assert!(!run.stderr.contains("unknown key"), "{}", run.stderr);
     }
     let mut hello = Hello::new();
     let value = "{path: /bin/true, args: [one], arguments: [two]}";
-    hello.ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+    hello.add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
 }

@@ -53,20 +53,20 @@ fn write_part(world: &World, path: &str) -> PathBuf {
     world.write(path.trim_start_matches('/').replace('/', "-"), text)
 }
 
-fn tool(world: &World, program: &str, args: &[&str]) -> Output {
-    let output = world.enter(prepare(program).args(args)).outcome();
+fn run_tool(world: &World, program: &str, args: &[&str]) -> Output {
+    let output = world.enter(prepare(program).args(args)).run_to_end();
     assert!(output.status.success(), "{program} {args:?}: {output:?}");
     output
 }
 
-fn openssl(world: &World, args: &[&str]) -> String {
-    String::from_utf8(tool(world, "openssl", args).stdout).unwrap()
+fn run_openssl(world: &World, args: &[&str]) -> String {
+    String::from_utf8(run_tool(world, "openssl", args).stdout).unwrap()
 }
 
 fn text(world: &World, certificate: &Path) -> String {
     let file = certificate.to_str().unwrap();
     let options = "no_pubkey,no_sigdump,no_serial,no_validity";
-    openssl(world, &["x509", "-in", file, "-noout", "-text", "-certopt", options])
+    run_openssl(world, &["x509", "-in", file, "-noout", "-text", "-certopt", options])
 }
 
 fn verify(world: &World, certificate: &str, authorities: &str, between: Option<&str>) {
@@ -78,7 +78,7 @@ fn verify(world: &World, certificate: &str, authorities: &str, between: Option<&
         args.extend(["-untrusted", between.to_str().unwrap()]);
     }
     args.push(certificate.to_str().unwrap());
-    assert!(openssl(world, &args).ends_with(": OK\n"));
+    assert!(run_openssl(world, &args).ends_with(": OK\n"));
 }
 
 fn store(world: &World) -> serde_yaml::Value {
@@ -95,7 +95,7 @@ fn openssl_accepts_the_certificates() {
     for name in ["leaf", "root", "middle", "plain", "rsa", "ssh"] {
         let key = write_part(&world, &format!("/{name}/private_key"));
         assert!(world.read(&key).starts_with("-----BEGIN RSA PRIVATE KEY-----\n"));
-        let checked = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
+        let checked = run_openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
         assert_eq!(checked, "RSA key ok\n");
     }
 }
@@ -139,7 +139,7 @@ fn certificates_have_the_fields_of_bosh() {
 
     // The subject key ID is the SHA-1 of the modulus.
     let key = write_part(&world, "/middle/private_key");
-    let modulus = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-noout", "-modulus"]);
+    let modulus = run_openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-noout", "-modulus"]);
     let bytes: Vec<u8> = modulus
         .trim()
         .trim_start_matches("Modulus=")
@@ -156,7 +156,7 @@ fn certificates_have_the_fields_of_bosh() {
         let seconds = (days * 24 * 3600).to_string();
         let mut command = prepare("openssl");
         command.args(["x509", "-noout", "-checkend", &seconds, "-in", leaf.to_str().unwrap()]);
-        assert_eq!(world.enter(&mut command).outcome().status.code(), Some(code), "{days} days");
+        assert_eq!(world.enter(&mut command).run_to_end().status.code(), Some(code), "{days} days");
     }
 }
 
@@ -164,21 +164,21 @@ fn certificates_have_the_fields_of_bosh() {
 fn openssh_accepts_the_keys() {
     let world = generated();
     let public = write_part(&world, "/ssh/public_key");
-    let listed = tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
+    let listed = run_tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
     let listed = String::from_utf8(listed.stdout).unwrap();
     let fingerprint = store(&world)["ssh"]["public_key_fingerprint"].as_str().unwrap().to_owned();
     assert!(listed.starts_with(&format!("2048 MD5:{fingerprint} ")), "{listed}");
 
     let private = write_part(&world, "/ssh/private_key");
-    tool(&world, "chmod", &["600", private.to_str().unwrap()]);
-    let derived = tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
+    run_tool(&world, "chmod", &["600", private.to_str().unwrap()]);
+    let derived = run_tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
     assert_eq!(
         String::from_utf8(derived.stdout).unwrap().trim(),
         store(&world)["ssh"]["public_key"].as_str().unwrap().trim()
     );
 
     let key = write_part(&world, "/rsa/private_key");
-    let public = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-pubout"]);
+    let public = run_openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-pubout"]);
     assert_eq!(public, store(&world)["rsa"]["public_key"].as_str().unwrap());
 }
 
@@ -247,10 +247,10 @@ fn ca_may_have_any_common_key_type() {
     ];
     for (kind, args) in kinds {
         let world = World::new();
-        tool(&world, "openssl", args);
+        run_tool(&world, "openssl", args);
         // The name has repeated attributes, so the issuer must be copied and not rebuilt.
         let subject = "/DC=org/DC=example/OU=one/OU=two/CN=Any CA";
-        tool(
+        run_tool(
             &world,
             "openssl",
             &["req", "-x509", "-new", "-key", "key", "-subj", subject, "-days", "99", "-out", "ca.pem"],
@@ -263,7 +263,7 @@ fn ca_may_have_any_common_key_type() {
         let ca_flags = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
         world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(ca_flags)).success();
         let leaf = write_part(&world, "/leaf/certificate");
-        let verified = openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
+        let verified = run_openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
         assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");
         let run = world.run(["vars", "check", "s.yml"]).success();
         assert_eq!(run.stdout, "1 variable, 1 certificate: nothing needs attention.\n", "{kind}");
@@ -452,7 +452,7 @@ fn ca_rotation_takes_two_steps() {
     let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
     let bundle = write_part(&world, "/plain/ca");
     let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
-    assert!(openssl(&world, &args).ends_with(": OK\n"));
+    assert!(run_openssl(&world, &args).ends_with(": OK\n"));
     world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
 
     let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare, wait_until};
 use crate::support::pty::Pty;
 use crate::support::{MONOPILE, Run, World};
 
@@ -20,7 +20,7 @@ fn world() -> World {
 }
 
 /// Writes a script that can be run.
-fn script(world: &World, path: &str, text: &str) {
+fn write_script(world: &World, path: &str, text: &str) {
     let path = world.write(path, format!("#!/bin/sh\n{text}\n"));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -42,10 +42,10 @@ fn output_is_yaml_or_json() {
     world.write("$HOME it's", "a: spaces\n");
     let command = r#"cat "\$HOME it's""#;
     assert_eq!(values(&world, &["--vars-exec", command, "-v", "b=1"]), "spaces 1 ((c)) ((d)) ");
-    script(&world, "../home/mine", "echo \"a: $1\"");
+    write_script(&world, "../home/mine", "echo \"a: $1\"");
     assert_eq!(values(&world, &["--vars-exec", "~/mine '$HOME'"]), "$HOME ((b)) ((c)) ((d)) ");
     // Standard error of a program that succeeds is not shown, and standard input is empty.
-    script(&world, "wordy", "echo warning >&2; cat; echo 'a: 1'");
+    write_script(&world, "wordy", "echo warning >&2; cat; echo 'a: 1'");
     let run = world.run(["int", "m.yml", "--vars-exec", "./wordy"]).success();
     assert_eq!(run.stderr, "");
 }
@@ -71,8 +71,12 @@ fn program_ranks_between_files_and_the_environment() {
 #[test]
 fn unusable_program_is_rejected_without_its_secrets() {
     let world = world();
-    script(&world, "fails", "echo 'a: hush-hush-1'; echo \"denied: hush-hush-1, $STORE_TOKEN\" >&2; exit 1");
-    script(&world, "noexec", "echo hush-hush");
+    write_script(
+        &world,
+        "fails",
+        "echo 'a: hush-hush-1'; echo \"denied: hush-hush-1, $STORE_TOKEN\" >&2; exit 1",
+    );
+    write_script(&world, "noexec", "echo hush-hush");
     std::fs::set_permissions(world.path("noexec"), std::fs::Permissions::from_mode(0o644)).unwrap();
     world.write("broken", "a: [hush-hush");
     world.write("list", "- hush-hush");
@@ -116,12 +120,12 @@ fn unusable_program_is_rejected_without_its_secrets() {
 }
 
 /// Starts a command whose program does not end, and waits until the program runs.
-fn hanging(world: &World, mut command: Command) -> Child {
-    script(world, "hangs", "trap '' INT TERM; sleep 600 & touch hangs.running; sleep 600; sleep 600");
+fn start_hanging(world: &World, mut command: Command) -> Child {
+    write_script(world, "hangs", "trap '' INT TERM; sleep 600 & touch hangs.running; sleep 600; sleep 600");
     let _ = std::fs::remove_file(world.path("hangs.running"));
     command.args(["--vars-exec", "./hangs x"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    until("the program runs", || world.exists("hangs.running"));
+    wait_until("the program runs", || world.exists("hangs.running"));
     child
 }
 
@@ -136,7 +140,7 @@ fn signal_ends_the_program_and_the_run() {
         (&["create-env", "m.yml"], Signal::TERM, 143),
         (&["vars", "check", "store.yml", "-m", "m.yml"], Signal::TERM, 143),
     ] {
-        let child = hanging(&world, world.monopile(words));
+        let child = start_hanging(&world, world.monopile(words));
         let started = Instant::now();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.end_with_output();
@@ -144,14 +148,18 @@ fn signal_ends_the_program_and_the_run() {
         assert_eq!(output.status.code(), Some(code), "{words:?}: {shown}");
         // Usually 0.4 s, of which the program gets 0.3 s to end by itself.
         assert!(started.elapsed() < Duration::from_secs(3), "{words:?}: {:?}", started.elapsed());
-        until("the program and its children have ended", || world.leftovers().is_empty());
+        wait_until("the program and its children have ended", || world.leftovers().is_empty());
     }
 }
 
 #[test]
 fn program_cannot_ask_on_the_terminal() {
     let world = world();
-    script(&world, "asks", "printf 'Passphrase: ' >/dev/tty; read answer </dev/tty; echo \"a: $answer\"");
+    write_script(
+        &world,
+        "asks",
+        "printf 'Passphrase: ' >/dev/tty; read answer </dev/tty; echo \"a: $answer\"",
+    );
     let mut command = prepare("setsid");
     world.enter(&mut command).args(["--ctty", MONOPILE, "int", "m.yml", "--vars-exec", "./asks"]);
     command.env("TERM", "xterm-256color");
@@ -182,11 +190,11 @@ fn secrets(hello: &Hello) -> Vec<String> {
 #[test]
 fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
     let mut hello = Hello::new();
-    script(&hello.world, "source", "echo run >>../source.runs; cat creds.yml");
+    write_script(&hello.world, "source", "echo run >>../source.runs; cat creds.yml");
     hello.world.write("../more.yml", "port_name: visible-nowhere\nnumber: 71234567\n");
     hello.replace_flag("--vars-store", &["--vars-exec", "./source all", "--vars-exec", "cat ../more.yml"]);
     let path = "/instance_groups/0/jobs/0/properties";
-    hello.ops(
+    hello.add_ops(
         "kind.yml",
         &format!("- {{type: replace, path: '{path}/kind?', value: ((port_name)) ((number))}}\n"),
     );
@@ -241,7 +249,11 @@ fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
 fn env_file_names_programs() {
     let world = world();
     std::fs::create_dir(world.path("env")).unwrap();
-    script(&world, "env/tools/source", "echo \"a: $1\"; echo \"b: $(basename \"$PWD\")\"; echo \"c: $2\"");
+    write_script(
+        &world,
+        "env/tools/source",
+        "echo \"a: $1\"; echo \"b: $(basename \"$PWD\")\"; echo \"c: $2\"",
+    );
     world.write("env/below/deeper", "");
     for (text, expected) in [
         // A path and the working directory are relative to the file.
@@ -280,7 +292,7 @@ fn env_file_names_programs() {
 #[test]
 fn program_of_an_env_file_runs_only_after_trust() {
     let world = world();
-    script(&world, "evil", "touch ran; echo 'a: 1'");
+    write_script(&world, "evil", "touch ran; echo 'a: 1'");
     world
         .write(".monopile.yml", "manifest: m.yml\nvars_exec: [[./evil, all of it], [vault, \"a\\e[1mb\"]]\n");
     let shows = |text: &str| {
@@ -329,7 +341,7 @@ struct PasswordStore<'w> {
 impl<'w> PasswordStore<'w> {
     fn new(world: &'w World) -> Self {
         // The first program, so that a machine without `pass` fails by its name.
-        assert!(world.enter(prepare("pass").arg("version")).outcome().status.success());
+        assert!(world.enter(prepare("pass").arg("version")).run_to_end().status.success());
         let store = PasswordStore { world };
         std::fs::create_dir(store.gnupg()).unwrap();
         std::fs::set_permissions(store.gnupg(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -358,7 +370,7 @@ impl<'w> PasswordStore<'w> {
         let mut command = prepare(program);
         self.world.enter(&mut command).args(args);
         self.enter(&mut command);
-        let output = command.outcome_of(input.as_bytes());
+        let output = command.run_with_input(input.as_bytes());
         assert!(output.status.success(), "{program} {args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -401,5 +413,5 @@ fn pass_is_a_source() {
         let run = interpolate("bosh/prod").exits_with(3);
         assert!(run.stderr.contains("decryption failed"), "{}", run.stderr);
     }
-    until("the agent of GnuPG ends", || world.leftovers().is_empty());
+    wait_until("the agent of GnuPG ends", || world.leftovers().is_empty());
 }

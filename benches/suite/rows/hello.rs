@@ -65,5 +65,5 @@ pub(super) fn more_jobs(hello: &mut Hello, count: usize) {
     }
     let path = release.write(&hello.world.path("more.tgz"));
     let release = format!("{{name: more, url: 'file://{}'}}", path.display());
-    hello.ops("more.yml", &format!("- {{type: replace, path: /releases/-, value: {release}}}\n{ops}"));
+    hello.add_ops("more.yml", &format!("- {{type: replace, path: /releases/-, value: {release}}}\n{ops}"));
 }

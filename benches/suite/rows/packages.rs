@@ -163,7 +163,7 @@ fn environment(packages: usize, levels: usize, jobs: usize) -> Hello {
     for number in 0..jobs {
         write!(group, "{{name: job{number:03}, release: many}}, ").unwrap();
     }
-    hello.ops(
+    hello.add_ops(
         "many.yml",
         &format!(
             "- {{type: replace, path: /releases, value: [{{name: many, url: 'file://{}'}}]}}\n\

@@ -145,7 +145,7 @@ esac
         let cpi = hello.world.write("instant", script);
         fs::set_permissions(&cpi, fs::Permissions::from_mode(0o755)).unwrap();
         let path = stemcell.path.display();
-        hello.ops(
+        hello.add_ops(
             "stemcell.yml",
             &format!(
                 "- {{type: replace, path: /resource_pools/name=vms/stemcell, \
@@ -153,7 +153,7 @@ esac
                 stemcell.sha1
             ),
         );
-        hello.ops(
+        hello.add_ops(
             "instant.yml",
             &format!("- {{type: replace, path: /cloud_provider/cpi, value: {{path: {}}}}}\n", cpi.display()),
         );

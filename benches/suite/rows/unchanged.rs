@@ -114,7 +114,7 @@ fn environment(bytes: u64) -> Hello {
             "- {{type: replace, path: /releases/-, value: {{name: {name}, url: 'file://../{name}.tar'}}}}\n"
         );
     }
-    hello.ops("large.yml", &ops);
+    hello.add_ops("large.yml", &ops);
     hello
 }
 

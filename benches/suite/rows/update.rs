@@ -38,7 +38,7 @@ type Values = BTreeMap<&'static str, String>;
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     let mut hello = Hello::new();
-    hello.ops("variables.yml", VARIABLES);
+    hello.add_ops("variables.yml", VARIABLES);
     let mut values = BTreeMap::from([("greeting", "first".to_owned()), ("tag", "first".to_owned())]);
     deploy(&hello, &values, "in-place");
     let mut changes: [Vec<[Sample; 2]>; 3] = Default::default();

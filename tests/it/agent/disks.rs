@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::AgentVm;
 
-fn disk(world: &AgentVm, cid: &str) -> (PathBuf, Value) {
+fn create_disk(world: &AgentVm, cid: &str) -> (PathBuf, Value) {
     let path = world.dir.path().join("dev").join(cid);
     std::fs::create_dir_all(&path).unwrap();
     let hint = json!({"path": path});
@@ -16,7 +16,7 @@ fn disk(world: &AgentVm, cid: &str) -> (PathBuf, Value) {
 #[test]
 fn disk_is_added_mounted_listed_and_unmounted() {
     let world = AgentVm::new();
-    let (path, hint) = disk(&world, "disk-1");
+    let (path, hint) = create_disk(&world, "disk-1");
     let store = world.base().join("store");
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert_eq!(world.call("add_persistent_disk", json!(["disk-1", hint])), Ok(json!({})));
@@ -48,8 +48,8 @@ fn disk_is_added_mounted_listed_and_unmounted() {
 #[test]
 fn disks_come_from_settings_or_a_mount_hint() {
     let world = AgentVm::new();
-    let (_, one) = disk(&world, "one");
-    let (two, _) = disk(&world, "two");
+    let (_, one) = create_disk(&world, "one");
+    let (two, _) = create_disk(&world, "two");
     world.write_settings(json!({"disks": {"persistent": {"one": one}}}));
     world.call("mount_disk", json!(["one"])).unwrap();
     world.call("unmount_disk", json!(["one"])).unwrap();
@@ -87,9 +87,9 @@ fn rejects_unusable_disk_hints() {
 #[test]
 fn migrate_disk_moves_data_to_the_second_disk() {
     let world = AgentVm::new();
-    let (old, old_hint) = disk(&world, "old");
-    let (new, new_hint) = disk(&world, "new");
-    let (_, third) = disk(&world, "third");
+    let (old, old_hint) = create_disk(&world, "old");
+    let (new, new_hint) = create_disk(&world, "new");
+    let (_, third) = create_disk(&world, "third");
     std::fs::create_dir(old.join("dir")).unwrap();
     std::fs::write(old.join("dir/file"), "precious").unwrap();
     for (cid, hint) in [("old", old_hint), ("new", new_hint), ("third", third)] {
@@ -111,7 +111,7 @@ fn migrate_disk_moves_data_to_the_second_disk() {
 #[test]
 fn busy_disk_is_not_unmounted_and_its_user_named() {
     let world = AgentVm::new();
-    let (_, hint) = disk(&world, "disk");
+    let (_, hint) = create_disk(&world, "disk");
     world.call("mount_disk", json!(["disk", hint])).unwrap();
     let pidfile = world.base().join("sys/run/holder.pid");
     let holder = format!(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::world::{AgentVm, tarball, untar};
-use crate::support::process::until;
+use crate::support::process::wait_until;
 
 /// A job whose process sleeps. `{base}` is replaced.
 const MONIT: &str = r#"check process NAME
@@ -42,7 +42,8 @@ fn packages_are_compiled_with_dependencies_and_applied() {
     ]));
     let base = world.call("compile_package", json!([source, digest, "base", "fp-1", {}])).unwrap();
     let base = &base["result"];
-    let compiled = world.blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
+    let compiled =
+        world.request_blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
     let files = untar(&compiled);
     assert!(
         files.contains(&("./name".into(), "base fp-1\n".into()))
@@ -233,7 +234,8 @@ fn scripts_run_in_all_jobs_and_failures_name_them() {
     );
     assert_eq!(world.call("run_script", json!(["post-deploy", {}])), Ok(json!({})));
     let logs = world.call("fetch_logs", json!(["job", ["**/*.stdout.log"]])).unwrap();
-    let content = world.blob("GET", &format!("/blobs/{}", logs["blobstore_id"].as_str().unwrap()), b"").1;
+    let content =
+        world.request_blob("GET", &format!("/blobs/{}", logs["blobstore_id"].as_str().unwrap()), b"").1;
     assert_eq!(
         untar(&content),
         [
@@ -252,8 +254,8 @@ fn cancelling_a_task_ends_all_its_processes() {
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
     let task = world.begin("run_script", json!(["pre-start", {}]));
-    until("the script runs", || {
-        let state = world.message("get_task", json!([task]));
+    wait_until("the script runs", || {
+        let state = world.send("get_task", json!([task]));
         assert_eq!(state, json!({"value": {"agent_task_id": task, "state": "running"}}));
         mark.exists()
     });
@@ -261,7 +263,7 @@ fn cancelling_a_task_ends_all_its_processes() {
     assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
     let queued = world.begin("run_script", json!(["post-start", {}]));
     let start = Instant::now();
-    assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
+    assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
     assert!(world.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     world.finish(&queued).unwrap();
@@ -272,7 +274,7 @@ fn cancelling_a_task_ends_all_its_processes() {
     {
         assert!(gone.elapsed() < Duration::from_secs(20), "its child lives");
     }
-    assert_eq!(world.message("cancel_task", json!([task])), json!({"value": "canceled"}));
+    assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
 }
 
 #[test]

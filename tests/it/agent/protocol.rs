@@ -14,9 +14,9 @@ use super::world::{AgentVm, Pki, client, read};
 #[test]
 fn messages_are_answered_like_bosh_agent() {
     let world = AgentVm::new();
-    assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
-    assert_eq!(world.message("delete_arp_entries", json!([{"ips": ["10.0.0.1"]}])), json!({"value": {}}));
-    assert_eq!(world.message("info", json!([])), json!({"value": {"api_version": 1}}));
+    assert_eq!(world.send("ping", json!([])), json!({"value": "pong"}));
+    assert_eq!(world.send("delete_arp_entries", json!([{"ips": ["10.0.0.1"]}])), json!({"value": {}}));
+    assert_eq!(world.send("info", json!([])), json!({"value": {"api_version": 1}}));
     for (method, arguments, message) in [
         ("add_something", json!([]), "unknown message add_something"),
         ("", json!([]), "unknown message "),
@@ -29,7 +29,7 @@ fn messages_are_answered_like_bosh_agent() {
         ("get_task", json!(["nope"]), "Action Failed get_task: Task with id nope could not be found"),
         ("cancel_task", json!(["nope"]), "Action Failed cancel_task: Task with id nope could not be found"),
     ] {
-        assert_eq!(world.message(method, arguments), json!({"exception": {"message": message}}));
+        assert_eq!(world.send(method, arguments), json!({"exception": {"message": message}}));
     }
     assert!(world.call("mount_disk", json!([{}])).unwrap_err().contains("Unmarshalling action argument 1"));
     for garbage in ["", "{", "[]", "\"ping\"", "null", "\u{0}", r#"{"method": 3}"#, &"[".repeat(100_000)] {
@@ -100,13 +100,13 @@ fn agent_generates_a_missing_certificate() {
 #[test]
 fn unknown_paths_and_methods_are_not_found() {
     let world = AgentVm::new();
-    assert_eq!(world.blob("GET", "/agent", b"").0, 404);
-    assert_eq!(world.blob("GET", "/other", b"").0, 404);
-    assert_eq!(world.blob("GET", "/blobs/", b"").0, 404);
+    assert_eq!(world.request_blob("GET", "/agent", b"").0, 404);
+    assert_eq!(world.request_blob("GET", "/other", b"").0, 404);
+    assert_eq!(world.request_blob("GET", "/blobs/", b"").0, 404);
     for hostile in
         ["/blobs/..", "/blobs/%2e%2e%2fspec.json", "/blobs/ab/%2e%2e", "/blobs/.incoming-x", "/blobs/a/b/c"]
     {
-        assert_eq!(world.blob("PUT", hostile, b"x").0, 404, "{hostile}");
+        assert_eq!(world.request_blob("PUT", hostile, b"x").0, 404, "{hostile}");
     }
 }
 
@@ -114,27 +114,27 @@ fn unknown_paths_and_methods_are_not_found() {
 fn blobs_are_stored_and_deleted() {
     let world = AgentVm::new();
     let content = vec![7; 3_000_000];
-    assert_eq!(world.blob("GET", "/blobs/x-1", b"").0, 404);
-    assert_eq!(world.blob("PUT", "/blobs/5f/x-1", &content).0, 201);
-    assert_eq!(world.blob("GET", "/blobs/x-1", b""), (200, content.clone()));
-    assert_eq!(world.blob("GET", "/blobs/5f/x-1", b""), (200, content));
-    assert_eq!(world.blob("HEAD", "/blobs/x-1", b""), (200, Vec::new()));
-    assert_eq!(world.blob("PUT", "/blobs/x-1", b"other").0, 201);
-    assert_eq!(world.blob("GET", "/blobs/x-1", b""), (200, b"other".to_vec()));
-    assert_eq!(world.blob("DELETE", "/blobs/x-1", b"").0, 204);
-    assert_eq!(world.blob("DELETE", "/blobs/x-1", b"").0, 404);
-    assert_eq!(world.blob("HEAD", "/blobs/x-1", b"").0, 404);
+    assert_eq!(world.request_blob("GET", "/blobs/x-1", b"").0, 404);
+    assert_eq!(world.request_blob("PUT", "/blobs/5f/x-1", &content).0, 201);
+    assert_eq!(world.request_blob("GET", "/blobs/x-1", b""), (200, content.clone()));
+    assert_eq!(world.request_blob("GET", "/blobs/5f/x-1", b""), (200, content));
+    assert_eq!(world.request_blob("HEAD", "/blobs/x-1", b""), (200, Vec::new()));
+    assert_eq!(world.request_blob("PUT", "/blobs/x-1", b"other").0, 201);
+    assert_eq!(world.request_blob("GET", "/blobs/x-1", b""), (200, b"other".to_vec()));
+    assert_eq!(world.request_blob("DELETE", "/blobs/x-1", b"").0, 204);
+    assert_eq!(world.request_blob("DELETE", "/blobs/x-1", b"").0, 404);
+    assert_eq!(world.request_blob("HEAD", "/blobs/x-1", b"").0, 404);
 }
 
 #[test]
 fn rejects_large_messages_and_discards_partial_blobs() {
     let world = AgentVm::new();
     let head = format!("POST /agent HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n", AgentVm::auth());
-    let mut stream = tls(&world);
+    let mut stream = connect(&world);
     stream.write_all(format!("{head}Content-Length: 17000000\r\n\r\n").as_bytes()).unwrap();
-    assert!(answer(&mut stream).starts_with("HTTP/1.1 413"));
+    assert!(read_answer(&mut stream).starts_with("HTTP/1.1 413"));
     // The body is chunked, so its length is unknown beforehand.
-    let mut stream = tls(&world);
+    let mut stream = connect(&world);
     stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).unwrap();
     let chunk = vec![b' '; 1 << 20];
     for _ in 0..17 {
@@ -144,10 +144,10 @@ fn rejects_large_messages_and_discards_partial_blobs() {
             break;
         }
     }
-    let text = answer(&mut stream);
+    let text = read_answer(&mut stream);
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
 
-    let mut stream = tls(&world);
+    let mut stream = connect(&world);
     let head = head.replace("POST /agent", "PUT /blobs/half");
     stream.write_all(format!("{head}Content-Length: 1000\r\n\r\nonly this").as_bytes()).unwrap();
     drop(stream);
@@ -156,7 +156,7 @@ fn rejects_large_messages_and_discards_partial_blobs() {
         assert!(start.elapsed() < Duration::from_secs(20), "a half blob stays");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(world.blob("GET", "/blobs/half", b"").0, 404);
+    assert_eq!(world.request_blob("GET", "/blobs/half", b"").0, 404);
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn slow_clients_are_disconnected() {
     let world = AgentVm::new();
     let mut mute: Vec<TcpStream> =
         (0..50).map(|_| TcpStream::connect(("127.0.0.1", world.port)).unwrap()).collect();
-    let mut trickle = tls(&world);
+    let mut trickle = connect(&world);
     trickle.write_all(b"POST /agent HTTP/1.1\r\nHo").unwrap();
     let start = Instant::now();
-    assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
+    assert_eq!(world.send("ping", json!([])), json!({"value": "pong"}));
     assert!(start.elapsed() < Duration::from_secs(8), "no script waits for the end of another");
     for stream in &mut mute {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -184,7 +184,7 @@ fn slow_clients_are_disconnected() {
 fn unusable_settings_end_the_agent_with_an_error() {
     let world = AgentVm::without_agent();
     let fails = |code: i32, text: &str| {
-        let output = world.command(false).outcome();
+        let output = world.command(false).run_to_end();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{stderr}");
         assert!(stderr.contains(text), "{stderr}");
@@ -212,7 +212,7 @@ fn unusable_settings_end_the_agent_with_an_error() {
 
 type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
-fn tls(world: &AgentVm) -> Tls {
+fn connect(world: &AgentVm) -> Tls {
     use rustls_pki_types::pem::PemObject;
     let mut roots = rustls::RootCertStore::empty();
     roots.add(rustls_pki_types::CertificateDer::from_pem_slice(world.pki.ca.as_bytes()).unwrap()).unwrap();
@@ -227,7 +227,7 @@ fn tls(world: &AgentVm) -> Tls {
     rustls::StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", world.port)).unwrap())
 }
 
-fn answer(stream: &mut Tls) -> String {
+fn read_answer(stream: &mut Tls) -> String {
     let mut text = [0; 256];
     let count = stream.read(&mut text).unwrap_or_default();
     String::from_utf8_lossy(&text[..count]).into_owned()

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::world::AgentVm;
-use crate::support::process::until;
+use crate::support::process::wait_until;
 
 const MONIT: &str = "check process web with pidfile {base}/sys/run/web/web.pid
   start program \"{base}/jobs/web/bin/ctl start\" stop program \"{base}/jobs/web/bin/ctl stop\" group vcap";
@@ -109,7 +109,7 @@ fn tasks_end_with_their_agent() {
         format!("#!/bin/bash\necho $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pidfile.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
     let task = world.begin("run_script", json!(["pre-start", {}]));
-    until("the script runs", || pidfile.exists());
+    wait_until("the script runs", || pidfile.exists());
     world.end_agent(Signal::TERM);
     let pid = std::fs::read_to_string(&pidfile).unwrap();
     let start = std::time::Instant::now();

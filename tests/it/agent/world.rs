@@ -1,6 +1,6 @@
 //! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
 
-use crate::support::process::{MAX_WAIT, WaitForEnd, lines, next, prepare};
+use crate::support::process::{MAX_WAIT, WaitForEnd, lines, prepare, receive};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ impl AgentVm {
         let stderr = lines(child.stderr.take().unwrap());
         let mut first_lines = String::new();
         self.port = loop {
-            let line = next("the agent says its port", &stderr);
+            let line = receive("the agent says its port", &stderr);
             let line = line.unwrap_or_else(|| panic!("the agent ended: {first_lines}")) + "\n";
             first_lines.push_str(&line);
             if let Some((_, port)) = line.trim().rsplit_once("address=127.0.0.1:") {
@@ -181,7 +181,7 @@ impl AgentVm {
     }
 
     /// Sends a message, and returns the whole answer.
-    pub(crate) fn message(&self, method: &str, arguments: Value) -> Value {
+    pub(crate) fn send(&self, method: &str, arguments: Value) -> Value {
         let body = json!({"method": method, "arguments": arguments, "reply_to": "director"}).to_string();
         let (status, text) = self.post(&body);
         assert_eq!(status, 200, "{method}: {text}");
@@ -191,7 +191,7 @@ impl AgentVm {
     /// Sends a message, and waits for its task if it starts one. Returns the value or the exception's
     /// message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
-        let mut answer = self.message(method, arguments);
+        let mut answer = self.send(method, arguments);
         let started = Instant::now();
         loop {
             assert!(started.elapsed() < MAX_WAIT, "{method} does not end: {answer}");
@@ -203,13 +203,13 @@ impl AgentVm {
                 return Ok(value);
             };
             std::thread::sleep(Duration::from_millis(3));
-            answer = self.message("get_task", json!([task]));
+            answer = self.send("get_task", json!([task]));
         }
     }
 
     /// Starts a task and returns its id.
     pub(crate) fn begin(&self, method: &str, arguments: Value) -> String {
-        let answer = self.message(method, arguments);
+        let answer = self.send(method, arguments);
         assert_eq!(answer["value"]["state"], "running", "{answer}");
         answer["value"]["agent_task_id"].as_str().unwrap().to_owned()
     }
@@ -236,7 +236,7 @@ impl AgentVm {
         }
     }
 
-    pub(crate) fn blob(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    pub(crate) fn request_blob(&self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path))
@@ -254,7 +254,7 @@ impl AgentVm {
     /// Uploads a blob, and returns its id and digest.
     pub(crate) fn upload(&self, content: &[u8]) -> (String, String) {
         let id = uuid::Uuid::new_v4().to_string();
-        assert_eq!(self.blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
+        assert_eq!(self.request_blob("PUT", &format!("/blobs/ab/{id}"), content).0, 201);
         (id, format!("sha256:{}", hex(&Sha256::digest(content))))
     }
 

@@ -15,21 +15,21 @@ fn ours<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 /// Checks that both clients print the same JSON.
 #[track_caller]
 fn assert_same(bench: &Bench, arguments: &[&str]) {
-    let theirs = bench.ironic.reference_json(arguments);
-    assert_eq!(bench.json(&ours(arguments)), theirs, "{arguments:?}");
+    let theirs = bench.ironic.run_reference_json(arguments);
+    assert_eq!(bench.run_json(&ours(arguments)), theirs, "{arguments:?}");
 }
 
 #[test]
 fn connectors_and_targets_are_printed_like_openstack() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let targets = [bench.target(&node.name, "0"), bench.target(&node.name, "10")];
+    let node = bench.ironic.create_node();
+    let targets = [bench.create_target(&node.name, "0"), bench.create_target(&node.name, "10")];
     let changes =
         ["--extra", "role=it's \\\"root\"", "--extra", "none=null", "--property", "target_luns=[1, 2]"];
     let name = "target_iqn=iqn.2026-11.test.monopile:a-name-that-is-longer-than-most-lines";
     let set = ["volume", "target", "set", &targets[0], "--property", name];
     bench.run(&[&set[..], &changes].concat()).success();
-    let connectors = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let connectors = bench.run_json(&["volume", "connector", "list", "--node", &node.name]);
     let connector = connectors[0]["uuid"].as_str().unwrap();
 
     let mut commands: Vec<Vec<&str>> = Vec::new();
@@ -66,12 +66,12 @@ fn connectors_and_targets_are_printed_like_openstack() {
     let list = ["volume", "target", "list", "--node", &node.name];
     commands.push([&list[..], &["-c", "volume_id", "-c", "uuid", "--sort-column", "boot_index"]].concat());
     commands.push([&list[..], &["--sort", "boot_index:desc"]].concat());
-    let without = bench.ironic.enrolled("iscsi_boot:true");
+    let without = bench.ironic.enroll_node("iscsi_boot:true");
     for more in [&[][..], &["--print-empty"], &["-f", "csv"], &["-f", "yaml"]] {
         commands.push([&["volume", "connector", "list", "--node", &without.name][..], more].concat());
     }
     for arguments in &commands {
-        let theirs = bench.ironic.reference(arguments);
+        let theirs = bench.ironic.run_reference(arguments);
         let printed = bench.run(&ours(arguments)).success().stdout;
         match arguments.contains(&"--max-width") {
             // Both break a long word where they like, so only the widths of the columns are compared.
@@ -82,7 +82,7 @@ fn connectors_and_targets_are_printed_like_openstack() {
     let yaml = ["volume", "target", "show", &targets[0], "-f", "yaml"];
     let parsed = |text: &str| serde_yaml::from_str::<Value>(text).unwrap();
     let printed = parsed(&bench.run(&ours(&yaml)).success().stdout);
-    assert_eq!(printed, parsed(&bench.ironic.reference(&yaml)));
+    assert_eq!(printed, parsed(&bench.ironic.run_reference(&yaml)));
 }
 
 /// Options that only one of the clients has, with the end of their command.
@@ -132,7 +132,7 @@ fn options_are_those_of_openstack() {
     let option = regex::Regex::new(r"--([a-z-]+)").unwrap();
     for (index, command) in commands.iter().enumerate() {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
-        let help = bench.ironic.reference(&words);
+        let help = bench.ironic.run_reference(&words);
         // The description of an option follows behind two blanks.
         let lines = help.lines().filter(|line| line.starts_with("  -"));
         let lines = lines.filter_map(|line| line.trim_start().split("  ").next());
@@ -150,7 +150,7 @@ fn options_are_those_of_openstack() {
 #[test]
 fn created_objects_are_printed_like_openstack() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
+    let node = bench.ironic.create_node();
     // The reference client accepts no name for this argument.
     let make = |node: &str, id: &str| -> Vec<String> {
         let flags = [
@@ -182,8 +182,8 @@ fn created_objects_are_printed_like_openstack() {
         |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     let (ours, theirs) = (texts(&make(&node.name, "1")), texts(&make(&node.uuid, "2")));
     let ours: Vec<&str> = ours.iter().map(String::as_str).chain(["--show-usernames"]).collect();
-    let ours = bench.json(&ours);
-    let theirs = bench.ironic.reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
+    let ours = bench.run_json(&ours);
+    let theirs = bench.ironic.run_reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
     for (key, value) in theirs.as_object().unwrap() {
         match key.as_str() {
             "uuid" | "created_at" => assert!(ours[key].is_string()),
@@ -198,7 +198,7 @@ fn created_objects_are_printed_like_openstack() {
 #[test]
 fn nodes_are_printed_like_openstack() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
+    let node = bench.ironic.create_node();
     let list = ["node", "list", "--resource-class", &node.resource_class];
     assert_same(&bench, &list);
     assert_same(&bench, &[&list[..], &["--fields", "name", "driver"]].concat());
@@ -211,7 +211,7 @@ fn nodes_are_printed_like_openstack() {
         }
     };
     let show = ["node", "show", &node.name];
-    includes(&bench.json(&show), &bench.ironic.reference_json(&show));
+    includes(&bench.run_json(&show), &bench.ironic.run_reference_json(&show));
     let long = [&list[..], &["--long"]].concat();
-    includes(&bench.json(&long)[0], &bench.ironic.reference_json(&long)[0]);
+    includes(&bench.run_json(&long)[0], &bench.ironic.run_reference_json(&long)[0]);
 }

@@ -21,7 +21,7 @@ fn endpoint_is_required() {
 #[test]
 fn api_version_can_be_chosen_but_not_too_old() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
+    let node = bench.ironic.create_node();
     let list =
         |version| ["volume", "target", "list", "--node", &node.name, "--os-baremetal-api-version", version];
     bench.run(&list("1.32")).success();
@@ -52,9 +52,9 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let keystone = Keystone::start();
     let ironic = Ironic::start(&RequiredAuth::Keystone(&keystone));
     keystone.announce(&ironic.url());
-    let operator = keystone.user("operator", "s3cretpw1234", "admin");
-    let reader = keystone.user("reader", "r3aderpw1234", "reader");
-    let node = ironic.enrolled("iscsi_boot:true");
+    let operator = keystone.create_user("operator", "s3cretpw1234", "admin");
+    let reader = keystone.create_user("reader", "r3aderpw1234", "reader");
+    let node = ironic.enroll_node("iscsi_boot:true");
     let world = World::new();
     let run = |variables: &[(&str, &str)], arguments: &[&str]| -> Run {
         let mut command = world.monopile(["baremetal"].iter().chain(arguments));
@@ -119,7 +119,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     assert_eq!(count_connectors().unwrap(), 1);
     keystone.revoke_tokens(&operator);
     assert_eq!(count_connectors().unwrap(), 1);
-    keystone.forget(&operator);
+    keystone.delete_user(&operator);
     let error = count_connectors().unwrap_err().to_string();
     assert!(error.contains("refuses the credentials"), "{error}");
 }

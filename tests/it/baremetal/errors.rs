@@ -12,7 +12,7 @@ const NOWHERE: &str = "00000000-0000-4000-8000-000000000000";
 #[test]
 fn rejects_existing_objects() {
     let bench = Bench::new();
-    let (node, other) = (bench.ironic.node(), bench.ironic.node());
+    let (node, other) = (bench.ironic.create_node(), bench.ironic.create_node());
     let connector =
         ["volume", "connector", "create", "--node", &other.name, "--type", "iqn", "--connector-id"];
     bench.expect_refusal(
@@ -20,7 +20,7 @@ fn rejects_existing_objects() {
         1,
         &["(409)", "already exists", "volume connector list --long"],
     );
-    let uuid = bench.target(&node.name, "0");
+    let uuid = bench.create_target(&node.name, "0");
     let target = |index: &'static str| {
         let flags =
             ["volume", "target", "create", "--node", &node.name, "--type", "iscsi", "--volume-id", "v"];
@@ -65,8 +65,8 @@ fn rejects_missing_objects() {
 #[test]
 fn delete_continues_after_a_missing_object() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let (one, two) = (bench.target(&node.name, "0"), bench.target(&node.name, "1"));
+    let node = bench.ironic.create_node();
+    let (one, two) = (bench.create_target(&node.name, "0"), bench.create_target(&node.name, "1"));
     bench.run(&["volume", "target", "delete", &one]).success();
     bench.expect_refusal(&["volume", "target", "delete", &one], 1, &["(404)"]);
     let run = bench.run(&["volume", "target", "delete", &one, &two]).exits_with(1);
@@ -80,14 +80,14 @@ fn delete_continues_after_a_missing_object() {
 #[test]
 fn rejects_changes_while_the_node_is_on() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
-    let connectors = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let node = bench.ironic.create_node();
+    let target = bench.create_target(&node.name, "0");
+    let connectors = bench.run_json(&["volume", "connector", "list", "--node", &node.name]);
     let connector = connectors[0]["uuid"].as_str().unwrap();
     for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
         bench.run(&["volume", kind, "set", uuid, "--extra", "a=b"]).success();
     }
-    bench.ironic.power(&node, "power on");
+    bench.ironic.set_power(&node, "power on");
     for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
         let words = ["(400)", "while it is in state \"power on\"", "power the node off first"];
         bench.expect_refusal(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
@@ -95,13 +95,13 @@ fn rejects_changes_while_the_node_is_on() {
         bench.expect_refusal(&["volume", kind, "delete", uuid], 1, &words);
     }
     // Creating a target is never rejected.
-    bench.target(&node.name, "1");
-    bench.ironic.power(&node, "power off");
+    bench.create_target(&node.name, "1");
+    bench.ironic.set_power(&node, "power off");
     bench.run(&["volume", "target", "set", &target, "--extra", "a=b"]).success();
     bench.run(&["volume", "target", "delete", &target]).success();
     // An unknown power state does not count as off.
-    let new = bench.ironic.enrolled("iscsi_boot:true");
-    let target = bench.target(&new.name, "0");
+    let new = bench.ironic.enroll_node("iscsi_boot:true");
+    let target = bench.create_target(&new.name, "0");
     bench.expect_refusal(
         &["volume", "target", "set", &target, "--extra", "a=b"],
         1,
@@ -112,8 +112,8 @@ fn rejects_changes_while_the_node_is_on() {
 #[test]
 fn rejects_unknown_fields() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
+    let node = bench.ironic.create_node();
+    let target = bench.create_target(&node.name, "0");
     let unset = |flag| ["volume", "target", "unset", &target, flag, "nothing"];
     bench.expect_refusal(
         &unset("--extra"),
@@ -146,8 +146,8 @@ fn rejects_unknown_fields() {
 #[test]
 fn invalid_values_are_not_sent() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
+    let node = bench.ironic.create_node();
+    let target = bench.create_target(&node.name, "0");
     let set = |property: &'static str| ["volume", "target", "set", &target, "--property", property];
     bench.expect_refusal(
         &set("target_iqn=iqn.x\nshell"),
@@ -177,19 +177,19 @@ fn invalid_values_are_not_sent() {
         2,
         &["--volume-id", "--boot-index"],
     );
-    assert_eq!(bench.json(&["volume", "target", "show", &target])["updated_at"], serde_json::Value::Null);
+    assert_eq!(bench.run_json(&["volume", "target", "show", &target])["updated_at"], serde_json::Value::Null);
 }
 
 #[test]
 fn node_lock_is_awaited_and_reported_if_it_lasts() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
+    let node = bench.ironic.create_node();
+    let target = bench.create_target(&node.name, "0");
     let reserve = |by: Option<&str>| {
         let name = &node.name;
         match by {
-            Some(by) => bench.ironic.sql("update nodes set reservation = ? where name = ?", &[by, name]),
-            None => bench.ironic.sql("update nodes set reservation = null where name = ?", &[name]),
+            Some(by) => bench.ironic.run_sql("update nodes set reservation = ? where name = ?", &[by, name]),
+            None => bench.ironic.run_sql("update nodes set reservation = null where name = ?", &[name]),
         };
     };
     reserve(Some("other-conductor"));
@@ -211,5 +211,5 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
         bench.run(&["volume", "target", "set", &target, "--extra", "a=2"]).success();
     });
     assert!(started.elapsed() >= Duration::from_secs(4));
-    assert_eq!(bench.json(&["volume", "target", "show", &target])["extra"], serde_json::json!({"a": 2}));
+    assert_eq!(bench.run_json(&["volume", "target", "show", &target])["extra"], serde_json::json!({"a": 2}));
 }

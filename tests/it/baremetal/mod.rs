@@ -31,7 +31,7 @@ impl Bench {
 
     /// Runs `monopile baremetal …` and parses its JSON.
     #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
+    fn run_json(&self, arguments: &[&str]) -> Value {
         let run = self.run(&[arguments, &["-f", "json"]].concat()).success();
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
     }
@@ -44,7 +44,7 @@ impl Bench {
 
     /// Creates a target with a login and returns its UUID.
     #[track_caller]
-    fn target(&self, node: &str, boot_index: &str) -> String {
+    fn create_target(&self, node: &str, boot_index: &str) -> String {
         let volume = format!("volume-{boot_index}");
         let arguments =
             ["volume", "target", "create", "--node", node, "--type", "iscsi", "--volume-id", &volume];

@@ -24,7 +24,7 @@ fn node_is_enrolled_made_available_and_retired() {
     let node = serde_json::from_str::<serde_json::Value>(&made.stdout).unwrap()["uuid"].clone();
     ok(&["port", "create", "52:54:00:FF:00:01", "--node", name, "--pxe-enabled", "true"]);
     let ports =
-        bench.json(&["port", "list", "--node", name, "--fields", "address", "node_uuid", "pxe_enabled"]);
+        bench.run_json(&["port", "list", "--node", name, "--fields", "address", "node_uuid", "pxe_enabled"]);
     assert_eq!(ports, json!([{"address": "52:54:00:ff:00:01", "node_uuid": node, "pxe_enabled": true}]));
 
     // The machine reports its initiators, twice.
@@ -68,26 +68,26 @@ fn node_is_enrolled_made_available_and_retired() {
     ok(&["node", "power", "off", name]);
     ok(&["node", "trait", "add", name, "CUSTOM_A", "CUSTOM_B"]);
     ok(&["node", "trait", "remove", name, "CUSTOM_A"]);
-    assert_eq!(bench.json(&["node", "trait", "list", name]), json!([{"Traits": "CUSTOM_B"}]));
+    assert_eq!(bench.run_json(&["node", "trait", "list", name]), json!([{"Traits": "CUSTOM_B"}]));
     ok(&["node", "boot", "device", "set", name, "pxe", "--persistent"]);
     // The simulated machine forgets that the device was set for good.
     let device = json!({"boot_device": "pxe", "persistent": false});
-    assert_eq!(bench.json(&["node", "boot", "device", "show", name]), device);
+    assert_eq!(bench.run_json(&["node", "boot", "device", "show", name]), device);
     ok(&["node", "set", name, "--description", "by hand", "--property", "cpu_arch=x86_64"]);
     ok(&["node", "unset", name, "--description", "--property", "cpu_arch"]);
-    let shown = bench.json(&["node", "show", name, "--fields", "description", "properties"]);
+    let shown = bench.run_json(&["node", "show", name, "--fields", "description", "properties"]);
     let capabilities = json!({"capabilities": "iscsi_boot:true"});
     assert_eq!(shown, json!({"description": null, "properties": capabilities}));
     ok(&["node", "provide", name, "--wait", "60"]);
     let list = ["node", "list", "--provision-state", "available", "--resource-class", "hand"];
-    assert_eq!(bench.json(&list)[0]["uuid"], node);
-    let verdicts = bench.json(&["node", "validate", name]);
+    assert_eq!(bench.run_json(&list)[0]["uuid"], node);
+    let verdicts = bench.run_json(&["node", "validate", name]);
     let verdict =
         |name: &str| verdicts.as_array().unwrap().iter().find(|row| row["Interface"] == name).unwrap();
     assert_eq!((&verdict("boot")["Result"], &verdict("storage")["Result"]), (&json!(true), &json!(true)));
 
     ok(&["node", "maintenance", "set", name, "--reason", "broken fan"]);
-    let reason = bench.json(&["node", "show", name, "--fields", "maintenance_reason"]);
+    let reason = bench.run_json(&["node", "show", name, "--fields", "maintenance_reason"]);
     assert_eq!(reason, json!({"maintenance_reason": "broken fan"}));
     ok(&["node", "maintenance", "unset", name]);
     let run = bench.run(&["node", "delete", name, "no-such-node"]).exits_with(1);
@@ -98,8 +98,8 @@ fn node_is_enrolled_made_available_and_retired() {
 #[test]
 fn power_off_is_asked_for_before_a_change() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
+    let node = bench.ironic.create_node();
+    let target = bench.create_target(&node.name, "0");
     bench.run(&["node", "power", "on", &node.name]).success();
     let set = ["volume", "target", "set", &target, "--extra", "a=b"];
     bench.expect_refusal(&set, 1, &["(400)", "node power off NODE", "--power-off"]);
@@ -109,7 +109,7 @@ fn power_off_is_asked_for_before_a_change() {
     pty.press("n\r");
     assert_eq!(pty.end(), 2, "{}", pty.raw());
     let state =
-        || bench.json(&["node", "show", &node.name, "--fields", "power_state"])["power_state"].clone();
+        || bench.run_json(&["node", "show", &node.name, "--fields", "power_state"])["power_state"].clone();
     assert_eq!(state(), "power on");
 
     let run = bench.run(&with_power_off).success();
@@ -124,7 +124,7 @@ fn power_off_is_asked_for_before_a_change() {
 #[test]
 fn bad_input_about_nodes_is_refused() {
     let bench = Bench::new();
-    let node = bench.ironic.enrolled("iscsi_boot:true");
+    let node = bench.ironic.enroll_node("iscsi_boot:true");
     let name = node.name.as_str();
     for (arguments, code, words) in [
         (&["node", "create", "--name", "x"][..], 2, &["--driver"][..]),

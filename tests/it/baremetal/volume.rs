@@ -7,8 +7,8 @@ use super::Bench;
 #[test]
 fn connector_is_created_listed_changed_and_deleted() {
     let bench = Bench::new();
-    let node = bench.ironic.enrolled("iscsi_boot:true");
-    bench.ironic.power(&node, "power off");
+    let node = bench.ironic.enroll_node("iscsi_boot:true");
+    bench.ironic.set_power(&node, "power off");
     let id = format!("{}-x", node.initiator);
     let uuid = bench.create(&[
         "volume",
@@ -24,10 +24,10 @@ fn connector_is_created_listed_changed_and_deleted() {
         "rack=7",
     ]);
 
-    let listed = bench.json(&["volume", "connector", "list", "--node", &node.name]);
+    let listed = bench.run_json(&["volume", "connector", "list", "--node", &node.name]);
     let expected = json!([{"uuid": uuid, "node_uuid": node.uuid, "type": "iqn", "connector_id": id}]);
     assert_eq!(listed, expected);
-    let by_uuid = bench.json(&["volume", "connector", "list", "--node", &node.uuid, "--detail"]);
+    let by_uuid = bench.run_json(&["volume", "connector", "list", "--node", &node.uuid, "--detail"]);
     assert_eq!(by_uuid[0]["extra"], json!({"rack": 7}));
 
     // Another connector, which only the filters tell apart.
@@ -49,21 +49,21 @@ fn connector_is_created_listed_changed_and_deleted() {
     assert_eq!(bench.run(&set).success().stdout, "");
     let show = ["volume", "connector", "show", &uuid, "--fields", "connector_id,extra"];
     let expected = json!({"connector_id": "iqn.2026-11.test:y", "extra": {"rack": 7, "a-b": "c"}});
-    assert_eq!(bench.json(&show), expected);
+    assert_eq!(bench.run_json(&show), expected);
 
     bench.run(&["volume", "connector", "unset", &uuid, "--extra", "rack"]).success();
-    assert_eq!(bench.json(&show)["extra"], json!({"a-b": "c"}));
+    assert_eq!(bench.run_json(&show)["extra"], json!({"a-b": "c"}));
 
     bench.run(&["volume", "connector", "delete", &uuid]).success();
-    assert_eq!(bench.json(&["volume", "connector", "list", "--node", &node.name]), json!([]));
+    assert_eq!(bench.run_json(&["volume", "connector", "list", "--node", &node.name]), json!([]));
 }
 
 #[test]
 fn target_changes_by_key_and_keeps_its_password() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let uuid = bench.target(&node.name, "0");
-    let stored = || bench.ironic.sql("select properties from volume_targets where uuid = ?", &[&uuid]);
+    let node = bench.ironic.create_node();
+    let uuid = bench.create_target(&node.name, "0");
+    let stored = || bench.ironic.run_sql("select properties from volume_targets where uuid = ?", &[&uuid]);
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
 
     let shown = bench.run(&["volume", "target", "show", &uuid]).success();
@@ -74,20 +74,20 @@ fn target_changes_by_key_and_keeps_its_password() {
         .success();
     bench.run(&["volume", "target", "set", &uuid, "--boot-index", "5"]).success();
     bench.run(&["volume", "target", "set", &uuid, "--boot-index", "0"]).success();
-    let target = bench.json(&["volume", "target", "show", &uuid]);
+    let target = bench.run_json(&["volume", "target", "show", &uuid]);
     let properties = json!({"auth_username": "******", "auth_password": "******", "target_lun": 1});
     assert_eq!(target["properties"], properties);
     let with_usernames =
-        bench.json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
+        bench.run_json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
     assert_eq!(with_usernames["properties"]["auth_username"], "bosh");
     assert_eq!((&target["volume_id"], &target["boot_index"]), (&json!("v2"), &json!(0)));
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
 
     bench.run(&["volume", "target", "unset", &uuid, "--property", "target_lun"]).success();
-    let other = bench.ironic.node();
+    let other = bench.ironic.create_node();
     bench.run(&["volume", "target", "set", &uuid, "--node", &other.name]).success();
-    assert_eq!(bench.json(&["volume", "target", "list", "--node", &node.name]), json!([]));
-    let moved = bench.json(&["volume", "target", "list", "--node", &other.name, "--long"]);
+    assert_eq!(bench.run_json(&["volume", "target", "list", "--node", &node.name]), json!([]));
+    let moved = bench.run_json(&["volume", "target", "list", "--node", &other.name, "--long"]);
     assert_eq!(moved[0]["properties"], json!({"auth_username": "******", "auth_password": "******"}));
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
     bench.run(&["volume", "target", "delete", &uuid]).success();
@@ -97,9 +97,10 @@ fn target_changes_by_key_and_keeps_its_password() {
 #[test]
 fn list_reads_all_pages() {
     let bench = Bench::new();
-    let (node, other) = (bench.ironic.node(), bench.ironic.node());
-    let uuids: Vec<String> = (0..9).map(|index| bench.target(&node.name, &index.to_string())).collect();
-    bench.target(&other.name, "0");
+    let (node, other) = (bench.ironic.create_node(), bench.ironic.create_node());
+    let uuids: Vec<String> =
+        (0..9).map(|index| bench.create_target(&node.name, &index.to_string())).collect();
+    bench.create_target(&other.name, "0");
     let list = |more: &[&str]| -> Vec<String> {
         let flags = ["volume", "target", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
         let run = bench.run(&[&flags[..], more].concat()).success();
@@ -133,8 +134,8 @@ fn list_reads_all_pages() {
 #[test]
 fn output_formats_match_openstack() {
     let bench = Bench::new();
-    let node = bench.ironic.node();
-    let uuid = bench.target(&node.name, "0");
+    let node = bench.ironic.create_node();
+    let uuid = bench.create_target(&node.name, "0");
     let list = |format: &str| {
         let run = bench.run(&["volume", "target", "list", "--node", &node.name, "-f", format]).success();
         run.stdout.replace(&uuid, "<target>").replace(&node.uuid, "<node>")

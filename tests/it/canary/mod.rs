@@ -7,10 +7,10 @@ use std::process::Stdio;
 
 use crate::cpi_release::setup::{Env, Machine};
 use crate::support::http::{Server, answer};
-use crate::support::process::joined;
-use crate::support::scripted::until;
+use crate::support::process::join;
+use crate::support::scripted::wait_until;
 use crate::support::tarballs::sha1;
-use world::{ALL, Canary, OutputMode};
+use world::{ALL_MODES, Canary, OutputMode};
 
 #[test]
 fn successful_lifecycle_shows_no_secret() {
@@ -21,7 +21,7 @@ fn successful_lifecycle_shows_no_secret() {
     canary.check(&[]);
     canary.run("delete-env", &["-n"], OutputMode::Json).success();
     canary.check(&[]);
-    canary.hid_something();
+    canary.assert_hid_something();
     assert_eq!(canary.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -30,18 +30,18 @@ fn cpi_config_properties_are_not_shown() {
     let mut canary = Canary::new();
     canary.with_cpi_config();
     let config = ["--cpi-config", "cpis.yml", "--skip-drain"];
-    for (mode, show) in [
+    for (mode, output_mode) in [
         ("error info", OutputMode::Plain),
         ("error create_stemcell", OutputMode::Json),
         ("retry create_vm", OutputMode::Terminal),
         ("error attach_disk", OutputMode::Plain),
     ] {
-        canary.mode(mode);
+        canary.set_mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
-        canary.run("create-env", &config, show).exits_with(1);
+        canary.run("create-env", &config, output_mode).exits_with(1);
         canary.check(&[]);
     }
-    canary.mode("");
+    canary.set_mode("");
     canary.run("create-env", &config, OutputMode::Plain).success();
     assert!(canary.hello.world.read("state.json").contains("\"cpi\": \"leaky\""));
     let shown = canary.all_that_was_shown();
@@ -56,13 +56,13 @@ fn cpi_config_properties_are_not_shown() {
     canary.hello.world.write("cpis.yml", text);
     canary.run("delete-env", &["-n", "--cpi-config", "cpis.yml"], OutputMode::Plain).success();
     canary.check(&[]);
-    canary.hid_something();
+    canary.assert_hid_something();
 }
 
 #[test]
 fn cpi_errors_show_no_secret() {
     let mut canary = Canary::new();
-    for (mode, show) in [
+    for (mode, output_mode) in [
         ("error info", OutputMode::Plain),
         ("error create_stemcell", OutputMode::Json),
         ("retry create_vm", OutputMode::Terminal),
@@ -70,28 +70,30 @@ fn cpi_errors_show_no_secret() {
         ("shape attach_disk", OutputMode::Json),
         ("error set_disk_metadata", OutputMode::Plain),
     ] {
-        canary.mode(mode);
+        canary.set_mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
-        canary.run("create-env", &["--skip-drain"], show).exits_with(1);
+        canary.run("create-env", &["--skip-drain"], output_mode).exits_with(1);
         canary.check(&[]);
     }
-    canary.hid_something();
-    canary.mode("");
+    canary.assert_hid_something();
+    canary.set_mode("");
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&[]);
 }
 
 #[test]
 fn malformed_answers_show_no_secret() {
-    for (mode, show) in [("garbage create_vm", OutputMode::Plain), ("shape create_vm", OutputMode::Json)] {
+    for (mode, output_mode) in
+        [("garbage create_vm", OutputMode::Plain), ("shape create_vm", OutputMode::Json)]
+    {
         let mut canary = Canary::new();
-        canary.mode(mode);
-        canary.run("create-env", &[], show).exits_with(1);
+        canary.set_mode(mode);
+        canary.run("create-env", &[], output_mode).exits_with(1);
         canary.check(&[]);
         // The next run repeats the problem before it reads the manifest.
-        canary.mode("");
-        for show in ALL {
-            let code = canary.run("create-env", &[], show).code;
+        canary.set_mode("");
+        for output_mode in ALL_MODES {
+            let code = canary.run("create-env", &[], output_mode).code;
             canary.check(&[]);
             if code == 0 {
                 break;
@@ -105,14 +107,14 @@ fn malformed_answers_show_no_secret() {
 #[test]
 fn killed_runs_show_no_secret() {
     let mut canary = Canary::new();
-    canary.mode("kill create_vm");
-    for show in [OutputMode::Plain, OutputMode::Json] {
-        canary.run("create-env", &[], show).exits_with(-1);
+    canary.set_mode("kill create_vm");
+    for output_mode in [OutputMode::Plain, OutputMode::Json] {
+        canary.run("create-env", &[], output_mode).exits_with(-1);
         // The CPI's own output exists until the next run has read it. The scratch directory exists until a
         // later run removes it. Both are in private directories.
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
-    canary.mode("");
+    canary.set_mode("");
     canary.run("create-env", &[], OutputMode::Plain).success();
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&["tmp/monopile-"]);
@@ -121,14 +123,14 @@ fn killed_runs_show_no_secret() {
 #[test]
 fn run_killed_while_generating_a_secret_shows_none() {
     let mut canary = Canary::new();
-    for show in ALL {
+    for output_mode in ALL_MODES {
         // The disk hint is in the CPI's log before any run knows that it contains credentials.
-        canary.mode("late attach_disk");
-        let run = canary.run("create-env", &["--recreate", "--skip-drain"], show);
+        canary.set_mode("late attach_disk");
+        let run = canary.run("create-env", &["--recreate", "--skip-drain"], output_mode);
         assert!(![0, 1].contains(&run.code), "it was not killed: {run:?}");
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
-    canary.mode("");
+    canary.set_mode("");
     canary.run("create-env", &["--skip-drain"], OutputMode::Plain).success();
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&["tmp/monopile-"]);
@@ -141,25 +143,25 @@ fn registry_and_tunnel_show_no_secret() {
     let (mut canary, mut island) = Canary::far();
     canary.run("create-env", &[], OutputMode::Plain).success();
     canary.check(registry);
-    canary.hid_something();
+    canary.assert_hid_something();
     assert!(canary.hello.state()["monopile"]["vm"]["contract"] == "v1");
     assert!(island.log().contains("Accepted publickey"), "{}", island.log());
-    for (mode, show) in [
+    for (mode, output_mode) in [
         ("error attach_disk", OutputMode::Json),
         ("error delete_vm", OutputMode::Terminal),
         ("error create_vm", OutputMode::Plain),
     ] {
-        canary.mode(mode);
-        canary.run("create-env", &["--recreate", "--skip-drain"], show).exits_with(1);
+        canary.set_mode(mode);
+        canary.run("create-env", &["--recreate", "--skip-drain"], output_mode).exits_with(1);
         canary.check(registry);
     }
-    canary.mode("");
+    canary.set_mode("");
     // Four tunnel failures: an unauthorized key, forbidden forwarding, no server, and an invalid key.
     island.keygen("stranger", "-t rsa -b 2048 -N ''");
-    canary.tunnel_with(&island, "stranger");
+    canary.set_tunnel_key(&island, "stranger");
     canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Terminal).exits_with(5);
     canary.check(registry);
-    canary.tunnel_with(&island, "key");
+    canary.set_tunnel_key(&island, "key");
     island.stop_sshd();
     island.start_sshd("AllowTcpForwarding no");
     canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Json).exits_with(5);
@@ -169,11 +171,11 @@ fn registry_and_tunnel_show_no_secret() {
     canary.check(registry);
     let broken = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
     canary.write("tunnel.yml", &broken);
-    for show in ALL {
-        canary.run("create-env", &[], show).exits_with(3);
+    for output_mode in ALL_MODES {
+        canary.run("create-env", &[], output_mode).exits_with(3);
         canary.check(registry);
     }
-    canary.tunnel_with(&island, "key");
+    canary.set_tunnel_key(&island, "key");
     // Another process holds the registry's port. Then the registry's file is corrupt.
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
@@ -198,12 +200,12 @@ fn registry_and_tunnel_show_no_secret() {
 #[test]
 fn interrupted_run_shows_no_secret() {
     let mut canary = Canary::new();
-    canary.mode("hang create_vm");
+    canary.set_mode("hang create_vm");
     let world = canary.hello.world.root().to_owned();
     let hanging = canary.hello.world.path("hanging");
     // Ctrl-C is pressed twice.
     let interrupt = std::thread::spawn(move || {
-        until("the CPI hangs", || hanging.exists());
+        wait_until("the CPI hangs", || hanging.exists());
         let mut killed = 0;
         for _ in 0..2 {
             for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -222,7 +224,7 @@ fn interrupted_run_shows_no_secret() {
         killed
     });
     canary.run("create-env", &[], OutputMode::Plain).exits_with(130);
-    assert_eq!(joined("the program is interrupted", interrupt), 2);
+    assert_eq!(join("the program is interrupted", interrupt), 2);
     canary.check(&["state.json.journal/", "tmp/monopile-"]);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
@@ -246,13 +248,13 @@ fn failing_jobs_show_no_secret() {
                 {what}}}\n"
         )
     };
-    canary.ops("fail.yml", &fail("template"));
+    canary.add_ops("fail.yml", &fail("template"));
     canary.run("create-env", &[], OutputMode::Plain).exits_with(3);
     canary.check(&[]);
-    canary.hid_something();
+    canary.assert_hid_something();
     canary.hello.world.write("fail.yml", fail("pre-start"));
-    for show in [OutputMode::Json, OutputMode::Terminal] {
-        canary.run("create-env", &[], show).exits_with(1);
+    for output_mode in [OutputMode::Json, OutputMode::Terminal] {
+        canary.run("create-env", &[], output_mode).exits_with(1);
         canary.check(&[]);
     }
     canary.hello.world.write(
@@ -269,9 +271,9 @@ fn failing_jobs_show_no_secret() {
 fn silent_agent_shows_no_secret() {
     let mut canary = Canary::new();
     let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
-    canary.ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
-    for show in [OutputMode::Plain, OutputMode::Terminal] {
-        canary.run("create-env", &["--agent-timeout", "2s"], show).exits_with(5);
+    canary.add_ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
+    for output_mode in [OutputMode::Plain, OutputMode::Terminal] {
+        canary.run("create-env", &["--agent-timeout", "2s"], output_mode).exits_with(5);
         canary.check(&[]);
     }
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Json).success();
@@ -285,7 +287,7 @@ fn failed_downloads_show_no_secret() {
         false => answer("401 Unauthorized", &[], format!("you asked for {}", request.path()).as_bytes()),
     });
     let mut canary = Canary::new();
-    for (path, show) in [
+    for (path, output_mode) in [
         ("refused.tgz", OutputMode::Plain),
         ("found.tgz", OutputMode::Json),
         ("found.tgz", OutputMode::Terminal),
@@ -298,7 +300,7 @@ fn failed_downloads_show_no_secret() {
                  X-Amz-Signature=cAn4rY-signature&token=cAn4rY-token",
                 server.port()
             );
-            canary.ops(
+            canary.add_ops(
                 "download.yml",
                 &format!(
                     "- {{type: replace, path: {what}/url, value: '{url}'}}\n\
@@ -306,7 +308,7 @@ fn failed_downloads_show_no_secret() {
                     sha1(name.as_bytes())
                 ),
             );
-            let code = canary.run("create-env", &[], show).code;
+            let code = canary.run("create-env", &[], output_mode).code;
             assert!([1, 3].contains(&code), "{path}: {code}");
             canary.check(&[]);
         }
@@ -318,7 +320,7 @@ fn failed_downloads_show_no_secret() {
 fn invalid_manifests_show_no_secret() {
     let mut canary = Canary::new();
     canary.generate();
-    canary.ops("invalid.yml", "[]\n");
+    canary.add_ops("invalid.yml", "[]\n");
     for (name, text) in [
         ("mbus", "- {type: replace, path: /cloud_provider/mbus, value: 'ftp://u:cAn4rY-mbus@h:1'}"),
         ("mbus-list", "- {type: replace, path: /cloud_provider/mbus, value: [cAn4rY-mbus]}"),

@@ -26,7 +26,7 @@ pub(super) enum OutputMode {
     Terminal,
 }
 
-pub(super) const ALL: [OutputMode; 3] = [OutputMode::Plain, OutputMode::Json, OutputMode::Terminal];
+pub(super) const ALL_MODES: [OutputMode; 3] = [OutputMode::Plain, OutputMode::Json, OutputMode::Terminal];
 
 /// The environment that the module describes.
 pub(super) struct Canary {
@@ -60,7 +60,7 @@ impl Canary {
         canary.secret_files.push(world.path("sshd"));
         let port = crate::support::free_port();
         let properties = "/cloud_provider/cpi/properties/registry/port";
-        canary.hello.ops(
+        canary.hello.add_ops(
             "far.yml",
             &format!(
                 "- {{type: replace, path: {properties}, value: {port}}}\n\
@@ -69,15 +69,15 @@ impl Canary {
                 island.namespace()
             ),
         );
-        canary.hello.ops("tunnel.yml", "[]\n");
-        canary.tunnel_with(&island, "key");
+        canary.hello.add_ops("tunnel.yml", "[]\n");
+        canary.set_tunnel_key(&island, "key");
         (canary, island)
     }
 
     /// Sets this key of the island as the tunnel's key in the manifest.
-    pub(super) fn tunnel_with(&mut self, island: &Island, key: &str) {
+    pub(super) fn set_tunnel_key(&mut self, island: &Island, key: &str) {
         let key = std::fs::read_to_string(island.file(key)).unwrap();
-        let user = prepare("id").arg("-un").outcome().stdout;
+        let user = prepare("id").arg("-un").run_to_end().stdout;
         let tunnel = serde_json::json!({
             "host": island.ip(), "port": 22, "user": String::from_utf8(user).unwrap().trim(),
             "private_key": key,
@@ -118,7 +118,7 @@ impl Canary {
             "hello/release/packages/greeting/packaging",
             format!("{packaging}\nenv\ncat /var/vcap/bosh/*.json || true\n"),
         );
-        hello.ops(
+        hello.add_ops(
             "secrets.yml",
             &format!(
                 r#"
@@ -177,9 +177,9 @@ impl Canary {
         self.secret_files.push(path);
     }
 
-    /// Writes an ops file with secrets, like [`Hello::ops`].
-    pub(super) fn ops(&mut self, name: &str, text: &str) {
-        self.hello.ops(name, text);
+    /// Writes an ops file with secrets, like [`Hello::add_ops`].
+    pub(super) fn add_ops(&mut self, name: &str, text: &str) {
+        self.hello.add_ops(name, text);
         self.secret_files.push(self.hello.world.path(name));
     }
 
@@ -207,7 +207,7 @@ cpis:
 "#
         );
         self.write("cpis.yml", &config);
-        self.hello.ops(
+        self.hello.add_ops(
             "zones.yml",
             "- {type: replace, path: /azs?, value: [{name: z1, cpi: leaky}]}\n\
              - {type: replace, path: /instance_groups/name=hello/azs?, value: [z1]}\n",
@@ -215,37 +215,37 @@ cpis:
     }
 
     /// Sets the behaviour of the CPI.
-    pub(super) fn mode(&self, mode: &str) {
+    pub(super) fn set_mode(&self, mode: &str) {
         self.hello.world.write("mode", mode);
     }
 
     /// Runs a command with maximum verbosity.
-    pub(super) fn run(&mut self, command: &str, more: &[&str], show: OutputMode) -> Run {
+    pub(super) fn run(&mut self, command: &str, more: &[&str], output_mode: OutputMode) -> Run {
         let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
         let var = format!("var_secret={MARK}-var \"quoted\" & p@ss/wörd'%+\\");
         let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
         flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
-        flags.extend((show == OutputMode::Json).then_some("--json"));
+        flags.extend((output_mode == OutputMode::Json).then_some("--json"));
         // No operator confirms the prompt.
-        flags.extend((show == OutputMode::Terminal && command == "create-env").then_some("-n"));
+        flags.extend((output_mode == OutputMode::Terminal && command == "create-env").then_some("-n"));
         flags.extend(more);
         let program = self.hello.command(command, &flags);
-        let run = match show {
-            OutputMode::Terminal => self.on_a_terminal(&program),
+        let run = match output_mode {
+            OutputMode::Terminal => self.run_on_terminal(&program),
             _ => {
                 let mut program = program;
-                noisy(&mut program);
+                make_noisy(&mut program);
                 self.hello.world.finish(program)
             }
         };
-        let name = format!("{command} {more:?} {show:?}");
+        let name = format!("{command} {more:?} {output_mode:?}");
         self.shown.push((format!("standard output of {name}"), run.stdout.clone()));
         self.shown.push((format!("standard error of {name}"), run.stderr.clone()));
         run
     }
 
-    fn on_a_terminal(&self, program: &Command) -> Run {
+    fn run_on_terminal(&self, program: &Command) -> Run {
         let words: Vec<String> = std::iter::once(program.get_program())
             .chain(program.get_args())
             .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")))
@@ -253,7 +253,7 @@ cpis:
         self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
         let mut script = prepare("script");
         self.hello.world.enter(&mut script).env("TERM", "xterm");
-        noisy(&mut script);
+        make_noisy(&mut script);
         script.args(["--quiet", "--return", "--command", "sh ./start", "/dev/null"]);
         self.hello.world.finish(script)
     }
@@ -326,11 +326,11 @@ cpis:
 
     /// Generates the vars store, so that there are secrets to search for.
     pub(super) fn generate(&mut self) {
-        self.mode("error info");
+        self.set_mode("error info");
         self.run("create-env", &[], OutputMode::Plain).exits_with(1);
         self.shown.clear();
         self.searched = 0;
-        self.mode("");
+        self.set_mode("");
     }
 
     /// Returns all output so far.
@@ -340,13 +340,13 @@ cpis:
 
     /// Checks that something was redacted. Otherwise a check could pass for lack of output.
     #[track_caller]
-    pub(super) fn hid_something(&self) {
+    pub(super) fn assert_hid_something(&self) {
         let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
         assert!(count > 0, "nothing was redacted");
     }
 }
 
-fn noisy(command: &mut Command) {
+fn make_noisy(command: &mut Command) {
     command.env("BOSH_LOG_LEVEL", "debug").env("SECRET_env_secret", format!("{MARK}-env"));
 }
 

@@ -17,7 +17,7 @@ use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine;
 use crate::support::proxy::AgentProxy;
-use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
@@ -175,7 +175,7 @@ impl ChaosLife {
         let region = "- {type: replace, path: /cloud_provider/cpi/properties/root, value: /region-b}\n";
         hello.world.write("region.yml", region);
         for name in ["property.yml", "disk.yml"] {
-            hello.ops(name, "[]\n");
+            hello.add_ops(name, "[]\n");
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
@@ -228,7 +228,7 @@ impl ChaosLife {
 
     /// Creates a thing that has nothing to do with the environment. Returns its CID.
     fn add_bystander(&mut self, config: &str, method: &str, arguments: Value) -> String {
-        let answer = self.hello.answer_at(config, method, arguments);
+        let answer = self.hello.try_call_at(config, method, arguments);
         let result = &answer["result"];
         let cid = result.as_str().or_else(|| result[0].as_str());
         let cid = cid.unwrap_or_else(|| panic!("{method}: {answer}")).to_owned();
@@ -239,7 +239,7 @@ impl ChaosLife {
     /// Deletes a thing that has nothing to do with the environment.
     pub(super) fn remove_bystander(&mut self, cid: &str) {
         let method = format!("delete_{}", kind(cid));
-        let answer = self.hello.answer_at(FOREIGN, &method, json!([cid]));
+        let answer = self.hello.try_call_at(FOREIGN, &method, json!([cid]));
         self.check(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
         self.inventory.bystanders.remove(cid);
     }
@@ -424,7 +424,7 @@ impl ChaosLife {
         if attempt.silenced && command == OperatorCommand::Repair {
             attempt.may_delete.vm = true;
         }
-        self.hello.script(script);
+        self.hello.set_script(script);
         self.gate.set(point);
         self.run(self.prepared(command, flags), &attempt, &hold);
         if let (true, Disturbance::Cpi { goes_on, .. }) = (hangs, disturbance) {
@@ -709,7 +709,7 @@ impl ChaosLife {
 
     /// Checks that the service runs and that its data is there.
     pub(super) fn check_service(&mut self) {
-        until("the service answers after a successful deploy", || self.hello.answers());
+        wait_until("the service answers after a successful deploy", || self.hello.answers());
         let counter = self.hello.ask().1;
         let goes_on = counter == self.counter + 1;
         self.check(goes_on || (self.may_reset && counter == 1), || {
@@ -735,7 +735,7 @@ impl ChaosLife {
         let kind = kind(cid);
         let is_there = self.hello.world.exists(format!("cloud/{kind}s/{cid}"));
         let config = if is_there { "local.json" } else { OTHER_REGION };
-        let answer = self.hello.answer_at(config, &format!("delete_{kind}"), json!([cid]));
+        let answer = self.hello.try_call_at(config, &format!("delete_{kind}"), json!([cid]));
         self.check(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
     }
 
@@ -743,7 +743,7 @@ impl ChaosLife {
     pub(super) fn end_disturbances(&mut self) {
         self.gate.set(None);
         self.end_held_call(true);
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
     }
 
     /// Adds a line to the log of the life.

@@ -10,7 +10,7 @@ use super::life::{
 use super::schedule::{Disturbance, Mistake, OperatorCommand};
 use crate::support::MONOPILE;
 use crate::support::process::prepare;
-use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 
 /// The methods that only read.
 const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
@@ -81,11 +81,11 @@ impl ChaosLife {
 
     /// Runs a command while the VM of another environment uses the address.
     fn occupy_address(&mut self, command: OperatorCommand) {
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let bystanders = &self.inventory.bystanders;
         let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
-        until("the agent of the foreign VM listens", || self.vm_answers());
+        wait_until("the agent of the foreign VM listens", || self.vm_answers());
         let attempt = Attempt { undisturbed: false, ..self.attempt(command) };
         let run = self.run(self.prepared(command, &[]), &attempt, &HeldCallAction::Nothing);
         self.check(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
@@ -95,7 +95,7 @@ impl ChaosLife {
 
     /// Runs a command while the state has a second name. The command must change nothing.
     fn link_state(&mut self, command: OperatorCommand) {
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
@@ -128,7 +128,7 @@ impl ChaosLife {
     }
 
     fn run_held_at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
-        self.hello.script(Script::at(call, Interruption::Hold));
+        self.hello.set_script(Script::at(call, Interruption::Hold));
         let mut attempt = Attempt { undisturbed: false, ..self.attempt(command) };
         if matches!(hold, HeldCallAction::RemoveLock) {
             attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
@@ -139,7 +139,7 @@ impl ChaosLife {
 
     /// Runs a create-env without its vars store. The command must change nothing.
     fn forget_store(&mut self) {
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let command = self.prepared(OperatorCommand::Create, &[]);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
@@ -156,7 +156,7 @@ impl ChaosLife {
     /// Runs a command whose CPI looks elsewhere. Healthy resources must stay on record.
     fn look_elsewhere(&mut self, command: OperatorCommand, process: Command, script: Script) {
         let well = self.is_well();
-        self.hello.script(script);
+        self.hello.set_script(script);
         self.run(process, &self.harmless_attempt(command), &HeldCallAction::Nothing);
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
         let records = self.hello.announced_or_recorded();
@@ -167,7 +167,7 @@ impl ChaosLife {
 
     /// Runs a command with the name of a CPI that does not exist.
     fn use_missing_cpi(&mut self) {
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
         let attempt = self.harmless_attempt(OperatorCommand::CreateAgain);
@@ -201,7 +201,7 @@ impl ChaosLife {
     /// Loses the state. A create-env must not create a second VM. Then the operator finds the state again, or
     /// imports the VM with the command in the message. That command does not record snapshots.
     fn lose_state(&mut self, imports: bool, names_disk: bool) {
-        self.hello.script(Script::with_info(InfoAnswer::Local));
+        self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let state = self.hello.state();
         let lost = self.hello.world.path("lost");
         std::fs::create_dir_all(&lost).unwrap();

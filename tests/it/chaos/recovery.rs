@@ -4,7 +4,7 @@
 use super::life::{Attempt, ChaosLife, HeldCallAction, RECOVERY_TIMEOUT};
 use super::schedule::OperatorCommand;
 use crate::support::Run;
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 
 /// The maximum number of commands for each of the two goals.
 const MAX_COMMANDS: usize = 12;
@@ -31,7 +31,7 @@ impl ChaosLife {
         for cid in self.inventory.bystanders.clone() {
             self.remove_bystander(&cid);
         }
-        until("all processes of the environment end", || {
+        wait_until("all processes of the environment end", || {
             self.hello.world.leftovers().iter().all(|left| !left.starts_with("process "))
         });
     }

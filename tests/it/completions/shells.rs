@@ -120,7 +120,7 @@ impl Shell {
     }
 
     /// Types a line with tabs, and returns the arguments of the program that it runs.
-    fn completed(&mut self, line: &str) -> Vec<String> {
+    fn complete(&mut self, line: &str) -> Vec<String> {
         let ran = self.world.home().join("ran");
         let _ = std::fs::remove_file(&ran);
         // A shell that has more input to read may not stop to complete.
@@ -137,7 +137,7 @@ impl Shell {
     }
 
     /// Returns the candidates after a line and two tabs.
-    fn offered(&mut self, line: &str, last: &str) -> String {
+    fn list_candidates(&mut self, line: &str, last: &str) -> String {
         let before = self.screen.lock().unwrap().len();
         self.type_text(line);
         self.type_text("\t");
@@ -180,7 +180,7 @@ impl Drop for Shell {
 }
 
 /// Types lines with tabs into the shell, and compares the words that the program then gets.
-fn completes(name: &str) {
+fn check_completions(name: &str) {
     let mut shell = Shell::start(name);
     for (line, expected) in [
         ("monopile creat\tx", "create-env x"),
@@ -229,40 +229,40 @@ fn completes(name: &str) {
         ("monopile state backup two.yml --restore 1\t", "state backup two.yml --restore 12"),
         ("monopile state show two.yml --only sn\t", "state show two.yml --only snapshots"),
     ] {
-        assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
+        assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
     for (line, expected) in
         [("monopile hel\ttroub\t", "help troubleshooting"), ("monopile help state fo\t", "help state forget")]
     {
-        assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
+        assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
     // Full names are offered without aliases and hidden names, and without flags.
-    let offered = shell.offered("monopile ", "upload-stemcell");
+    let offered = shell.list_candidates("monopile ", "upload-stemcell");
     assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
     for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
         assert!(!offered.contains(absent), "{name}: {absent}: {offered}");
     }
     // An env file is also read.
     shell.run("cd sub");
-    assert_eq!(shell.completed("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
+    assert_eq!(shell.complete("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
     shell.run("cd ..");
-    let offered = shell.offered("monopile render boot.yml --job ", "warden_cpi");
+    let offered = shell.list_candidates("monopile render boot.yml --job ", "warden_cpi");
     assert!(offered.contains("director") && offered.contains("health_monitor"), "{offered}");
 }
 
 #[test]
 fn bash_completes_words_and_values() {
-    completes("bash");
+    check_completions("bash");
 }
 
 #[test]
 fn zsh_completes_words_and_values() {
-    completes("zsh");
+    check_completions("zsh");
 }
 
 #[test]
 fn fish_completes_words_and_values() {
-    completes("fish");
+    check_completions("fish");
 }
 
 /// Checks the answers to an empty word and to the beginning of an alias in each shell.

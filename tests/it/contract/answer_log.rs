@@ -36,7 +36,7 @@ fn log_of_every_answer_is_shown_and_logged() {
     let script = methods.iter().fold(Script::with_info(InfoAnswer::Local), |script, method| {
         script.first(method, 1, adding(&format!("of {method}, {SECRET}")))
     });
-    hello.script(script.clone());
+    hello.set_script(script.clone());
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
     let shown = format!("{}{}", run.stdout, run.stderr);
     let logged = run_logs(&hello);
@@ -49,7 +49,7 @@ fn log_of_every_answer_is_shown_and_logged() {
     assert_eq!(shown.matches("on both").count(), methods.len(), "{shown}");
     assert!(!shown.contains("quite-") && !logged.contains("quite-"), "{shown}{logged}");
     hello.delete(&[]).success();
-    hello.script(script);
+    hello.set_script(script);
     let run = hello.create(&["-v", "some_password=quite-a-secret"]).success();
     assert!(
         !run.stdout.contains("of create_vm, ") && !run.stderr.contains("of create_vm, "),
@@ -67,11 +67,11 @@ fn error_of_a_call_shows_the_end_of_its_log() {
     };
     let error = r#"{"type": "X", "message": "no room", "ok_to_retry": false}"#;
     for (error, at_fault) in [(error, "`create_vm` failed"), ("7", "no usable answer")] {
-        hello.script(Script::with_info(InfoAnswer::Local));
+        hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.world.write("answer.json", answer(error));
         let path = hello.world.path("answer.json").display().to_string();
         let reaction = Reaction::Instead(format!("cat '{path}'"));
-        hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
+        hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
         let run = hello.create(&["-v", "some_password=quite-a-secret"]).exits_with(1);
         assert!(
             run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),
@@ -91,7 +91,7 @@ fn error_of_a_call_shows_the_end_of_its_log() {
 #[test]
 fn next_run_shows_the_answer_log_of_a_killed_one() {
     let hello = Hello::new();
-    hello.script(
+    hello.set_script(
         Script::with_info(InfoAnswer::Local)
             .first("create_stemcell", 1, adding(SECRET))
             .stopped_at(2, Interruption::Slow),

@@ -4,9 +4,9 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::in_parallel;
+use super::run_in_parallel;
 use crate::support::hello::Hello;
-use crate::support::process::{answer, lines, next};
+use crate::support::process::{lines, poll, receive};
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::{Run, is_long_form, peak_kib};
 
@@ -109,14 +109,14 @@ fn malformed_answer_is_a_clear_error() {
     let workers: Vec<Vec<_>> = (0..if is_long_form() { 4 } else { 1 })
         .map(|worker| BROKEN.iter().skip(worker).step_by(4).collect())
         .collect();
-    in_parallel(&workers, |cases| {
+    run_in_parallel(&workers, |cases| {
         let hello = Hello::new();
         // The stemcell exists in each case.
-        hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, "X", false));
+        hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, "X", false));
         hello.create(&[]).exits_with(1);
         let before = hello.state();
         for (name, command, problem) in cases {
-            hello.script(Script::with_info(InfoAnswer::Local).first(
+            hello.set_script(Script::with_info(InfoAnswer::Local).first(
                 "create_vm",
                 1,
                 Reaction::Instead((*command).to_owned()),
@@ -137,7 +137,7 @@ fn malformed_answer_is_a_clear_error() {
             assert!(hello.world.exists("state.json.journal"), "{name}");
         }
         // Nothing is done until the operator settles the call.
-        hello.script(Script::with_info(InfoAnswer::Local));
+        hello.set_script(Script::with_info(InfoAnswer::Local));
         let run = hello.create(&[]).exits_with(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
@@ -160,7 +160,7 @@ fn malformed_answer_is_a_clear_error() {
 fn late_answer_is_found_by_the_next_run() {
     let hello = Hello::new();
     let late = "answer=$(cat); (sleep 2; printf %s \"$answer\") 2>/dev/null & exit 0";
-    hello.script(Script::with_info(InfoAnswer::Local).first(
+    hello.set_script(Script::with_info(InfoAnswer::Local).first(
         "create_vm",
         1,
         Reaction::After(late.to_owned()),
@@ -190,14 +190,14 @@ fn exit_status_of_the_cpi_is_ignored() {
     let script = after(script, "set_vm_metadata", "cat; sleep 5 & exit 3");
     let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
     let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
-    hello.script(script);
+    hello.set_script(script);
     let started = Instant::now();
     let (run, peak) = run_and_measure(hello.command("create-env", &[]));
     run.success();
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     hello.wait_until_idle();
 }
@@ -206,7 +206,7 @@ fn exit_status_of_the_cpi_is_ignored() {
 fn endless_answer_is_limited_in_memory_and_on_disk() {
     let hello = Hello::new();
     let gigabyte = "head -c 1G /dev/zero | tr '\\0' x; sleep 0.3";
-    hello.script(Script::with_info(InfoAnswer::Local).first(
+    hello.set_script(Script::with_info(InfoAnswer::Local).first(
         "create_vm",
         1,
         Reaction::Instead(gigabyte.to_owned()),
@@ -221,7 +221,7 @@ fn endless_answer_is_limited_in_memory_and_on_disk() {
         .sum();
     assert!(blocks * 512 < 1 << 20, "{} bytes are kept", blocks * 512);
     // The next run fails in the same way.
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
     hello.delete(&["--forget-open-calls"]).success();
@@ -233,7 +233,7 @@ fn rejects_wrong_result_types_of_every_method() {
     let hello = Hello::new();
     let fails = |hello: &Hello, method: &str, result: &str, problem: &str, forget: bool| {
         let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
-        hello.script(Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::Instead(command)));
+        hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::Instead(command)));
         let flags: &[&str] = if forget { &["--forget-open-calls"] } else { &[] };
         let run = hello.create(flags).exits_with(1);
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
@@ -255,9 +255,9 @@ fn rejects_wrong_result_types_of_every_method() {
     for result in ["7", "true", "[]"] {
         fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
-    hello.script(Script::with_info(InfoAnswer::Local).first(
+    hello.set_script(Script::with_info(InfoAnswer::Local).first(
         "has_vm",
         1,
         Reaction::Instead("printf '{\"result\": \"true\"}'".into()),
@@ -274,12 +274,12 @@ fn run_and_measure(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, stderr) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
     let mut peak = 0;
-    let status = answer("the command ends", || {
+    let status = poll("the command ends", || {
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
         child.try_wait().unwrap()
     });
     let text = |lines| {
-        let lines = std::iter::from_fn(|| next("the last line of the command", &lines));
+        let lines = std::iter::from_fn(|| receive("the last line of the command", &lines));
         lines.map(|line| line + "\n").collect()
     };
     (Run { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }, peak)

@@ -18,7 +18,12 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("My::Own::Error", "an error type that the API does not define ('My::Own::Error')"),
         ("", "gave no error type"),
     ] {
-        hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, error_type, false));
+        hello.set_script(Script::with_info(InfoAnswer::Local).fail(
+            "create_vm",
+            usize::MAX,
+            error_type,
+            false,
+        ));
         let run = hello.create(&[]).exits_with(1);
         assert!(
             run.stderr.contains("the CPI's `create_vm` failed (request "),
@@ -31,7 +36,7 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         assert_eq!(hello.cloud(), hello.recorded(), "{error_type}");
         assert!(!hello.world.exists("state.json.journal"), "{error_type}");
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -45,7 +50,7 @@ fn missing_required_method_is_named_with_its_caller() {
         // A failed deletion does not stop the next one. The stemcell's deletion also fails, because a later
         // case needs the stemcell.
         let both = method == "delete_disk";
-        hello.script(if both { script.without("delete_stemcell", dialect) } else { script });
+        hello.set_script(if both { script.without("delete_stemcell", dialect) } else { script });
         let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
         let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
         let run = hello.world.finish(hello.command(command, flags)).exits_with(1);
@@ -60,17 +65,17 @@ fn missing_required_method_is_named_with_its_caller() {
     }
     let tolerant = ["set_vm_metadata", "set_disk_metadata", "has_vm"].into_iter().enumerate();
     let script = tolerant.fold(local(), |script, (dialect, method)| script.without(method, dialect));
-    hello.script(script);
+    hello.set_script(script);
     hello.create(&[]).success();
     assert_eq!((hello.calls("set_vm_metadata"), hello.calls("set_disk_metadata")), (1, 1));
 
-    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
+    hello.add_ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     missing(&hello, "attach_disk", 0, "create-env");
     missing(&hello, "detach_disk", 1, "create-env");
     for (dialect, method) in ["delete_vm", "delete_disk", "delete_stemcell"].into_iter().enumerate() {
         missing(&hello, method, dialect, "delete-env");
     }
-    hello.script(local());
+    hello.set_script(local());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -83,7 +88,11 @@ fn unknown_info_error_needs_cpi_api_version_1() {
         Reaction::Instead("echo 'cpi.rb:7: undefined method' >&2; exit 1".to_owned()),
     ];
     for reaction in fails {
-        hello.script(Script::with_info(InfoAnswer::Version(1)).first("info", usize::MAX, reaction.clone()));
+        hello.set_script(Script::with_info(InfoAnswer::Version(1)).first(
+            "info",
+            usize::MAX,
+            reaction.clone(),
+        ));
         for flags in [&[][..], &["--cpi-api-version", "2"]] {
             let run = hello.create(flags).exits_with(1);
             assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
@@ -113,7 +122,7 @@ fn unknown_info_error_needs_cpi_api_version_1() {
 #[test]
 fn debug_property_limits_the_built_in_cpi_version() {
     let mut hello = Hello::new();
-    hello.ops(
+    hello.add_ops(
         "debug.yml",
         "- {type: replace, path: '/cloud_provider/cpi/properties?/debug?/cpi/api_version', value: 1}\n",
     );
@@ -132,7 +141,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
         ("set_disk_metadata", "Attached the new disk, then FAILED"),
     ] {
         let cloud_error = "Bosh::Clouds::CloudError";
-        hello.script(Script::with_info(InfoAnswer::Local).fail(method, 1, cloud_error, false));
+        hello.set_script(Script::with_info(InfoAnswer::Local).fail(method, 1, cloud_error, false));
         let run = hello.create(&[]).exits_with(1);
         let output = run.stdout + &run.stderr;
         let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
@@ -141,7 +150,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
             assert!(output.contains(text), "{method}: {text}: {output}");
         }
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.forget_suspects();
     hello.create(&[]).success();
     hello.delete(&[]).success();
@@ -152,7 +161,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
 fn unknown_outcome_is_the_hint_of_commands_that_need_a_vm() {
     let hello = Hello::new();
     let silent = Reaction::Instead("true".to_owned());
-    hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, silent));
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, silent));
     hello.create(&[]).exits_with(1);
     for command in ["status", "stop-env", "start-env", "logs"] {
         let run = hello.world.finish(hello.command(command, &[]));
@@ -160,7 +169,7 @@ fn unknown_outcome_is_the_hint_of_commands_that_need_a_vm() {
         assert!(run.stderr.contains("no VM is on record") && run.stderr.contains(hint), "{}", run.stderr);
         assert!(run.stderr.contains("--forget-open-calls"), "{command}: {}", run.stderr);
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::in_parallel;
+use super::run_in_parallel;
 use crate::support::hello::Hello;
 use crate::support::is_long_form;
 use crate::support::proxy::{AgentProxy, Exchange, Listener};
@@ -73,7 +73,7 @@ fn every_cpi_works_with_every_stemcell() {
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(2) });
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(1) });
     let started = Instant::now();
-    in_parallel(&cells, live);
+    run_in_parallel(&cells, live);
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), started.elapsed().as_secs_f64());
 }
 
@@ -87,7 +87,7 @@ impl Listener for OldAgent {
         is_new.then(|| json!({"exception": {"message": format!("unknown message {name}")}}))
     }
 
-    fn heard(&self, _asked: usize, exchange: Exchange) {
+    fn hear_answer(&self, _asked: usize, exchange: Exchange) {
         self.0.lock().unwrap().push(exchange);
     }
 }
@@ -117,13 +117,13 @@ fn live(cell: &Expected) {
     let version = cell.stemcell.map(|version| format!("api_version: {version}\n")).unwrap_or_default();
     assert!(manifest.contains("api_version: 3\n"));
     hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", &version));
-    hello.ops("tags.yml", "- {type: replace, path: /tags?, value: {team: x}}\n");
+    hello.add_ops("tags.yml", "- {type: replace, path: /tags?, value: {team: x}}\n");
     let registry = format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
-    hello.ops(
+    hello.add_ops(
         "registry.yml",
         &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
     );
-    hello.script(Script::with_info(cell.cpi));
+    hello.set_script(Script::with_info(cell.cpi));
     let cap = cell.cap.map(|cap| cap.to_string());
     let flags: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
     let proxy = hello.listen();
@@ -145,7 +145,7 @@ fn live(cell: &Expected) {
     check_messages(cell, &proxy, &["mount"]);
     assert_eq!(hello.ask().1, 1, "{cell:?}");
 
-    hello.ops(
+    hello.add_ops(
         "change.yml",
         "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n\
          - {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \

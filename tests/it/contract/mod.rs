@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::process::waiting;
 
 /// Runs `work` for all `cases`, several at a time, because a case mostly waits for processes.
-fn in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
+fn run_in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let _waiting = waiting("the last case");
     std::thread::scope(|scope| {

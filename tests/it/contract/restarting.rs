@@ -5,14 +5,14 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::process::{WaitForEnd, lines, next};
+use crate::support::process::{WaitForEnd, lines, receive};
 use crate::support::scripted::{Interruption, Script};
 
 #[test]
 fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     let hello = Hello::new();
     // The sixth call is `attach_disk`.
-    hello.script(Script::at(6, Interruption::HoldDone));
+    hello.set_script(Script::at(6, Interruption::HoldDone));
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());
@@ -21,7 +21,7 @@ fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     hello.kill_vm();
     hello.release_call();
     let is_said = |line: &String| line.contains("Waiting for the agent: the CPI has restarted");
-    let mut output = std::iter::from_fn(|| next("the next line", &output));
+    let mut output = std::iter::from_fn(|| receive("the next line", &output));
     assert!(output.any(|line| is_said(&line)), "nothing is said");
     let vms = std::fs::read_dir(hello.world.path("cloud/vms")).unwrap();
     for vm in vms {

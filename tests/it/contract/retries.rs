@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{InfoAnswer, Script, until};
+use crate::support::scripted::{InfoAnswer, Script, wait_until};
 
 const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
 
@@ -26,7 +26,7 @@ fn every_method_is_retried_on_ok_to_retry() {
         let script = Script::with_info(InfoAnswer::Local);
         methods.iter().fold(script, |script, method| script.fail(method, 1, "Bosh::Clouds::CloudError", true))
     };
-    hello.script(flaky(&created));
+    hello.set_script(flaky(&created));
     let run = hello.create(&[]).success();
     for method in created {
         assert_eq!(hello.calls(method), 2, "{method}");
@@ -44,7 +44,7 @@ fn every_method_is_retried_on_ok_to_retry() {
     assert_eq!(hello.cloud(), hello.recorded());
 
     let deleted = ["has_vm", "delete_vm", "delete_disk", "delete_stemcell"];
-    hello.script(flaky(&deleted));
+    hello.set_script(flaky(&deleted));
     hello.delete(&[]).success();
     for method in deleted {
         assert_eq!(hello.calls(method), 2, "{method}");
@@ -55,7 +55,7 @@ fn every_method_is_retried_on_ok_to_retry() {
 #[test]
 fn retries_are_limited_and_back_off() {
     let hello = Hello::new();
-    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, FAILED, true));
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, FAILED, true));
     let started = Instant::now();
     let run = hello.create(&[]).exits_with(1);
     assert!(started.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", started.elapsed());
@@ -78,11 +78,11 @@ fn retries_are_limited_and_back_off() {
 
     // A failure that is not retryable ends the retries at once.
     let once = Script::with_info(InfoAnswer::Local).fail("create_vm", 1, FAILED, true);
-    hello.script(once.fail("create_vm", 2, FAILED, false));
+    hello.set_script(once.fail("create_vm", 2, FAILED, false));
     hello.create(&[]).exits_with(1);
     assert_eq!(hello.calls("create_vm"), 2);
 
-    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 2, FAILED, true));
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_vm", 2, FAILED, true));
     hello.create(&[]).success();
     assert_eq!(hello.calls("create_vm"), 3);
     hello.delete(&[]).success();
@@ -93,10 +93,10 @@ fn retries_are_limited_and_back_off() {
 fn signal_ends_the_wait_for_the_next_attempt() {
     let hello = Hello::new();
     let script = Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, FAILED, true);
-    hello.script(script.fail("has_vm", usize::MAX, FAILED, true));
+    hello.set_script(script.fail("has_vm", usize::MAX, FAILED, true));
     let mut command = hello.command("create-env", &[]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    until("two attempts", || hello.calls("create_vm") == 2);
+    wait_until("two attempts", || hello.calls("create_vm") == 2);
     let started = Instant::now();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -105,7 +105,7 @@ fn signal_ends_the_wait_for_the_next_attempt() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

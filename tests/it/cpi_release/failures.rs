@@ -98,7 +98,7 @@ fn rejects_jobs_without_a_cpi() {
 fn rejects_jobs_with_two_cpis() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release().job(cpi_job("other_cpi")));
-    env.templates("[{name: other_cpi, release: test-cpi}, {name: test_cpi, release: test-cpi}]");
+    env.set_templates("[{name: other_cpi, release: test-cpi}, {name: test_cpi, release: test-cpi}]");
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("2 jobs of `cloud_provider` have the template `bin/cpi`"), "{}", run.stderr);
     assert!(
@@ -114,7 +114,7 @@ fn rejects_jobs_with_two_cpis() {
 fn rejects_missing_and_duplicate_jobs() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());
-    env.templates("[{name: tset_cpi, release: test-cpi}]");
+    env.set_templates("[{name: tset_cpi, release: test-cpi}]");
     let run = env.create(&[]).exits_with(3);
     assert!(
         run.stderr.contains("has no job 'tset_cpi'") && run.stderr.contains("'test_cpi'"),
@@ -126,7 +126,7 @@ fn rejects_missing_and_duplicate_jobs() {
     let mut env = Env::new(&machine, &machine.release());
     let twin = JobTarball::new("test_cpi").template("a", "config/a", "a");
     env.add_release(&ReleaseTarball::new("twins", "1").job(twin));
-    env.templates("[{name: test_cpi, release: test-cpi}, {name: test_cpi, release: twins}]");
+    env.set_templates("[{name: test_cpi, release: test-cpi}, {name: test_cpi, release: twins}]");
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("names job 'test_cpi' twice"), "{}", run.stderr);
     assert_untouched(&env);
@@ -139,7 +139,7 @@ fn rejects_two_packages_of_one_name_in_package_dir() {
     let job = JobTarball::new("plug_in").spec("packages: [base]\n").template("a", "config/a", "a");
     let base = machine.package("base", &[], "true");
     env.add_release(&ReleaseTarball::new("plug-ins", "1").job(job).package(base));
-    env.templates("[{name: test_cpi, release: test-cpi}, {name: plug_in, release: plug-ins}]");
+    env.set_templates("[{name: test_cpi, release: test-cpi}, {name: plug_in, release: plug-ins}]");
     env.flags = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);

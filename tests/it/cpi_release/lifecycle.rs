@@ -45,7 +45,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     assert!(run.stdout.contains("Nothing to do") && !run.stdout.contains("Installing"), "{}", run.stdout);
     assert!(env.hello.take_requests().is_empty());
 
-    env.hello.ops(
+    env.hello.add_ops(
         "greeting.yml",
         "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: Ahoy}",
     );
@@ -87,7 +87,7 @@ fn plugin_is_installed_next_to_the_cpi() {
         machine.package("plugged", &["base"], "cp $BOSH_PACKAGES_DIR/base/other $BOSH_INSTALL_TARGET/");
     let base = machine.package("base", &[], "cp other $BOSH_INSTALL_TARGET/").file("other", "other base\n");
     env.add_release(&ReleaseTarball::new("plug-ins", "1").job(plug_in).package(plugged).package(base));
-    env.templates("[{name: plug_in, release: plug-ins}, {name: test_cpi, release: test-cpi}]");
+    env.set_templates("[{name: plug_in, release: plug-ins}, {name: test_cpi, release: test-cpi}]");
 
     let run = env.create(&["--keep-workdir"]).success();
     assert_eq!(machine.compiled_sorted(), ["base", "base", "left", "plugged", "recorder", "right"]);

@@ -40,7 +40,7 @@ impl Stage {
     }
 
     /// Replaces the drain script of the job.
-    fn drain(&self, script: &str) {
+    fn set_drain_script(&self, script: &str) {
         let path = "hello/release/jobs/hello/templates/drain.erb";
         self.env.hello.world.write(path, format!("#!/bin/bash\n{script}\n"));
     }
@@ -68,7 +68,7 @@ fn conversation_of_create_change_recreate_and_delete() {
 
     let property = "{type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: Ahoy}";
     let tags = "{type: replace, path: /tags?, value: {team: blue, cost_center: \"17\"}}";
-    stage.env.hello.ops("change.yml", &format!("- {property}\n- {tags}\n"));
+    stage.env.hello.add_ops("change.yml", &format!("- {property}\n- {tags}\n"));
     let conversation = stage.create(&[]);
     snapshot!("changed", stage, conversation);
     assert_eq!(stage.env.hello.ask(), ("Ahoy".to_owned(), 2));
@@ -91,12 +91,12 @@ fn conversation_of_disk_changes() {
     stage.create(&[]);
     assert_eq!(stage.counter(), 1);
 
-    stage.env.hello.ops("size.yml", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}\n");
+    stage.env.hello.add_ops("size.yml", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}\n");
     snapshot!("disk_size", stage, stage.create(&[]));
     assert_eq!(stage.counter(), 2);
 
     let properties = "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}\n";
-    stage.env.hello.ops("properties.yml", properties);
+    stage.env.hello.add_ops("properties.yml", properties);
     snapshot!("disk_cloud_properties", stage, stage.create(&[]));
     assert_eq!(stage.counter(), 3);
 
@@ -121,17 +121,17 @@ fn conversation_of_stop_and_start() {
 #[test]
 fn conversation_of_a_drain() {
     let stage = Stage::new();
-    stage.drain("echo 1");
+    stage.set_drain_script("echo 1");
     stage.create(&[]);
     stage.run("stop-env", &[]).success();
     snapshot!("drained_static", stage, stage.traffic.take());
 
-    stage.drain("[ $1 = job_check_status ] && echo 0 || echo -1");
+    stage.set_drain_script("[ $1 = job_check_status ] && echo 0 || echo -1");
     stage.create(&[]);
     stage.run("stop-env", &[]).success();
     snapshot!("drained_dynamic", stage, stage.traffic.take());
 
-    stage.drain("sleep 200");
+    stage.set_drain_script("sleep 200");
     stage.create(&[]);
     let run = stage.run("stop-env", &["--drain-timeout", "500ms"]).success();
     assert!(run.stderr.contains("(--drain-timeout); stopping them anyway"), "{}", run.stderr);
@@ -140,14 +140,17 @@ fn conversation_of_a_drain() {
 }
 
 /// Returns the traffic and the error of a `create-env` that cannot reach the agent.
-fn agent_that_never_answers(fault: &str) -> String {
+fn deploy_without_answers(fault: &str) -> String {
     let mut stage = Stage::new();
     let hello = &mut stage.env.hello;
     let ip = hello.ip().to_owned();
     let certify = |hello: &Hello, host| hello.hand_out(&Certificate { host, days: (-1, 365), trusted: true });
     let mut address = |user: &str, host: &str| {
         let url = format!("https://{user}@{host}");
-        hello.ops("agent.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
+        hello.add_ops(
+            "agent.yml",
+            &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"),
+        );
     };
     let good = "mbus:((mbus_bootstrap_password))";
     match fault {
@@ -176,7 +179,7 @@ fn agent_that_never_answers(fault: &str) -> String {
 #[test]
 fn conversation_with_a_silent_agent() {
     for (name, what) in [("dns", "dns"), ("tcp", "tcp"), ("tls", "tls"), ("unauthorized", "401")] {
-        insta::assert_snapshot!(format!("agent_{name}"), agent_that_never_answers(what));
+        insta::assert_snapshot!(format!("agent_{name}"), deploy_without_answers(what));
     }
 }
 
@@ -186,7 +189,7 @@ fn conversation_with_jobs_that_never_run() {
     stage
         .env
         .hello
-        .ops("update.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-4000}}\n");
+        .add_ops("update.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-4000}}\n");
     stage.env.hello.world.write(
         "hello/release/jobs/hello/templates/ctl.erb",
         "#!/bin/bash\necho the key does not open >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",

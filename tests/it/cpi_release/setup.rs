@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::hello::Hello;
-use crate::support::process::until;
+use crate::support::process::wait_until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use crate::support::{MONOPILE, Run};
 
@@ -30,7 +30,7 @@ impl Machine {
 
     /// Waits until the script of a package runs.
     pub(crate) fn wait_for(&self, name: &str) {
-        until(&format!("the script of {name} runs"), || {
+        wait_until(&format!("the script of {name} runs"), || {
             self.compiled().iter().any(|compiled| compiled == name)
         });
     }
@@ -130,7 +130,7 @@ impl Env {
             root = env.hello.world.path("cloud").display(),
             requests = env.hello.world.path("requests.jsonl").display(),
         );
-        env.hello.ops(
+        env.hello.add_ops(
             "cpi.yml",
             &format!(
                 "- {{type: remove, path: /cloud_provider/cpi}}\n\
@@ -151,16 +151,16 @@ impl Env {
         let ops = format!(
             "- {{type: replace, path: /releases/-, value: {{name: {name}, url: 'file://../{file}'}}}}\n"
         );
-        self.hello.ops(&format!("{name}.yml"), &ops);
+        self.hello.add_ops(&format!("{name}.yml"), &ops);
     }
 
     /// Replaces the CPI's usual job with these jobs.
-    pub(crate) fn templates(&mut self, templates: &str) {
+    pub(crate) fn set_templates(&mut self, templates: &str) {
         let ops = format!(
             "- {{type: remove, path: /cloud_provider/template}}\n\
              - {{type: replace, path: '/cloud_provider/templates?', value: {templates}}}\n"
         );
-        self.hello.ops("templates.yml", &ops);
+        self.hello.add_ops("templates.yml", &ops);
     }
 
     /// Returns a command with the machine's cache.

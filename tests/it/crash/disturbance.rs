@@ -78,7 +78,7 @@ impl CrashLife<'_> {
         match disturbance {
             Disturbance::Never => (false, self.hello.world.finish(command)),
             Disturbance::Call(number, when) => {
-                self.hello.script(self.script().stopped_at(*number, *when));
+                self.hello.set_script(self.script().stopped_at(*number, *when));
                 let run = self.hello.world.finish(command);
                 let dies = matches!(
                     when,
@@ -136,7 +136,7 @@ impl CrashLife<'_> {
 
     /// Runs the command and signals it while a call is held.
     fn run_and_signal(&self, command: Command, call: usize, signal: Signal, times: usize) -> Run {
-        self.hello.script(self.script().stopped_at(call, Interruption::Hold));
+        self.hello.set_script(self.script().stopped_at(call, Interruption::Hold));
         let mut child = self.start(command);
         self.hello.wait_until_held();
         let pid = Pid::from_child(&child);
@@ -168,7 +168,7 @@ impl CrashLife<'_> {
         match point {
             ConversationPoint::Call(number, side) => {
                 let when = if side == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
-                self.hello.script(self.script().stopped_at(number, when));
+                self.hello.set_script(self.script().stopped_at(number, when));
             }
             ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
         }

@@ -16,7 +16,7 @@ use crate::support::hello::Hello;
 use crate::support::is_full_sweep;
 use crate::support::machine::Bystander;
 use crate::support::proxy::AgentProxy;
-use crate::support::scripted::{InfoAnswer, Script, until};
+use crate::support::scripted::{InfoAnswer, Script, wait_until};
 
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] =
@@ -103,7 +103,7 @@ impl<'t> CrashLife<'t> {
             let ops = format!(
                 "- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"
             );
-            hello.ops("registry.yml", &ops);
+            hello.add_ops("registry.yml", &ops);
         }
         if setting.is_shared() {
             // Long sweeps share the machine with other work.
@@ -126,8 +126,8 @@ impl<'t> CrashLife<'t> {
         }
     }
 
-    fn leak(&self, what: impl std::fmt::Display) {
-        self.tally.leak(format!("{}: {what}", self.context));
+    fn add_leak(&self, what: impl std::fmt::Display) {
+        self.tally.add_leak(format!("{}: {what}", self.context));
     }
 
     /// Returns the CPI's script without actions.
@@ -137,7 +137,7 @@ impl<'t> CrashLife<'t> {
 
     /// Resets CPI and agent to normal, and restarts the count of calls and messages.
     pub(super) fn reset_disturbances(&self) {
-        self.hello.script(self.script());
+        self.hello.set_script(self.script());
         self.gate.set(None);
     }
 
@@ -157,18 +157,20 @@ impl<'t> CrashLife<'t> {
     /// Makes the change that a stage deploys.
     fn change(&mut self, stage: usize) {
         match stage {
-            1 => self.hello.ops(
+            1 => self.hello.add_ops(
                 "property.yml",
                 "- type: replace\n  \
                  path: /instance_groups/name=hello/jobs/name=hello/properties/changed?\n  value: yes\n",
             ),
             // No disk can shrink in place.
-            2 => self
-                .hello
-                .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n"),
-            RECREATE => self
-                .hello
-                .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n"),
+            2 => self.hello.add_ops(
+                "disk.yml",
+                "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n",
+            ),
+            RECREATE => self.hello.add_ops(
+                "disk.yml",
+                "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n",
+            ),
             _ => {}
         }
     }
@@ -198,7 +200,7 @@ impl<'t> CrashLife<'t> {
             self.check_cloud_is_as_recorded();
             check(stage, &self.hello.normalised_state(), &self.context);
             // A VM that was just rebooted starts its jobs by itself.
-            until(&format!("{}: the service answers", self.context), || self.hello.answers());
+            wait_until(&format!("{}: the service answers", self.context), || self.hello.answers());
             deploys += 1;
             assert_eq!(self.hello.ask().1, deploys, "{}: the disk's data is not what it was", self.context);
         }
@@ -216,7 +218,7 @@ impl<'t> CrashLife<'t> {
         let (was_disturbed, run) = self.run_disturbed(stage, disturbance);
         self.lock_may_stay =
             !was_disturbed && matches!(disturbance, Disturbance::Fault { name: "unlink", .. });
-        self.tally.point(disturbance, was_disturbed);
+        self.tally.count_point(disturbance, was_disturbed);
         if !was_disturbed {
             return self.check_code(&run, run.code == 0);
         }
@@ -302,7 +304,7 @@ impl<'t> CrashLife<'t> {
         for cid in self.hello.cloud().iter().filter(|cid| !records.contains(cid.as_str())) {
             let method = format!("create_{}", cid.split('-').next().unwrap());
             if !announced.contains(&method) {
-                self.leak(format_args!("{cid} exists, and neither state nor journal knows it"));
+                self.add_leak(format_args!("{cid} exists, and neither state nor journal knows it"));
             }
         }
     }
@@ -311,7 +313,7 @@ impl<'t> CrashLife<'t> {
         let cloud = self.hello.cloud();
         let recorded = self.hello.recorded();
         if cloud != recorded {
-            self.leak(format_args!("the cloud has {cloud:?} and the state {recorded:?}"));
+            self.add_leak(format_args!("the cloud has {cloud:?} and the state {recorded:?}"));
         }
         self.check_lock_is_gone();
         let journal = std::fs::read_dir(self.hello.world.path("state.json.journal")).into_iter().flatten();
@@ -347,7 +349,7 @@ impl<'t> CrashLife<'t> {
         let mut left = self.hello.leftovers();
         left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));
         for left in left {
-            self.leak(format_args!("{left} is left"));
+            self.add_leak(format_args!("{left} is left"));
         }
         self.check_lock_is_gone();
         for gone in ["state.json", "state.json.bak", "state.json.journal"] {
@@ -363,14 +365,14 @@ impl<'t> CrashLife<'t> {
         let (distinct_made, distinct_deleted) =
             (made.iter().collect::<BTreeSet<_>>(), deleted.iter().collect::<BTreeSet<_>>());
         if made.len() != distinct_made.len() {
-            self.leak(format_args!("something was made twice: {made:?}"));
+            self.add_leak(format_args!("something was made twice: {made:?}"));
         }
         if distinct_made != distinct_deleted || made.len() != deleted.len() {
-            self.leak(format_args!("made {made:?}, deleted {deleted:?}"));
+            self.add_leak(format_args!("made {made:?}, deleted {deleted:?}"));
         }
         let stemcells = made.iter().filter(|cid| cid.starts_with("stemcell-"));
         let stemcells = stemcells.filter(|cid| !self.removed.contains(*cid)).count();
         assert_eq!(stemcells, 1, "the stemcell was uploaded again: {made:?}");
-        self.tally.replaced(made.len() - needed);
+        self.tally.count_replaced(made.len() - needed);
     }
 }

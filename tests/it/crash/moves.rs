@@ -20,7 +20,7 @@ fn hello() -> Hello {
              - {{name: b, type: x, exec_path: scripted, properties: {b}}}\n"
         ),
     );
-    hello.ops(
+    hello.add_ops(
         "zones.yml",
         "- {type: replace, path: /azs?, value: [{name: za, cpi: a}, {name: zb, cpi: b}]}\n\
          - {type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}\n",
@@ -40,10 +40,10 @@ const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "create-env", &["-v", "az=za"]).success();
     assert_eq!(hello.ask().1, 1, "{place}");
-    hello.script(
+    hello.set_script(
         disturbance
             .map_or_else(|| Script::with_info(InfoAnswer::Local), |(call, when)| Script::at(call, when)),
     );
@@ -61,7 +61,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
                 );
             }
         }
-        hello.script(Script::with_info(InfoAnswer::Local));
+        hello.set_script(Script::with_info(InfoAnswer::Local));
         let mut again = run(&hello, "create-env", &MOVE);
         if matches!(disturbance, Some((_, Interruption::Lost))) && again.code == 1 {
             again = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
@@ -73,7 +73,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     assert_eq!(hello.cloud(), hello.recorded(), "{place}");
     assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
     assert_eq!(hello.ask().1, 1, "{place}: the disk is a new one");
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "delete-env", &["-v", "az=zb"]).success();
     let (made, deleted) = hello.effects();
     let distinct = |cids: &[String]| cids.iter().cloned().collect::<BTreeSet<_>>();

@@ -67,18 +67,18 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn leak(&self, leak: String) {
+    pub(super) fn add_leak(&self, leak: String) {
         self.leaks.lock().unwrap().push(leak);
     }
 
-    pub(super) fn point(&self, disturbance: &Disturbance, met: bool) {
+    pub(super) fn count_point(&self, disturbance: &Disturbance, met: bool) {
         if *disturbance != Disturbance::Never {
             self.points.fetch_add(1, Ordering::SeqCst);
             self.met.fetch_add(usize::from(met), Ordering::SeqCst);
         }
     }
 
-    pub(super) fn replaced(&self, count: usize) {
+    pub(super) fn count_replaced(&self, count: usize) {
         self.replaced.fetch_add(count, Ordering::SeqCst);
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
 /// Runs an undisturbed life and records what can be disturbed in it: the CPI calls, messages and system calls
 /// of each stage.
 fn run_undisturbed(setting: LifeSetting) -> Reference {
-    let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).outcome();
+    let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).run_to_end();
     assert!(traced.status.success(), "this test needs strace, and the right to trace");
     let tally = Tally::default();
     let mut reference = Reference::default();

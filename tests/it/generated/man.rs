@@ -80,8 +80,8 @@ fn description(command: &Command) -> Roff {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     page.control("SH", ["DESCRIPTION"]);
     match about.split_once("\n\n") {
-        Some((_, details)) => paragraphs(&mut page, details),
-        None => paragraphs(&mut page, &format!("{}.", about.trim_end_matches('.'))),
+        Some((_, details)) => add_paragraphs(&mut page, details),
+        None => add_paragraphs(&mut page, &format!("{}.", about.trim_end_matches('.'))),
     }
     page
 }
@@ -182,22 +182,22 @@ fn sections(command: &Command, above: &[&Command]) -> Roff {
     let is_group = !is_main && command.has_subcommands();
     let notes = command.get::<HelpNotes>();
     if !is_group {
-        section(&mut page, "EXIT STATUS", &exit_status(command, is_main));
-        section(&mut page, "ENVIRONMENT", &environment(command, is_main));
-        section(&mut page, "FILES", &files(command, is_main));
+        add_section(&mut page, "EXIT STATUS", &exit_status(command, is_main));
+        add_section(&mut page, "ENVIRONMENT", &environment(command, is_main));
+        add_section(&mut page, "FILES", &files(command, is_main));
     }
     let durations = (is_main || takes_duration(command)).then(|| DURATIONS.to_owned());
     let remarks = notes.into_iter().flat_map(|notes| [notes.without_effect.clone(), notes.remarks.clone()]);
     let remarks: Vec<String> = remarks.flatten().chain(durations).collect();
     if !remarks.is_empty() {
         page.control("SH", ["NOTES"]);
-        paragraphs(&mut page, &remarks.join("\n\n"));
+        add_paragraphs(&mut page, &remarks.join("\n\n"));
     }
     let examples = notes.map(HelpNotes::examples).unwrap_or_default();
     if !examples.is_empty() {
         page.control("SH", ["EXAMPLES"]);
         let lines = examples.iter().flat_map(|example| example.lines());
-        unfilled(&mut page, lines.map(bold));
+        add_unfilled(&mut page, lines.map(bold));
     }
     if !is_main {
         page.control("SH", ["SEE ALSO"]);
@@ -217,7 +217,7 @@ fn sections(command: &Command, above: &[&Command]) -> Roff {
 }
 
 /// Adds a section of terms with their meanings.
-fn section(page: &mut Roff, title: &str, rows: &[(String, String)]) {
+fn add_section(page: &mut Roff, title: &str, rows: &[(String, String)]) {
     if rows.is_empty() {
         return;
     }
@@ -230,7 +230,7 @@ fn section(page: &mut Roff, title: &str, rows: &[(String, String)]) {
 }
 
 /// Adds lines that must not be joined or broken, such as commands.
-fn unfilled(page: &mut Roff, lines: impl Iterator<Item = Inline>) {
+fn add_unfilled(page: &mut Roff, lines: impl Iterator<Item = Inline>) {
     page.control("nf", []);
     for line in lines {
         page.text([line]);
@@ -239,7 +239,7 @@ fn unfilled(page: &mut Roff, lines: impl Iterator<Item = Inline>) {
 }
 
 /// Adds paragraphs. Indented lines stay lines of their own.
-fn paragraphs(page: &mut Roff, text: &str) {
+fn add_paragraphs(page: &mut Roff, text: &str) {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if line.starts_with("  ") {
@@ -247,7 +247,7 @@ fn paragraphs(page: &mut Roff, text: &str) {
             while let Some(next) = lines.next_if(|next| next.starts_with("  ")) {
                 block.push(next);
             }
-            unfilled(page, block.into_iter().map(roman));
+            add_unfilled(page, block.into_iter().map(roman));
         } else if line.is_empty() {
             page.control("PP", []);
         } else {

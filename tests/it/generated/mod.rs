@@ -78,7 +78,7 @@ fn check_or_write(name: &str, text: &str) {
 fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     let mut text =
         String::from("# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n");
-    index(&mut text, commands);
+    add_index(&mut text, commands);
     text.push_str(
         "\n## Global options\n\n`monopile --version`, or `-v` or `-V` without a command, shows the version. ",
     );
@@ -86,7 +86,7 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
         "All commands take these options; the help of a command has those with an effect on it:\n\n",
     );
     let global = grammar.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_global_set());
-    table(&mut text, "option", global.map(row));
+    add_table(&mut text, "option", global.map(row));
     writeln!(text, "\n{DURATIONS}").unwrap();
     let common = CommonOptions::of(commands);
     common.describe(&mut text);
@@ -94,7 +94,7 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     for (code, meaning) in base::exit_code::TABLE {
         writeln!(text, "| {code} | {meaning} |").unwrap();
     }
-    variables_and_files(&mut text, grammar);
+    add_variables_and_files(&mut text, grammar);
     commands.iter().for_each(|command| describe(&mut text, command, &common));
     describe_help(&mut text);
     text
@@ -135,7 +135,7 @@ fn baremetal_page(commands: &[&Command]) -> String {
 }
 
 /// Adds links to the parts of the page, and to the commands in the groups of `monopile --help`.
-fn index(text: &mut String, commands: &[&Command]) {
+fn add_index(text: &mut String, commands: &[&Command]) {
     text.push_str("For all commands: ");
     let parts = ["Global options", "Exit codes", "Environment variables", "Files"];
     let links: Vec<String> = parts.iter().map(|part| format!("[{part}](#{})", anchor(part))).collect();
@@ -159,9 +159,9 @@ fn index(text: &mut String, commands: &[&Command]) {
 }
 
 /// Adds the environment variables and files of the program.
-fn variables_and_files(text: &mut String, grammar: &Command) {
+fn add_variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
-    flag_variables(grammar, &mut rows);
+    collect_flag_variables(grammar, &mut rows);
     rows.extend(reference::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
     text.push_str("\n## Environment variables\n\nA flag overrides its variable. ");
     text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
@@ -175,13 +175,13 @@ fn variables_and_files(text: &mut String, grammar: &Command) {
 }
 
 /// Collects the variables of the flags of a command and of those below it.
-fn flag_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
+fn collect_flag_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         if let (Some(variable), Some(flag)) = (arg.get_env(), arg.get_long()) {
             rows.insert(variable.to_string_lossy().into_owned(), format!("Sets `--{flag}`"));
         }
     }
-    command.get_subcommands().for_each(|command| flag_variables(command, rows));
+    command.get_subcommands().for_each(|command| collect_flag_variables(command, rows));
 }
 
 /// Returns the commands without those that only group others.
@@ -253,7 +253,7 @@ impl CommonOptions {
         text.push_str("links to them.\n");
         for (heading, rows) in &self.0 {
             writeln!(text, "\n### {heading}\n").unwrap();
-            table(text, "option", rows.values().cloned());
+            add_table(text, "option", rows.values().cloned());
         }
     }
 
@@ -294,7 +294,7 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     }
     let own = |arg: &&Arg| !common.describes(arg);
     let is_grouped = |arg: &&Arg| common.is_group_of_one_command(arg);
-    table(
+    add_table(
         text,
         "argument",
         arguments(command).filter(own).filter(|arg| !is_grouped(arg)).map(with_anchor(command)),
@@ -308,16 +308,16 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     for group in groups {
         writeln!(text, "\n{group}:\n").unwrap();
         let of_group = arguments(command).filter(|arg| arg.get_help_heading() == Some(group));
-        table(text, "argument", of_group.map(with_anchor(command)));
+        add_table(text, "argument", of_group.map(with_anchor(command)));
     }
     common.link(text, command);
     if let Some(notes) = command.get::<HelpNotes>() {
-        after(text, notes);
+        add_notes(text, notes);
     }
 }
 
 /// Adds remarks, exit codes and examples.
-fn after(text: &mut String, notes: &HelpNotes) {
+fn add_notes(text: &mut String, notes: &HelpNotes) {
     if let Some(sentence) = &notes.without_effect {
         writeln!(text, "\n{sentence}").unwrap();
     }
@@ -338,7 +338,7 @@ fn after(text: &mut String, notes: &HelpNotes) {
 }
 
 /// Adds a table of arguments, unless there is none.
-fn table(text: &mut String, title: &str, rows: impl Iterator<Item = String>) {
+fn add_table(text: &mut String, title: &str, rows: impl Iterator<Item = String>) {
     let mut rows = rows.peekable();
     if rows.peek().is_some() {
         writeln!(text, "| {title} | meaning |\n|---|---|").unwrap();

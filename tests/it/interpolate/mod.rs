@@ -79,7 +79,7 @@ fn manifest_may_come_from_stdin() {
     world.write("m.yml", "x: ((a))\n");
     let mut command = world.monopile(["int", "-", "-v", "a=1"]);
     command.stdin(std::fs::File::open(world.path("m.yml")).unwrap());
-    let output = command.outcome();
+    let output = command.run_to_end();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "x: 1\n");
 }
 

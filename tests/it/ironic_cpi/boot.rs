@@ -85,16 +85,16 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
 #[test]
 fn machine_boots_from_the_root_volume() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let port = metal.tgtd.portal.split_once(':').unwrap().1;
     metal.reconfigure(|config| config["storage"]["portals"] = json!([format!("{HOST}:{port}")]));
     let words = format!("this is the root of {}", node.name);
     metal.world.write("image", disk(&words));
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
 
     // The first script is the same for all machines. It loads the script of this one.
-    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let script = metal.ironic.read_file(&format!("httpboot/{}/config", node.uuid));
     let script = format!("#!ipxe\ndhcp\n{}", script.strip_prefix("#!ipxe\n").unwrap());
     wait_for(&metal, &script, &words)
         .unwrap_or_else(|console| panic!("it does not boot:\n{script}\n{console}"));
@@ -109,10 +109,10 @@ fn machine_boots_from_the_root_volume() {
 #[test]
 fn warns_about_target_names_too_long_for_bios() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
     let warns = || {
-        let answer = metal.answer("create_vm", metal.create_vm(&stemcell, &node));
+        let answer = metal.try_call("create_vm", metal.create_vm_arguments(&stemcell, &node));
         metal.call("delete_vm", json!([answer["result"][0]]));
         answer["log"].as_str().unwrap().contains("will not boot with BIOS")
     };

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::{IQN, Metal, short};
 use crate::support::hello::Hello;
 use crate::support::ironic::{Ironic, Node};
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 use crate::support::tarballs::{StemcellTarball, sha1};
 use crate::support::{MONOPILE, Run};
 
@@ -98,7 +98,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
     let targets = ironic.call("GET", &path, None);
     let volume = volumes.join(format!("config-{}.img", targets["targets"][1]["volume_id"].as_str()?));
     let read = ["-R", "cat ec2/latest/user-data.json"];
-    let content = prepare("/usr/sbin/debugfs").args(read).arg(volume).outcome();
+    let content = prepare("/usr/sbin/debugfs").args(read).arg(volume).run_to_end();
     let settings = scratch.join("settings.json");
     std::fs::write(&settings, content.stdout).unwrap();
     let root = rustix::process::geteuid().is_root();
@@ -157,12 +157,12 @@ fn hello_on(metal: &Metal, node: &Node) -> Hello {
         replace("/resource_pools/name=vms/stemcell/url", json!(format!("file://{}", path.display()))),
         replace("/resource_pools/name=vms/stemcell/sha1?", json!(sha1(&stemcell))),
     ]);
-    hello.ops("ironic.yml", &ops.to_string());
+    hello.add_ops("ironic.yml", &ops.to_string());
     hello
 }
 
 #[track_caller]
-fn created(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
+fn create_env(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
     let run = hello.create(more);
     let log = std::fs::read_to_string(metal.world.path("agent.log")).unwrap_or_default();
     assert_eq!(run.code, 0, "{}\n{}\n{log}", run.stdout, run.stderr);
@@ -172,10 +172,10 @@ fn created(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
 #[test]
 fn environment_is_created_updated_and_deleted() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
-    let run = created(&metal, &hello, &[]);
+    let run = create_env(&metal, &hello, &[]);
     let (greeting, first) = hello.ask();
     assert!(greeting.contains("Hello"));
     let node_json = metal.node(&node);
@@ -190,9 +190,9 @@ fn environment_is_created_updated_and_deleted() {
     assert_eq!(metal.targets(&node)[2]["volume_id"], json!(disk));
     assert_eq!(metal.call("get_disks", json!([cid])), json!([disk]));
 
-    created(&metal, &hello, &[]);
+    create_env(&metal, &hello, &[]);
     assert_eq!(hello.state()["current_vm_cid"], json!(cid));
-    created(&metal, &hello, &["--recreate"]);
+    create_env(&metal, &hello, &["--recreate"]);
     assert_ne!(hello.state()["current_vm_cid"], json!(cid));
     assert_eq!(hello.ask().1, first + 1, "the disk came along");
     let targets = metal.targets(&node);
@@ -207,7 +207,7 @@ fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
     let mut command = hello.command("create-env", &[]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut run = command.spawn().unwrap();
-    until("a node is claimed", || metal.node(node)["instance_uuid"].is_string());
+    wait_until("a node is claimed", || metal.node(node)["instance_uuid"].is_string());
     run.kill().unwrap();
     run.end();
 }
@@ -227,13 +227,13 @@ fn cpis(hello: &Hello) -> Vec<Pid> {
 #[test]
 fn kill_during_create_vm_leaks_nothing() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
     let vm = || metal.node(&node)["instance_uuid"].clone();
     // Its CPI survives, and the next run reads its answer.
     kill_while_the_vm_is_made(&metal, &node, &hello);
-    created(&metal, &hello, &[]);
+    create_env(&metal, &hello, &[]);
     assert_eq!(hello.state()["current_vm_cid"], vm());
     assert_eq!(metal.volumes().len(), 4, "stemcell, root, config, disk: {:?}", metal.volumes());
     hello.delete(&[]).success();
@@ -248,7 +248,7 @@ fn kill_during_create_vm_leaks_nothing() {
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
     assert_eq!(vm(), lost);
-    created(&metal, &hello, &["--forget-open-calls"]);
+    create_env(&metal, &hello, &["--forget-open-calls"]);
     assert_ne!(vm(), lost);
     assert_eq!(hello.state()["current_vm_cid"], vm());
     assert_eq!(metal.volumes().len(), 4, "{:?}", metal.volumes());
@@ -260,7 +260,7 @@ fn kill_during_create_vm_leaks_nothing() {
 #[test]
 fn ironic_cpi_passes_cpi_check() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let hello = hello_on(&metal, &node);
     let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &["--json"]));
     let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
@@ -308,7 +308,7 @@ fn machine_is_enrolled_deployed_and_retired() {
     let node = Node { name: name.clone(), uuid, initiator, resource_class: class };
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
-    created(&metal, &hello, &[]);
+    create_env(&metal, &hello, &[]);
     assert!(hello.ask().0.contains("Hello"));
     let show = ["node", "show", &name, "-f", "value", "-c", "provision_state"];
     assert_eq!(baremetal(&show), "active");

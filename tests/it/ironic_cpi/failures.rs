@@ -10,8 +10,8 @@ const CLOUD: &str = "Bosh::Clouds::CloudError";
 /// Checks that the call fails and leaves only the stemcell.
 #[track_caller]
 fn assert_fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: &str) {
-    let stemcell = metal.stemcell();
-    let message = metal.error(kind, "create_vm", metal.create_vm(&stemcell, node));
+    let stemcell = metal.create_stemcell();
+    let message = metal.expect_error(kind, "create_vm", metal.create_vm_arguments(&stemcell, node));
     assert!(message.contains(words), "{message}");
     assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(node, &[&format!("stemcell-{stemcell}")]);
@@ -21,7 +21,7 @@ fn assert_fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, 
 #[test]
 fn node_that_does_not_fit_is_an_error() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let path = format!("/v1/nodes/{}", node.uuid);
     let replace = |key: &str, value: &str| json!([{"op": "replace", "path": key, "value": value}]);
     metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:false")));
@@ -44,10 +44,10 @@ fn node_that_does_not_fit_is_an_error() {
 #[test]
 fn missing_node_is_an_error() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
     let with = |properties: Value| {
-        let mut arguments = metal.create_vm(&stemcell, &node);
+        let mut arguments = metal.create_vm_arguments(&stemcell, &node);
         arguments[2] = properties;
         arguments
     };
@@ -57,21 +57,21 @@ fn missing_node_is_an_error() {
         json!({"resource_class": class, "capabilities": {"boot_mode": "uefi"}}),
         json!({"resource_class": class, "traits": ["CUSTOM_GPU"]}),
     ] {
-        metal.error(FAILED, "create_vm", with(properties));
+        metal.expect_error(FAILED, "create_vm", with(properties));
         metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
     }
     for properties in [json!({}), json!({"resource_class": class, "traits": "x"})] {
-        metal.error("InvalidCall", "create_vm", with(properties));
+        metal.expect_error("InvalidCall", "create_vm", with(properties));
     }
-    let unknown = metal.create_vm("00000000-0000-4000-8000-000000000000", &node);
-    metal.error("Bosh::Clouds::StemcellNotFound", "create_vm", unknown);
+    let unknown = metal.create_vm_arguments("00000000-0000-4000-8000-000000000000", &node);
+    metal.expect_error("Bosh::Clouds::StemcellNotFound", "create_vm", unknown);
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
 
 #[test]
 fn foreign_volume_target_is_kept() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let foreign = json!({
         "node_uuid": node.uuid, "volume_type": "iscsi", "volume_id": "foreign", "boot_index": 1,
         "properties": {},
@@ -85,7 +85,7 @@ fn foreign_volume_target_is_kept() {
 #[test]
 fn failed_deployment_is_an_error() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     // Another file is in the place of this node's boot script.
     metal.ironic.obstruct(&format!("httpboot/{}", node.uuid));
     assert_fails(&metal, &node, FAILED, "deploy failed");
@@ -94,13 +94,13 @@ fn failed_deployment_is_an_error() {
 #[test]
 fn unreachable_storage_is_an_error() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
     let working = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
     let mut broken: Value = serde_json::from_str(&working).unwrap();
     broken["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
     metal.world.write("ironic.json", broken.to_string());
-    let message = metal.error(CLOUD, "create_vm", metal.create_vm(&stemcell, &node));
+    let message = metal.expect_error(CLOUD, "create_vm", metal.create_vm_arguments(&stemcell, &node));
     // The failure cannot be undone either, and the error names the next step.
     assert!(message.contains("is tgtd running?") && message.contains("cleaning up failed too"), "{message}");
     let cid = message.split("delete_vm of '").nth(1).unwrap().split('\'').next().unwrap().to_owned();

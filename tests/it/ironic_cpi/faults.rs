@@ -99,7 +99,7 @@ impl Faulty {
             std::fs::create_dir_all(metal.world.path("faulty")).unwrap();
             std::os::unix::fs::symlink(faulty, metal.world.path(format!("faulty/{program}"))).unwrap();
         }
-        let node = metal.ironic.node();
+        let node = metal.ironic.create_node();
         let faulty = Faulty { metal, node, plan, _proxy: proxy };
         faulty.plan(None);
         faulty
@@ -121,7 +121,7 @@ impl Faulty {
     }
 
     /// Returns the answer, or `None` if the CPI was killed.
-    fn answer(&self, method: &str, arguments: Value) -> Option<Value> {
+    fn try_call(&self, method: &str, arguments: Value) -> Option<Value> {
         let path =
             format!("{}:{}", self.metal.world.path("faulty").display(), std::env::var("PATH").unwrap());
         let mut command = self.metal.command();
@@ -135,28 +135,28 @@ impl Faulty {
     #[track_caller]
     fn call(&self, method: &str, arguments: Value) -> Value {
         self.plan(None);
-        let answer = self.answer(method, arguments).unwrap();
+        let answer = self.try_call(method, arguments).unwrap();
         assert_eq!(answer["error"], Value::Null, "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Returns the number of requests and commands of the last call.
-    fn counted(&self) -> [usize; 2] {
+    fn count_of_last_call(&self) -> [usize; 2] {
         let commands = self.metal.world.read("faults/count").trim().parse().unwrap();
         [self.plan.lock().unwrap().requests, commands]
     }
 
     /// Makes the call with a fault, and returns its answer unless it was killed.
     #[track_caller]
-    fn answer_with_fault(
+    fn try_call_with_fault(
         &self,
         (point, fault): (FaultPoint, Fault),
         method: &str,
         arguments: Value,
     ) -> Option<Value> {
         self.plan(Some((point, fault)));
-        let answer = self.answer(method, arguments);
-        let [_, commands] = self.counted();
+        let answer = self.try_call(method, arguments);
+        let [_, commands] = self.count_of_last_call();
         let met = match point {
             FaultPoint::Request(_) => self.plan.lock().unwrap().met,
             FaultPoint::Command(number) => commands >= number,
@@ -217,18 +217,18 @@ fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Faul
 fn failed_create_vm_leaves_nothing() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
-    let stemcell = metal.stemcell();
+    let stemcell = metal.create_stemcell();
     let left = format!("stemcell-{stemcell}");
-    let create = || metal.create_vm(&stemcell, node);
+    let create = || metal.create_vm_arguments(&stemcell, node);
     let made = faulty.call("create_vm", create());
-    let counted = faulty.counted();
+    let counted = faulty.count_of_last_call();
     assert!(counted[0] >= 5 && counted[1] >= 12, "{counted:?}");
     faulty.call("delete_vm", json!([made[0]]));
     let last = (FaultPoint::Request(counted[0]), Fault::KilledAfter);
     let mut points = points(counted, 3);
     points.retain(|point| *point != last);
     for point in points {
-        if let Some(answer) = faulty.answer_with_fault(point, "create_vm", create()) {
+        if let Some(answer) = faulty.try_call_with_fault(point, "create_vm", create()) {
             let message = answer["error"]["message"].as_str().unwrap();
             assert!(!message.contains("cleaning up failed"), "{point:?}: {message}");
             metal.assert_clean(node, &[&left]);
@@ -240,8 +240,8 @@ fn failed_create_vm_leaves_nothing() {
         }
     }
     // A complete VM is reported and not deleted, even if the answer with its CID was lost.
-    assert_eq!(faulty.answer_with_fault(last, "create_vm", create()), None);
-    let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
+    assert_eq!(faulty.try_call_with_fault(last, "create_vm", create()), None);
+    let message = metal.expect_error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
     let expected = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
     assert!(message.contains(&expected), "{message}");
@@ -249,7 +249,7 @@ fn failed_create_vm_leaves_nothing() {
     metal.assert_clean(node, &[&left]);
     // A resource with an unknown CID is removed when another resource is deleted.
     let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
-    assert_eq!(faulty.answer_with_fault(killed, "create_vm", create()), None);
+    assert_eq!(faulty.try_call_with_fault(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(node, &[]);
 }
@@ -258,14 +258,14 @@ fn failed_create_vm_leaves_nothing() {
 fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
-    let stemcell = metal.stemcell();
+    let stemcell = metal.create_stemcell();
     let left = format!("stemcell-{stemcell}");
     // The second target is rejected, and then all requests that would undo the first one.
     let fails_for = |requests: Option<usize>, outage_timeout: u64| {
         metal.reconfigure(|config| config["outage_timeout"] = json!(outage_timeout));
         faulty.plan(None);
         faulty.plan.lock().unwrap().outage = Some((3, requests));
-        let answer = faulty.answer("create_vm", metal.create_vm(&stemcell, node)).unwrap();
+        let answer = faulty.try_call("create_vm", metal.create_vm_arguments(&stemcell, node)).unwrap();
         let error = &answer["error"];
         assert_eq!(error["ok_to_retry"], json!(true), "{answer}");
         error["message"].as_str().unwrap().to_owned()
@@ -286,7 +286,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     ] {
         assert!(message.contains(&words), "'{words}' is missing: {message}");
     }
-    let made = faulty.call("create_vm", metal.create_vm(&stemcell, node));
+    let made = faulty.call("create_vm", metal.create_vm_arguments(&stemcell, node));
     assert_ne!(made[0], json!(vm));
     faulty.call("delete_vm", json!([made[0]]));
     metal.assert_clean(node, &[&left]);
@@ -296,13 +296,13 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
 fn repeated_delete_vm_completes_a_failed_one() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
-    let stemcell = metal.stemcell();
+    let stemcell = metal.create_stemcell();
     let left = format!("stemcell-{stemcell}");
-    let vm = metal.vm(&stemcell, node);
+    let vm = metal.create_vm(&stemcell, node);
     faulty.call("delete_vm", json!([vm]));
-    for point in points(faulty.counted(), 2) {
-        let vm = metal.vm(&stemcell, node);
-        if let Some(answer) = faulty.answer_with_fault(point, "delete_vm", json!([vm])) {
+    for point in points(faulty.count_of_last_call(), 2) {
+        let vm = metal.create_vm(&stemcell, node);
+        if let Some(answer) = faulty.try_call_with_fault(point, "delete_vm", json!([vm])) {
             assert_ne!(answer["error"], Value::Null, "{point:?}");
             let by_ironic = matches!(point, (FaultPoint::Request(_), _));
             assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
@@ -320,22 +320,22 @@ fn repeated_delete_vm_completes_a_failed_one() {
 fn repeated_attach_and_detach_complete_failed_ones() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, node);
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, node);
     let disk = metal.call("create_disk", json!([8, {}, vm]));
     let both = || json!([vm, disk]);
     let disks = || metal.call("get_disks", json!([vm]));
     for power in ["power on", "power off"] {
-        metal.ironic.power(node, power);
+        metal.ironic.set_power(node, power);
         // With its power off, the machine first releases the disks that were detached before.
         faulty.call("attach_disk", both());
         faulty.call("detach_disk", both());
         let hint = faulty.call("attach_disk", both());
-        let attaching = faulty.counted();
+        let attaching = faulty.count_of_last_call();
         faulty.call("detach_disk", both());
-        let detaching = faulty.counted();
+        let detaching = faulty.count_of_last_call();
         for point in points(attaching, 2) {
-            let answer = faulty.answer_with_fault(point, "attach_disk", both());
+            let answer = faulty.try_call_with_fault(point, "attach_disk", both());
             if answer.is_some() && !matches!(point, (_, Fault::Lost)) {
                 assert_eq!(disks(), json!([]), "{point:?}");
                 let shown = metal.tgtd.targets();
@@ -347,7 +347,7 @@ fn repeated_attach_and_detach_complete_failed_ones() {
         }
         for point in points(detaching, 2) {
             faulty.call("attach_disk", both());
-            faulty.answer_with_fault(point, "detach_disk", both());
+            faulty.try_call_with_fault(point, "detach_disk", both());
             faulty.call("detach_disk", both());
             assert_eq!(disks(), json!([]), "{point:?}");
             let shown = metal.tgtd.targets();
@@ -366,7 +366,7 @@ fn failed_create_stemcell_leaves_nothing() {
     let create = || json!([metal.world.path("image"), {}]);
     for fault in OF_COMMANDS {
         if let Some(answer) =
-            faulty.answer_with_fault((FaultPoint::Command(1), fault), "create_stemcell", create())
+            faulty.try_call_with_fault((FaultPoint::Command(1), fault), "create_stemcell", create())
         {
             assert!(
                 answer["error"]["message"].as_str().unwrap().contains("refused for the test"),

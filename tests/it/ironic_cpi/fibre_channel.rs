@@ -32,7 +32,7 @@ fn machine_finds_its_volumes_over_fibre_channel() {
         "program": concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/storage-command"),
         "arguments": [metal.world.path("volumes")],
     }));
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     metal.use_fibre_channel(&node);
     for (kind, name) in NAMES {
         let connector = json!({"node_uuid": node.uuid, "type": kind, "connector_id": name});
@@ -42,10 +42,10 @@ fn machine_finds_its_volumes_over_fibre_channel() {
     let image = metal.world.path("root.img");
     let mut make = prepare("/usr/sbin/mke2fs");
     make.args(["-q", "-t", "ext4", "-d"]).arg(metal.world.path("files")).arg(&image).arg("8M");
-    assert!(make.outcome().status.success());
+    assert!(make.run_to_end().status.success());
 
     let stemcell = kernel.call("create_stemcell", json!([image, {}]));
-    let made = kernel.call("create_vm", metal.create_vm(stemcell.as_str().unwrap(), &node));
+    let made = kernel.call("create_vm", metal.create_vm_arguments(stemcell.as_str().unwrap(), &node));
     let vm = made[0].as_str().unwrap();
     let targets = metal.targets(&node);
     for (target, role) in targets.iter().zip(["root", "config"]) {

@@ -9,11 +9,11 @@ use super::{IQN, Metal, short};
 #[test]
 fn vm_boots_from_its_volume_and_leaves_nothing() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let info = metal.call("info", json!([]));
     assert_eq!(info["api_version"], 2);
-    let stemcell = metal.stemcell();
-    let made = metal.call("create_vm", metal.create_vm(&stemcell, &node));
+    let stemcell = metal.create_stemcell();
+    let made = metal.call("create_vm", metal.create_vm_arguments(&stemcell, &node));
     let cid = made[0].as_str().unwrap();
     assert_eq!(cid.len(), 36);
     assert_eq!(made[1]["default"]["ip"], "10.0.0.5");
@@ -41,7 +41,7 @@ fn vm_boots_from_its_volume_and_leaves_nothing() {
         });
         assert_eq!(target["properties"], expected);
     }
-    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let script = metal.ironic.read_file(&format!("httpboot/{}/config", node.uuid));
     let (address, port) = metal.tgtd.portal.split_once(':').unwrap();
     let password = metal.password(&root);
     let name = short(&root);
@@ -68,8 +68,10 @@ fn vm_boots_from_its_volume_and_leaves_nothing() {
     let volume = |name: &str| metal.world.path(format!("volumes/{name}.img"));
     assert_eq!(std::fs::read(volume(&root)).unwrap(), image);
     let on_config_drive = |path: &str| -> Value {
-        let output =
-            prepare("/usr/sbin/debugfs").args(["-R", &format!("cat {path}")]).arg(volume(&config)).outcome();
+        let output = prepare("/usr/sbin/debugfs")
+            .args(["-R", &format!("cat {path}")])
+            .arg(volume(&config))
+            .run_to_end();
         serde_json::from_slice(&output.stdout).unwrap()
     };
     let settings = on_config_drive("ec2/latest/user-data.json");
@@ -95,18 +97,18 @@ fn vm_boots_from_its_volume_and_leaves_nothing() {
     metal.call("delete_stemcell", json!([stemcell]));
     metal.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(&node, &[]);
-    metal.error("Bosh::Clouds::VMNotFound", "reboot_vm", json!([cid]));
-    metal.error("Bosh::Clouds::VMNotFound", "get_disks", json!(["../../etc"]));
-    metal.error("Bosh::Clouds::NotImplemented", "dance", json!([]));
+    metal.expect_error("Bosh::Clouds::VMNotFound", "reboot_vm", json!([cid]));
+    metal.expect_error("Bosh::Clouds::VMNotFound", "get_disks", json!(["../../etc"]));
+    metal.expect_error("Bosh::Clouds::NotImplemented", "dance", json!([]));
     assert_eq!(metal.call("has_vm", json!(["../../etc"])), json!(false));
 }
 
 #[test]
 fn disks_attach_and_detach_with_power_on_and_off() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
     let disk = metal.call("create_disk", json!([8, {}, vm])).as_str().unwrap().to_owned();
     assert_eq!(metal.call("has_disk", json!([disk])), json!(true));
     assert_eq!(
@@ -131,9 +133,9 @@ fn disks_attach_and_detach_with_power_on_and_off() {
     // Repeating the call gives the same result.
     assert_eq!(metal.call("attach_disk", json!([vm, disk])), hint);
     assert_eq!(metal.targets(&node).len(), 3);
-    let message = metal.error("Bosh::Clouds::CloudError", "delete_disk", json!([disk]));
+    let message = metal.expect_error("Bosh::Clouds::CloudError", "delete_disk", json!([disk]));
     assert!(message.contains("detach it first"), "{message}");
-    metal.error("Bosh::Clouds::CloudError", "resize_disk", json!([disk, 16]));
+    metal.expect_error("Bosh::Clouds::CloudError", "resize_disk", json!([disk, 16]));
 
     let password = metal.password(&format!("disk-{disk}"));
     metal.call("detach_disk", json!([vm, disk]));
@@ -154,13 +156,13 @@ fn disks_attach_and_detach_with_power_on_and_off() {
     assert_eq!(metal.node(&node)["power_state"], "power on");
 
     // With the power off, both are released at once.
-    metal.ironic.power(&node, "power off");
+    metal.ironic.set_power(&node, "power off");
     metal.call("attach_disk", json!([vm, disk]));
     assert_eq!(metal.targets(&node).len(), 3);
     metal.call("detach_disk", json!([vm, disk]));
     assert_eq!(metal.targets(&node).len(), 2);
     assert_eq!(metal.node(&node)["extra"], json!({}));
-    metal.ironic.power(&node, "power on");
+    metal.ironic.set_power(&node, "power on");
 
     let snapshot = metal.call("snapshot_disk", json!([disk, {}]));
     metal.call("resize_disk", json!([disk, 16]));
@@ -168,7 +170,7 @@ fn disks_attach_and_detach_with_power_on_and_off() {
         std::fs::metadata(metal.world.path(format!("volumes/disk-{disk}.img"))).unwrap().len(),
         16 << 20
     );
-    metal.error("Bosh::Clouds::NotSupported", "resize_disk", json!([disk, 4]));
+    metal.expect_error("Bosh::Clouds::NotSupported", "resize_disk", json!([disk, 4]));
     metal.call("delete_snapshot", json!([snapshot]));
 
     // The VM is deleted, and its disk stays.
@@ -178,19 +180,19 @@ fn disks_attach_and_detach_with_power_on_and_off() {
     metal.call("delete_disk", json!([disk]));
     metal.call("delete_disk", json!([disk]));
     assert_eq!(metal.call("has_disk", json!([disk])), json!(false));
-    metal.error("Bosh::Clouds::DiskNotFound", "resize_disk", json!([disk, 16]));
+    metal.expect_error("Bosh::Clouds::DiskNotFound", "resize_disk", json!([disk, 16]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
 
 #[test]
 fn volume_may_have_several_portals() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     let second = metal.tgtd.add_portal("127.0.0.2");
     let portals = json!([metal.tgtd.portal, second]);
     metal.reconfigure(|config| config["storage"]["portals"] = portals.clone());
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
     let root = format!("root-{vm}");
     let (name, iqn) = (short(&root), format!("{IQN}:{}", short(&root)));
     let target = &metal.targets(&node)[0]["properties"];
@@ -207,11 +209,14 @@ fn volume_may_have_several_portals() {
 #[test]
 fn control_characters_reach_neither_ironic_nor_a_boot_script() {
     let metal = Metal::new();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
-    let message =
-        metal.error("Bosh::Clouds::CloudError", "set_vm_metadata", json!([vm, {"job": "bosh\nshell"}]));
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
+    let message = metal.expect_error(
+        "Bosh::Clouds::CloudError",
+        "set_vm_metadata",
+        json!([vm, {"job": "bosh\nshell"}]),
+    );
     assert!(message.contains("`extra.bosh_metadata.job` must not have control characters"), "{message}");
     assert_eq!(metal.node(&node)["extra"], json!({}));
     metal.call("delete_vm", json!([vm]));
@@ -225,7 +230,11 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
                 esac"#],
         });
     });
-    let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
+    let message = metal.expect_error(
+        "Bosh::Clouds::CloudError",
+        "create_vm",
+        metal.create_vm_arguments(&stemcell, &node),
+    );
     assert!(message.contains("`properties.target_iqn` must not have control characters"), "{message}");
     assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
@@ -234,12 +243,12 @@ fn control_characters_reach_neither_ironic_nor_a_boot_script() {
 #[test]
 fn disk_can_be_attached_to_one_machine_only() {
     let metal = Metal::new();
-    let (one, two) = (metal.ironic.node(), metal.ironic.node());
-    let stemcell = metal.stemcell();
-    let (vm, other) = (metal.vm(&stemcell, &one), metal.vm(&stemcell, &two));
+    let (one, two) = (metal.ironic.create_node(), metal.ironic.create_node());
+    let stemcell = metal.create_stemcell();
+    let (vm, other) = (metal.create_vm(&stemcell, &one), metal.create_vm(&stemcell, &two));
     let disk = metal.call("create_disk", json!([1, {}]));
     metal.call("attach_disk", json!([vm, disk]));
-    let message = metal.error("Bosh::Clouds::CloudError", "attach_disk", json!([other, disk]));
+    let message = metal.expect_error("Bosh::Clouds::CloudError", "attach_disk", json!([other, disk]));
     assert!(message.contains(&one.uuid), "{message}");
     metal.call("delete_vm", json!([vm]));
     metal.call("attach_disk", json!([other, disk]));
@@ -252,16 +261,16 @@ fn disk_can_be_attached_to_one_machine_only() {
 #[test]
 fn volumes_can_be_managed_by_a_custom_program() {
     let metal = Metal::with_command();
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
     assert_eq!(metal.tgtd.targets(), [format!("{IQN}:root-{vm}"), format!("{IQN}:config-{vm}")]);
     let disk = metal.call("create_disk", json!([8, {}])).as_str().unwrap().to_owned();
     let hint = metal.call("attach_disk", json!([vm, disk]));
     let device = format!("ip-{}-iscsi-{IQN}:disk-{disk}-lun-1", metal.tgtd.portal);
     assert_eq!(hint, json!({"path": format!("/dev/disk/by-path/{device}")}));
     // Only the boot script contains the credentials.
-    let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let script = metal.ironic.read_file(&format!("httpboot/{}/config", node.uuid));
     let name = short(&format!("root-{vm}"));
     let login = script.lines().skip_while(|line| *line != format!("set username {name}")).nth(1).unwrap();
     let password = login.strip_prefix("set password ").unwrap();
@@ -272,7 +281,7 @@ fn volumes_can_be_managed_by_a_custom_program() {
     metal.call("detach_disk", json!([vm, disk]));
     metal.call("resize_disk", json!([disk, 9]));
     metal.call("delete_disk", json!([disk]));
-    metal.error("Bosh::Clouds::DiskNotFound", "snapshot_disk", json!([disk, {}]));
+    metal.expect_error("Bosh::Clouds::DiskNotFound", "snapshot_disk", json!([disk, {}]));
     metal.call("delete_vm", json!([vm]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
@@ -281,11 +290,15 @@ fn volumes_can_be_managed_by_a_custom_program() {
 fn works_without_the_allocation_api() {
     let metal = Metal::new();
     metal.configure(&json!({"api_version": "1.51"}));
-    let node = metal.ironic.node();
-    let stemcell = metal.stemcell();
-    let vm = metal.vm(&stemcell, &node);
+    let node = metal.ironic.create_node();
+    let stemcell = metal.create_stemcell();
+    let vm = metal.create_vm(&stemcell, &node);
     assert_eq!(metal.node(&node)["instance_uuid"], json!(vm));
-    metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
+    metal.expect_error(
+        "Bosh::Clouds::VMCreationFailed",
+        "create_vm",
+        metal.create_vm_arguments(&stemcell, &node),
+    );
     metal.call("delete_vm", json!([vm]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
@@ -303,8 +316,11 @@ fn image_may_be_archived_but_must_be_raw() {
     let volume = format!("volumes/stemcell-{}.img", stemcell.as_str().unwrap());
     assert_eq!(metal.world.read(volume), "raw image");
     metal.world.write("qcow2", b"QFI\xfb and more");
-    let message =
-        metal.error("Bosh::Clouds::CloudError", "create_stemcell", json!([metal.world.path("qcow2"), {}]));
+    let message = metal.expect_error(
+        "Bosh::Clouds::CloudError",
+        "create_stemcell",
+        json!([metal.world.path("qcow2"), {}]),
+    );
     assert!(message.contains("qcow2"), "{message}");
     assert_eq!(metal.volumes().len(), 1);
 }
@@ -312,12 +328,15 @@ fn image_may_be_archived_but_must_be_raw() {
 #[test]
 fn machine_can_boot_over_fibre_channel() {
     let metal = Metal::with_command();
-    let node = metal.ironic.node();
+    let node = metal.ironic.create_node();
     metal.use_fibre_channel(&node);
-    let stemcell = metal.stemcell();
+    let stemcell = metal.create_stemcell();
     // The iSCSI initiator of the machine does not count.
-    let message =
-        metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
+    let message = metal.expect_error(
+        "Bosh::Clouds::VMCreationFailed",
+        "create_vm",
+        metal.create_vm_arguments(&stemcell, &node),
+    );
     assert!(message.contains("no volume connector of type 'wwpn'"), "{message}");
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
     let names = ["10:00:00:90:fa:00:00:01", "10:00:00:90:fa:00:00:02", "20:00:00:90:fa:00:00:01"];
@@ -326,7 +345,7 @@ fn machine_can_boot_over_fibre_channel() {
         metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
     }
 
-    let vm = metal.vm(&stemcell, &node);
+    let vm = metal.create_vm(&stemcell, &node);
     let disk = metal.call("create_disk", json!([8, {}, vm]));
     let volume = format!("disk-{}", disk.as_str().unwrap());
     let hint = json!({"path": format!("/dev/disk/by-id/wwn-{volume}")});
@@ -360,7 +379,11 @@ fn machine_can_boot_over_fibre_channel() {
 
     // tgt supports only iSCSI.
     metal.configure(&json!({}));
-    let stemcell = metal.stemcell();
-    let message = metal.error("Bosh::Clouds::CloudError", "create_vm", metal.create_vm(&stemcell, &node));
+    let stemcell = metal.create_stemcell();
+    let message = metal.expect_error(
+        "Bosh::Clouds::CloudError",
+        "create_vm",
+        metal.create_vm_arguments(&stemcell, &node),
+    );
     assert!(message.contains("cannot be exported over fibre channel"), "{message}");
 }

@@ -23,9 +23,9 @@ impl SeparateKernel {
 
     /// Creates a kernel with LVM as its storage.
     fn with_lvm() -> SeparateKernel {
-        let island = SeparateKernel::new();
-        island.configure_lvm(&PORTALS);
-        island
+        let kernel = SeparateKernel::new();
+        kernel.configure_lvm(&PORTALS);
+        kernel
     }
 
     fn configure_lvm(&self, portals: &[&str]) {
@@ -43,7 +43,7 @@ impl SeparateKernel {
         self.metal.world.write("kernel.json", config.to_string());
     }
 
-    fn answer(&self, method: &str, arguments: Value) -> Value {
+    fn try_call(&self, method: &str, arguments: Value) -> Value {
         self.metal.world.write("request", request(method, arguments));
         let run = self.uml.run(&format!("{MONOPILE} cpi-exec ironic --config kernel.json < request"));
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
@@ -51,7 +51,7 @@ impl SeparateKernel {
 
     #[track_caller]
     pub(super) fn call(&self, method: &str, arguments: Value) -> Value {
-        let answer = self.answer(method, arguments);
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["error"], Value::Null, "{method}: {}\n{}", answer["error"], answer["log"]);
         answer["result"].clone()
     }
@@ -70,7 +70,7 @@ impl SeparateKernel {
     }
 
     /// Returns the targets of the kernel, or the targets after its next boot.
-    fn shown(&self, saved: bool) -> Value {
+    fn read_targets(&self, saved: bool) -> Value {
         let save = if saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
         let file = if saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
         serde_json::from_str(&self.sh(&format!("{save} cat {file}"))).unwrap()
@@ -86,7 +86,7 @@ impl SeparateKernel {
     fn assert_clean(&self, volumes: &[&str]) {
         assert_eq!(self.volumes(), volumes);
         for saved in [false, true] {
-            let shown = self.shown(saved);
+            let shown = self.read_targets(saved);
             assert_eq!((&shown["targets"], &shown["storage_objects"]), (&json!([]), &json!([])), "{saved}");
         }
     }
@@ -98,78 +98,78 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     if !is_long_form() {
         return;
     }
-    let island = SeparateKernel::with_lvm();
-    let node = island.metal.ironic.node();
-    let image = island.metal.world.path("image");
+    let kernel = SeparateKernel::with_lvm();
+    let node = kernel.metal.ironic.create_node();
+    let image = kernel.metal.world.path("image");
     // A volume that a killed call was filling.
-    island.sh("lvcreate -q -y -T vg/pool -V 4M -n stemcell-x.partial");
-    let stemcell = island.call("create_stemcell", json!([image, {}]));
+    kernel.sh("lvcreate -q -y -T vg/pool -V 4M -n stemcell-x.partial");
+    let stemcell = kernel.call("create_stemcell", json!([image, {}]));
     let stemcell = stemcell.as_str().unwrap();
     let template = format!("stemcell-{stemcell}");
-    assert_eq!(island.volumes(), [template.as_str()]);
-    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{template}", image.display()));
+    assert_eq!(kernel.volumes(), [template.as_str()]);
+    kernel.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{template}", image.display()));
 
-    let made = island.call("create_vm", island.metal.create_vm(stemcell, &node));
+    let made = kernel.call("create_vm", kernel.metal.create_vm_arguments(stemcell, &node));
     let vm = made[0].as_str().unwrap();
     let root = format!("root-{vm}");
-    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
-    let label = island.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
+    kernel.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
+    let label = kernel.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
     assert_eq!(label.trim(), "config-2");
 
     // There are several portals to one volume.
-    let target = &island.metal.targets(&node)[0]["properties"];
+    let target = &kernel.metal.targets(&node)[0]["properties"];
     let iqn = format!("{IQN}:{}", short(&root));
     assert_eq!((&target["target_portal"], &target["target_iqn"]), (&json!(PORTALS[0]), &json!(iqn)));
     assert_eq!(target["target_portals"], json!(PORTALS));
     assert_eq!((&target["target_iqns"], &target["target_luns"]), (&json!([iqn, iqn]), &json!([0, 0])));
-    let script = island.metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
+    let script = kernel.metal.ironic.read_file(&format!("httpboot/{}/config", node.uuid));
     assert!(script.contains(&format!("iscsi:127.0.0.1::3260:0:{iqn}")), "{script}");
 
-    let shown = island.shown(true);
+    let shown = kernel.read_targets(true);
     let acl = shown["targets"].as_array().unwrap().iter().find(|target| target["wwn"] == json!(iqn)).unwrap();
     let acl = &acl["tpgs"][0]["node_acls"];
     assert_eq!((acl.as_array().unwrap().len(), &acl[0]["node_wwn"]), (1, &json!(node.initiator)));
     let password = acl[0]["chap_password"].as_str().unwrap();
     assert!(script.contains(&format!("set password {password}")), "{script}");
     for portal in PORTALS {
-        assert!(island.logs_in(portal, &root, &node.initiator, password), "{portal}");
+        assert!(kernel.logs_in(portal, &root, &node.initiator, password), "{portal}");
     }
-    assert!(!island.logs_in(PORTALS[0], &root, &node.initiator, "wr0ngpassw0rd"));
-    assert!(!island.logs_in(PORTALS[0], &root, "iqn.2026-11.test.monopile:stranger", password));
+    assert!(!kernel.logs_in(PORTALS[0], &root, &node.initiator, "wr0ngpassw0rd"));
+    assert!(!kernel.logs_in(PORTALS[0], &root, "iqn.2026-11.test.monopile:stranger", password));
 
-    let disk = island.call("create_disk", json!([8, {}, vm]));
+    let disk = kernel.call("create_disk", json!([8, {}, vm]));
     let volume = format!("disk-{}", disk.as_str().unwrap());
     let name = short(&volume);
     let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{name}-lun-0", PORTALS[0]);
-    assert_eq!(island.call("attach_disk", json!([vm, disk])), json!({"path": path}));
+    assert_eq!(kernel.call("attach_disk", json!([vm, disk])), json!({"path": path}));
     // The second attachment has its own credentials.
     let secret = |shown: &Value| {
         let targets = shown["targets"].as_array().unwrap().iter();
         let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{name}")));
         targets.next().map(|target| target["tpgs"][0]["node_acls"][0]["chap_password"].clone())
     };
-    let first = secret(&island.shown(false)).unwrap();
-    island.call("attach_disk", json!([vm, disk]));
-    let second = secret(&island.shown(false)).unwrap();
+    let first = secret(&kernel.read_targets(false)).unwrap();
+    kernel.call("attach_disk", json!([vm, disk]));
+    let second = secret(&kernel.read_targets(false)).unwrap();
     assert_ne!(first, second);
-    assert!(!island.logs_in(PORTALS[0], &volume, &node.initiator, first.as_str().unwrap()));
-    assert!(island.logs_in(PORTALS[0], &volume, &node.initiator, second.as_str().unwrap()));
-    let snapshot = island.call("snapshot_disk", json!([disk, {}]));
-    island.call("detach_disk", json!([vm, disk]));
-    assert_eq!(secret(&island.shown(true)), None);
-    island.call("resize_disk", json!([disk, 16]));
-    assert_eq!(island.sh(&format!("blockdev --getsize64 /dev/vg/{volume}")).trim(), (16 << 20).to_string());
-    island.call("resize_disk", json!([disk, 16]));
+    assert!(!kernel.logs_in(PORTALS[0], &volume, &node.initiator, first.as_str().unwrap()));
+    assert!(kernel.logs_in(PORTALS[0], &volume, &node.initiator, second.as_str().unwrap()));
+    let snapshot = kernel.call("snapshot_disk", json!([disk, {}]));
+    kernel.call("detach_disk", json!([vm, disk]));
+    assert_eq!(secret(&kernel.read_targets(true)), None);
+    kernel.call("resize_disk", json!([disk, 16]));
+    assert_eq!(kernel.sh(&format!("blockdev --getsize64 /dev/vg/{volume}")).trim(), (16 << 20).to_string());
+    kernel.call("resize_disk", json!([disk, 16]));
 
     // A stemcell may be deleted while its clones exist.
-    island.call("delete_stemcell", json!([stemcell]));
-    island.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
-    island.call("delete_vm", json!([vm]));
+    kernel.call("delete_stemcell", json!([stemcell]));
+    kernel.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
+    kernel.call("delete_vm", json!([vm]));
     for (method, cid) in [("delete_snapshot", snapshot), ("delete_disk", disk.clone()), ("delete_disk", disk)]
     {
-        island.call(method, json!([cid]));
+        kernel.call(method, json!([cid]));
     }
-    island.assert_clean(&[]);
+    kernel.assert_clean(&[]);
 }
 
 /// Only in the long form, like the test above.
@@ -178,25 +178,25 @@ fn failed_export_leaves_nothing() {
     if !is_long_form() {
         return;
     }
-    let island = SeparateKernel::with_lvm();
-    let node = island.metal.ironic.node();
-    let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
+    let kernel = SeparateKernel::with_lvm();
+    let node = kernel.metal.ironic.create_node();
+    let stemcell = kernel.call("create_stemcell", json!([kernel.metal.world.path("image"), {}]));
     let stemcell = stemcell.as_str().unwrap();
     // Another server listens there.
-    island.sh(
+    kernel.sh(
         "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 3999)); time.sleep(3600)' \
          </dev/null >/dev/null 2>&1 & sleep 3",
     );
-    island.configure_lvm(&[PORTALS[0], "127.0.0.1:3999"]);
-    let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
+    kernel.configure_lvm(&[PORTALS[0], "127.0.0.1:3999"]);
+    let answer = kernel.try_call("create_vm", kernel.metal.create_vm_arguments(stemcell, &node));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("exporting volume 'root-") && message.contains("targetcli: "), "{message}");
     assert!(!message.contains("cleaning up failed") && !message.contains("password="), "{message}");
-    island.assert_clean(&[&format!("stemcell-{stemcell}")]);
+    kernel.assert_clean(&[&format!("stemcell-{stemcell}")]);
 
     // The other pool does not exist either.
-    island.sh("lvrename -q vg pool other");
-    let answer = island.answer("create_disk", json!([8, {}, null]));
+    kernel.sh("lvrename -q vg pool other");
+    let answer = kernel.try_call("create_disk", json!([8, {}, null]));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("lvcreate") && message.contains("pool"), "{message}");
 }

@@ -108,31 +108,33 @@ impl Metal {
         String::from_utf8(child.end_with_output().stdout).unwrap()
     }
 
-    fn answer(&self, method: &str, arguments: Value) -> Value {
+    fn try_call(&self, method: &str, arguments: Value) -> Value {
         let text = Metal::exchange(self.command(), method, arguments, |_| ());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
     #[track_caller]
     fn call(&self, method: &str, arguments: Value) -> Value {
-        let answer = self.answer(method, arguments);
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["error"], Value::Null, "{method}: {}\n{}", answer["error"], answer["log"]);
         answer["result"].clone()
     }
 
     /// Checks that the call fails with this error type, and returns the message.
     #[track_caller]
-    fn error(&self, kind: &str, method: &str, arguments: Value) -> String {
-        let answer = self.answer(method, arguments);
+    fn expect_error(&self, kind: &str, method: &str, arguments: Value) -> String {
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["error"]["type"], json!(kind), "{method}: {answer}");
         answer["error"]["message"].as_str().unwrap().to_owned()
     }
 
-    fn stemcell(&self) -> String {
+    /// Creates a stemcell, and returns its CID.
+    fn create_stemcell(&self) -> String {
         self.call("create_stemcell", json!([self.world.path("image"), {}])).as_str().unwrap().to_owned()
     }
 
-    fn create_vm(&self, stemcell: &str, node: &Node) -> Value {
+    /// Returns the arguments of `create_vm` for this node. Makes no call.
+    fn create_vm_arguments(&self, stemcell: &str, node: &Node) -> Value {
         json!([
             "agent-1", stemcell, {"resource_class": node.resource_class},
             {"default": {"type": "manual", "ip": "10.0.0.5", "netmask": "255.255.255.0",
@@ -141,9 +143,10 @@ impl Metal {
         ])
     }
 
+    /// Creates a VM, and returns its CID.
     #[track_caller]
-    fn vm(&self, stemcell: &str, node: &Node) -> String {
-        let made = self.call("create_vm", self.create_vm(stemcell, node));
+    fn create_vm(&self, stemcell: &str, node: &Node) -> String {
+        let made = self.call("create_vm", self.create_vm_arguments(stemcell, node));
         made[0].as_str().unwrap().to_owned()
     }
 

@@ -38,14 +38,14 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     hello.create(&[]).success();
     let before = hello.state();
     // Some CPIs never implemented `get_disks`.
-    hello.answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
+    hello.set_answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
     hello.take_requests();
     let output = run(&hello, "cck", &["--auto"]).success();
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
 
     // The CPI also denies the disk. Its record stays, and no repair is offered.
-    hello.answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
+    hello.set_answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
     let more = ["--resolution", "delete_disk_reference", "--json"];
     let problems = document(&run(&hello, "cck", &more).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
@@ -148,13 +148,13 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     let before = cid(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
-    hello.script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
     let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
     assert_ne!(cid(&hello).0, before.0);
     assert_eq!(hello.ask().1, 2);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -255,7 +255,7 @@ fn disk_that_the_manifest_has_no_longer_is_kept_detached() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     let disk = cid(&hello).1.as_str().unwrap().to_owned();
-    hello.ops("no-disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
+    hello.add_ops("no-disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
     let created = hello.create(&[]).success();
     let hint = "with its data, detached; to delete it: `monopile delete-disk hello/manifest.yml ";
     assert!(created.stdout.contains(hint), "{}", created.stdout);
@@ -291,7 +291,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(vm_without_agent());
+    hello.set_script(vm_without_agent());
     let more = ["--resolution", "recreate_vm", "--boot-timeout", "1ms"];
     let output = run(&hello, "cloud-check", &[&more[..], &QUICK].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by recreate_vm"), "{}", output.stdout);
@@ -307,7 +307,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     for text in ["--resolution", "--auto"] {
         assert!(!output.stderr.contains(text), "{text}: {}", output.stderr);
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -316,7 +316,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
 #[test]
 fn first_deploy_that_did_not_finish_leads_to_create_env() {
     let hello = Hello::new();
-    hello.script(vm_without_agent());
+    hello.set_script(vm_without_agent());
     hello.create(&["--boot-timeout", "1ms"]).exits_with(5);
     for command in ["status", "stop-env", "logs", "ssh"] {
         let output = run(&hello, command, &QUICK).exits_with(5);
@@ -324,7 +324,7 @@ fn first_deploy_that_did_not_finish_leads_to_create_env() {
         assert!(output.stderr.contains(hint), "{command}: {}", output.stderr);
         assert!(!output.stderr.contains("`monopile cloud-check"), "{command}: {}", output.stderr);
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -335,7 +335,7 @@ fn failed_new_vm_is_reported_as_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, "Busy", false).fail(
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, "Busy", false).fail(
         "create_vm",
         9,
         "Bosh::Clouds::VMCreationFailed",
@@ -349,7 +349,7 @@ fn failed_new_vm_is_reported_as_a_failed_repair() {
         output.stderr
     );
     assert!(!output.stderr.contains("--resolution"), "{}", output.stderr);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.forget_suspects();
     hello.create(&[]).success();
     hello.delete(&[]).success();

@@ -17,9 +17,9 @@ fn history_records_every_run_and_its_outcome() {
     };
     assert_eq!(history(&[]).stdout, none("state.json"));
 
-    hello.script(Script::at(4, Interruption::After));
+    hello.set_script(Script::at(4, Interruption::After));
     assert_eq!(hello.create(&[]).code, -1);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).exits_with(5);
     let runs = document(&history(&["--json"]));

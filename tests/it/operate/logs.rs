@@ -169,19 +169,19 @@ fn follow_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let following = Running::start(hello.command("logs", &["--follow", "--filter", "hello/hello.*.log"]));
-    following.until("listening on ");
+    following.wait_for_line("listening on ");
     append(&hello, "hello.stdout.log", "first news");
-    following.until("first news");
+    following.wait_for_line("first news");
     append(&hello, "hello.stderr.log", "trouble");
-    assert_eq!(following.until("==> "), "==> hello/hello.stderr.log <==");
-    following.until("trouble");
+    assert_eq!(following.wait_for_line("==> "), "==> hello/hello.stderr.log <==");
+    following.wait_for_line("trouble");
     assert_eq!(following.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 /// Puts a VM of the CPI `local` on record, which has a directory but does not run. Returns the directory.
-fn recorded_vm(hello: &Hello) -> PathBuf {
+fn record_vm(hello: &Hello) -> PathBuf {
     let cid = "vm-00000000-0000-4000-8000-000000000024";
     let state = json!({"director_id": "d", "installation_id": "i", "current_vm_cid": cid});
     hello.world.write("state.json", state.to_string());
@@ -197,7 +197,7 @@ fn recorded_vm(hello: &Hello) -> PathBuf {
 #[test]
 fn console_needs_neither_agent_nor_cpi() {
     let hello = Hello::new();
-    let vm = recorded_vm(&hello);
+    let vm = record_vm(&hello);
     let builtin = ["-o", "builtin.yml", "--console"];
     let console = |more: &[&str]| run(&hello, "logs", &[&builtin, more].concat());
     let missing = console(&[]).exits_with(1);
@@ -242,7 +242,7 @@ fn console_needs_neither_agent_nor_cpi() {
 #[test]
 fn console_of_another_cpi_is_in_its_iaas() {
     let hello = Hello::new();
-    recorded_vm(&hello);
+    record_vm(&hello);
     let other = run(&hello, "logs", &["--console"]).exits_with(3);
     assert!(other.stderr.contains("the default CPI keeps no console of VM 'vm-"), "{}", other.stderr);
     assert!(other.stderr.contains("`openstack console log show vm-"), "{}", other.stderr);
@@ -258,7 +258,7 @@ fn console_of_another_cpi_is_in_its_iaas() {
 #[test]
 fn console_is_followed_until_a_signal_or_the_end_of_the_vm() {
     let hello = Hello::new();
-    let vm = recorded_vm(&hello);
+    let vm = record_vm(&hello);
     let path = vm.join("console.log");
     let add = |line: &str| {
         let mut file = File::options().create(true).append(true).open(&path).unwrap();
@@ -267,21 +267,21 @@ fn console_is_followed_until_a_signal_or_the_end_of_the_vm() {
     add("first");
     let follow = || Running::start(hello.command("logs", &["-o", "builtin.yml", "--console", "--follow"]));
     let following = follow();
-    assert_eq!(following.until(""), "first");
+    assert_eq!(following.wait_for_line(""), "first");
     add("second");
-    assert_eq!(following.until(""), "second");
+    assert_eq!(following.wait_for_line(""), "second");
     // The file is full, and the next one begins.
     add("third");
     fs::rename(&path, vm.join("console.log.1")).unwrap();
     add("fourth");
-    assert_eq!(following.until(""), "third");
-    assert_eq!(following.until(""), "fourth");
+    assert_eq!(following.wait_for_line(""), "third");
+    assert_eq!(following.wait_for_line(""), "fourth");
     assert_eq!(following.end(Signal::INT), Some(0));
 
     let following = follow();
-    following.until("fourth");
+    following.wait_for_line("fourth");
     fs::remove_dir_all(&vm).unwrap();
-    assert_eq!(following.ended(), Some(0));
+    assert_eq!(following.wait_for_end(), Some(0));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod ssh;
 mod status;
 mod status_all;
 
-use crate::support::process::{WaitForEnd, lines, next};
+use crate::support::process::{WaitForEnd, lines, receive};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
@@ -46,9 +46,10 @@ impl Running {
 
     /// Waits for a line with this text.
     #[track_caller]
-    pub(crate) fn until(&self, text: &str) -> String {
+    pub(crate) fn wait_for_line(&self, text: &str) -> String {
         let mut earlier_lines = Vec::new();
-        while let Some(line) = next(&format!("a line with '{text}', after {earlier_lines:?}"), &self.lines) {
+        while let Some(line) = receive(&format!("a line with '{text}', after {earlier_lines:?}"), &self.lines)
+        {
             if line.contains(text) {
                 return line;
             }
@@ -63,7 +64,7 @@ impl Running {
     }
 
     /// Waits until it ends by itself, and returns the exit code.
-    fn ended(mut self) -> Option<i32> {
+    fn wait_for_end(mut self) -> Option<i32> {
         self.child.end().code()
     }
 
@@ -71,7 +72,7 @@ impl Running {
     pub(crate) fn end_with_lines(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let code = self.child.end().code();
-        (code, std::iter::from_fn(|| next("the end", &self.lines)).collect())
+        (code, std::iter::from_fn(|| receive("the end", &self.lines)).collect())
     }
 }
 
@@ -164,7 +165,7 @@ fn interrupted_deploy_has_one_hint_that_works() {
     hello.create(&[]).success();
     let interrupt = |hello: &Hello, command: &str, more: &[&str]| {
         let running = Running::start(hello.command(command, &[more, &["--json"]].concat()));
-        running.until("Draining the jobs");
+        running.wait_for_line("Draining the jobs");
         let (code, lines) = running.end_with_lines(Signal::INT);
         assert_eq!(code, Some(130), "{lines:?}");
         let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
@@ -175,7 +176,7 @@ fn interrupted_deploy_has_one_hint_that_works() {
         assert!(lines.iter().any(|line| line.contains("SIGINT received: stopping")), "{lines:?}");
         end["hints"].clone()
     };
-    hello.ops(
+    hello.add_ops(
         "change.yml",
         "- {type: replace, path: \
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
@@ -217,7 +218,7 @@ fn recreate_changes_only_the_vm() {
 
     // A change of the manifest is not deployed along with it.
     hello.take_requests();
-    hello.ops(
+    hello.add_ops(
         "change.yml",
         "- {type: replace, path: \
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",

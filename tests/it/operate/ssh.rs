@@ -47,7 +47,7 @@ fn with_sshd(hello: &mut Hello) {
          KbdInteractiveAuthentication no\nPermitRootLogin no\nAllowUsers bosh_*\nSubsystem sftp \
          internal-sftp\n",
     );
-    hello.ops(
+    hello.add_ops(
         "sshd.yml",
         "- {type: replace, path: /instance_groups/name=hello/jobs/-, value: {name: sshd, release: hello}}\n",
     );
@@ -61,7 +61,7 @@ fn users(hello: &Hello) -> Vec<String> {
     names.filter(|name| name.starts_with("bosh_")).map(str::to_owned).collect()
 }
 
-fn needs_root() {
+fn assert_root() {
     assert!(
         rustix::process::geteuid().is_root(),
         "this test needs root, because only then a VM has users of its own"
@@ -70,7 +70,7 @@ fn needs_root() {
 
 #[test]
 fn session_has_its_own_user_and_returns_the_exit_code() {
-    needs_root();
+    assert_root();
     let mut hello = Hello::new();
     with_sshd(&mut hello);
     hello.create(&[]).success();
@@ -118,13 +118,13 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
 
 #[test]
 fn interrupted_session_removes_its_user() {
-    needs_root();
+    assert_root();
     let mut hello = Hello::new();
     with_sshd(&mut hello);
     hello.create(&[]).success();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let session = Running::start(hello.command("ssh", &[PORT, "-c", "echo in; sleep 1000"]));
-        session.until("in");
+        session.wait_for_line("in");
         assert_eq!(users(&hello).len(), 1);
         let started = Instant::now();
         assert_eq!(session.end(signal), Some(code));
@@ -137,12 +137,12 @@ fn interrupted_session_removes_its_user() {
 
 #[test]
 fn sessions_go_through_jump_hosts_and_proxies() {
-    needs_root();
+    assert_root();
     let subnet = far_subnet();
     let mut hello = Hello::at(&subnet);
     let mut island = Island::new(&hello.world, &subnet);
     island.start_sshd("");
-    hello.ops(
+    hello.add_ops(
         "far.yml",
         &format!(
             "- type: replace\n  path: /resource_pools/name=vms/cloud_properties\n  \

@@ -135,15 +135,15 @@ fn watch_ends_at_a_signal() {
     hello.create(&[]).success();
     hello.take_requests();
     let watching = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
-    watching.until(r#""answers":"yes""#);
-    watching.until(r#""answers":"yes""#);
+    watching.wait_for_line(r#""answers":"yes""#);
+    watching.wait_for_line(r#""answers":"yes""#);
     assert_eq!(
         Hello::methods(&hello.take_requests()),
         ["info", "has_vm", "has_disk"],
         "the CPI is asked once"
     );
     hello.kill_vm();
-    watching.until(r#""answers":"no""#);
+    watching.wait_for_line(r#""answers":"no""#);
     assert_eq!(watching.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

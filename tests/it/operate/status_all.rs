@@ -9,13 +9,13 @@ use crate::support::hello::Hello;
 use crate::support::{Run, World};
 
 /// Runs `status --all` on the directory `fleet`.
-fn all(world: &World, more: &[&str]) -> Run {
+fn run_status_all(world: &World, more: &[&str]) -> Run {
     let args = ["status", "--all", "fleet", "--agent-timeout", "300ms"];
     world.run(args.iter().chain(more))
 }
 
 /// Writes an env file in a directory of the fleet, and trusts it.
-fn trusted(world: &World, name: &str, text: &str) {
+fn write_trusted_env_file(world: &World, name: &str, text: &str) {
     let path = world.write(format!("fleet/{name}/.monopile.yml"), text);
     world.run(["trust", path.to_str().unwrap()]).success();
 }
@@ -34,18 +34,18 @@ fn each_environment_is_a_line_and_the_highest_exit_code_counts() {
     hello.take_requests();
     let path = |name: &str| world.path(name).display().to_string();
     let live = hello.env_file(&path("state.json"), &path("creds.yml"));
-    trusted(world, "live", &live);
+    write_trusted_env_file(world, "live", &live);
     let state = hello.state();
     let vm = state["current_vm_cid"].as_str().unwrap();
 
-    let run = all(world, &[]).success();
+    let run = run_status_all(world, &[]).success();
     assert_eq!(run.stdout, format!("fleet/live\t0\t{vm}\tanswers\trunning\t-\n"));
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk"]);
 
     // An environment that is not deployed, and an invalid env file.
-    trusted(world, "deep/down/empty", &hello.env_file("none.json", &path("creds.yml")));
+    write_trusted_env_file(world, "deep/down/empty", &hello.env_file("none.json", &path("creds.yml")));
     world.write("fleet/invalid/.monopile.yml", "no_such_key: 1\n");
-    let run = all(world, &["--no-cpi"]).exits_with(3);
+    let run = run_status_all(world, &["--no-cpi"]).exits_with(3);
     assert!(hello.take_requests().is_empty(), "--no-cpi");
     let environments: Vec<&str> = run.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(environments, ["fleet/deep/down/empty", "fleet/invalid", "fleet/live"]);
@@ -56,7 +56,7 @@ fn each_environment_is_a_line_and_the_highest_exit_code_counts() {
 
     // The agent is dead, which is worse.
     hello.kill_vm();
-    let run = all(world, &["--no-cpi", "--json"]).exits_with(5);
+    let run = run_status_all(world, &["--no-cpi", "--json"]).exits_with(5);
     let rows: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let live = rows.iter().find(|row| row["environment"] == "fleet/live").unwrap();
     assert_eq!(
@@ -76,7 +76,7 @@ fn env_files_that_are_not_trusted_run_nothing() {
     let hostile = format!("manifest: bosh.yml\nvars_exec: [touch, {canary}]\n");
     world.write("fleet/hostile/.monopile.yml", &hostile);
     world.write("fleet/hostile/bosh.yml", "name: x\n");
-    let run = all(&world, &[]).exits_with(3);
+    let run = run_status_all(&world, &[]).exits_with(3);
     let problem = cell(&run.stdout, "fleet/hostile", 5);
     assert!(problem.contains("is not trusted yet") && !world.exists("canary"), "{problem}");
 
@@ -88,13 +88,13 @@ fn env_files_that_are_not_trusted_run_nothing() {
     // Neither is a link followed out of the fleet.
     world.write("elsewhere/env/.monopile.yml", "manifest: bosh.yml\n");
     symlink(world.path("elsewhere"), world.path("fleet/elsewhere")).unwrap();
-    let run = all(&world, &[]).exits_with(3);
+    let run = run_status_all(&world, &[]).exits_with(3);
     assert!(run.stdout.contains("a link to a file that does not exist"), "{}", run.stdout);
     assert_eq!(run.stdout.lines().count(), 2, "{}", run.stdout);
 
     // Control characters of a name reach no terminal.
     world.write("fleet/\x1b[31mred/.monopile.yml", "manifest: bosh.yml\n");
-    let run = all(&world, &[]).exits_with(3);
+    let run = run_status_all(&world, &[]).exits_with(3);
     assert!(!run.stdout.contains('\x1b'), "{:?}", run.stdout);
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{Cloud, request};
-use crate::support::process::{RunToEnd as _, prepare, until};
+use crate::support::process::{RunToEnd as _, prepare, wait_until};
 use crate::support::{is_full_sweep, wanted_sweep};
 
 /// System calls that create, change or remove files and processes.
@@ -41,7 +41,8 @@ const CALLS: [Call; 15] = [
     Call {
         method: "create_vm",
         arguments: |scene| {
-            let mut arguments = Cloud::vm_arguments(&scene.stemcell, json!({"ephemeral_disk": {"size": 4}}));
+            let mut arguments =
+                Cloud::create_vm_arguments(&scene.stemcell, json!({"ephemeral_disk": {"size": 4}}));
             // The VM of the scene has the agent's port at another address.
             arguments[3] = json!({"default": {"type": "manual", "ip": "127.0.0.2"}});
             arguments
@@ -97,7 +98,7 @@ const CALLS: [Call; 15] = [
     Call {
         method: "delete_stemcell",
         arguments: |scene| json!([scene.stemcell]),
-        undo: |scene, _| scene.stemcell = scene.cloud.stemcell(),
+        undo: |scene, _| scene.stemcell = scene.cloud.create_stemcell(),
     },
     Call {
         method: "delete_disk",
@@ -108,7 +109,7 @@ const CALLS: [Call; 15] = [
         method: "delete_vm",
         arguments: |scene| json!([scene.vm]),
         undo: |scene, _| {
-            scene.vm = scene.cloud.vm(&scene.stemcell);
+            scene.vm = scene.cloud.create_vm(&scene.stemcell);
             scene.cloud.call("attach_disk", json!([scene.vm, scene.disks[0]]));
             scene.wait_for_guest();
         },
@@ -125,8 +126,8 @@ fn delete(scene: &Scene, created: &BTreeSet<String>) {
 impl Scene {
     fn new() -> Scene {
         let cloud = Cloud::with(json!({"guest_timeout": 20}));
-        let stemcell = cloud.stemcell();
-        let vm = cloud.vm(&stemcell);
+        let stemcell = cloud.create_stemcell();
+        let vm = cloud.create_vm(&stemcell);
         let disks = [4, 4].map(|size| cloud.call("create_disk", json!([size, {}])));
         cloud.call("attach_disk", json!([vm, disks[0]]));
         let snapshot = cloud.call("snapshot_disk", json!([disks[1], {}]));
@@ -166,7 +167,7 @@ impl Scene {
         command.args(["-qq", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o", "trace"]).args(strace);
         command.arg(program.get_program()).args(program.get_args()).stderr(Stdio::null());
         let request = request(call.method, (call.arguments)(self)).to_string();
-        let output = command.outcome_of(request.as_bytes());
+        let output = command.run_with_input(request.as_bytes());
         if output.status.success() {
             let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(answer["error"], Value::Null, "{}", call.method);
@@ -210,7 +211,7 @@ fn killed_calls_lose_and_leave_nothing() {
                 assert!(created.len() <= 1, "{place}: {created:?}");
             }
             if created.is_empty() {
-                let answer = scene.cloud.answer(call.method, (call.arguments)(&scene));
+                let answer = scene.cloud.try_call(call.method, (call.arguments)(&scene));
                 assert_eq!(answer["error"], Value::Null, "{place}");
                 created = scene.objects().difference(&before).cloned().collect();
                 assert_eq!(created.len(), usize::from(is_creating), "{place}: {created:?}");
@@ -222,7 +223,7 @@ fn killed_calls_lose_and_leave_nothing() {
             let staging = scene.cloud.root().join("staging");
             let left = fs::read_dir(staging).into_iter().flatten().count();
             assert_eq!(left, 0, "{place}: leftovers");
-            until(&format!("{place}: one machine is left"), || scene.machines() == 1);
+            wait_until(&format!("{place}: one machine is left"), || scene.machines() == 1);
             assert_eq!(scene.objects().len(), before.len(), "{place}");
             assert_eq!(scene.cloud.call("get_disks", json!([scene.vm])), json!([scene.disks[0]]), "{place}");
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::pictures::{self, PictureRecorder};
-use crate::support::process::{RunToEnd as _, WaitForEnd as _, answer_within, lines, next};
+use crate::support::process::{RunToEnd as _, WaitForEnd as _, lines, poll_within, receive};
 use crate::support::tarballs::Tar;
 use crate::support::{World, debian, is_long_form};
 
@@ -88,14 +88,14 @@ impl VmLife {
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         let mut child = command.spawn().unwrap();
-        let status = answer_within(LIMIT, &words.join(" "), || child.try_wait().unwrap());
+        let status = poll_within(LIMIT, &words.join(" "), || child.try_wait().unwrap());
         Ended { code: status.code().unwrap_or(-1), output: fs::read_to_string(log).unwrap() }
     }
 
     /// Runs a command that must succeed. Prints its duration and the number of CPI calls. Returns the event
     /// of its end.
     #[track_caller]
-    fn step(&self, name: &str, words: &[&str]) -> Value {
+    fn run_step(&self, name: &str, words: &[&str]) -> Value {
         let started = Instant::now();
         let run = self.run(&[words, &["--json"]].concat()).success();
         let end: Value = serde_json::from_str(run.output.lines().last().unwrap()).unwrap();
@@ -106,7 +106,7 @@ impl VmLife {
 
     /// Runs a command, and kills it when its output has this text.
     #[track_caller]
-    fn killed_at(&self, words: &[&str], text: &str) {
+    fn kill_at(&self, words: &[&str], text: &str) {
         let mut command = self.command(words);
         let errors = fs::File::create(self.world().path("errors")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
@@ -114,7 +114,7 @@ impl VmLife {
         let mut output = String::new();
         let lines = lines(child.stdout.take().unwrap());
         while !output.contains(text) {
-            let line = next(&format!("the run says '{text}'"), &lines).unwrap_or_else(|| {
+            let line = receive(&format!("the run says '{text}'"), &lines).unwrap_or_else(|| {
                 panic!("it ended before '{text}': {output}{}", self.world().read("errors"))
             });
             output.push_str(&line);
@@ -143,15 +143,15 @@ impl VmLife {
 
     /// Asks the service, whose counter is on the persistent disk, and returns its greeting.
     #[track_caller]
-    fn greeting(&mut self) -> String {
-        self.greeting_at("127.0.10.3")
+    fn ask(&mut self) -> String {
+        self.ask_at("127.0.10.3")
     }
 
     #[track_caller]
-    fn greeting_at(&mut self, address: &str) -> String {
+    fn ask_at(&mut self, address: &str) -> String {
         let mut curl = self.machine.network.command("curl");
         let url = format!("http://{address}:8580/");
-        let output = curl.args(["--silent", "--show-error", "--max-time", "30", &url]).outcome();
+        let output = curl.args(["--silent", "--show-error", "--max-time", "30", &url]).run_to_end();
         let body = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let (greeting, counter) = body.trim_end().rsplit_once("\ncounter: ").unwrap();
@@ -181,7 +181,7 @@ impl VmLife {
         let process: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let pid = rustix::process::Pid::from_raw(i32::try_from(process["pid"].as_i64().unwrap()).unwrap());
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
-        answer_within(LIMIT, "the VM's processes have ended", || {
+        poll_within(LIMIT, "the VM's processes have ended", || {
             self.world().leftovers().is_empty().then_some(())
         });
     }
@@ -204,7 +204,7 @@ impl Drop for VmLife {
 }
 
 /// Does something and prints its duration.
-fn timed<T>(name: &str, run: impl FnOnce() -> T) -> T {
+fn time<T>(name: &str, run: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let result = run();
     eprintln!("{:6.1} s                 {name}", started.elapsed().as_secs_f64());
@@ -217,16 +217,16 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     if !is_long_form() {
         return;
     }
-    let mut life = VmLife::new(timed("make the stemcell", debian::stemcell));
+    let mut life = VmLife::new(time("make the stemcell", debian::stemcell));
     // The picture shows the commands of the documentation, so that these changes are in the manifest itself.
     let manifest = life.world().run(["interpolate", "qemu/manifest.yml", "-o", "ops.yml"]).success().stdout;
     life.world().write("qemu/manifest.yml", manifest);
-    let picture = timed("create, on a terminal", || {
+    let picture = time("create, on a terminal", || {
         life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"), "", LIMIT)
     });
     pictures::check(&[("qemu", picture)]);
     let vm = life.vm();
-    assert_eq!(life.greeting(), "Hello from the VM");
+    assert_eq!(life.ask(), "Hello from the VM");
     let kernel = life.log("kernel");
     assert!(kernel[0].contains("-cloud-amd64 "), "it is the kernel of the stemcell: {kernel:?}");
     let host = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
@@ -238,34 +238,34 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     let root = life.size("root");
     assert!(root > 2500, "the root file system uses the whole disk: {root}");
 
-    let unchanged = life.step("create again", &["create-env"]);
+    let unchanged = life.run_step("create again", &["create-env"]);
     assert_eq!(unchanged["report"]["steps"], json!([]), "{unchanged}");
     assert_eq!(life.vm(), vm);
 
     life.replace("/instance_groups/name=hello/jobs/name=hello/properties/greeting?", json!("Ahoy"));
-    life.step("change a property", &["create-env"]);
-    assert_eq!((life.vm(), life.greeting()), (vm.clone(), "Ahoy".to_owned()));
+    life.run_step("change a property", &["create-env"]);
+    assert_eq!((life.vm(), life.ask()), (vm.clone(), "Ahoy".to_owned()));
 
     life.replace("/disk_pools/name=disks/disk_size", json!(256));
-    life.step("grow the disk in place", &["create-env"]);
-    life.greeting();
+    life.run_step("grow the disk in place", &["create-env"]);
+    life.ask();
     let grown = life.size("disk");
     assert!(grown > 128, "{grown}");
 
-    life.step("stop", &["stop-env"]);
+    life.run_step("stop", &["stop-env"]);
     assert_eq!(life.run(&["status"]).code, 1, "the jobs are stopped");
-    life.step("start", &["start-env"]);
-    life.greeting();
+    life.run_step("start", &["start-env"]);
+    life.ask();
 
     // The data of the disk is copied to a smaller one, in a new VM with an ephemeral disk.
     life.replace("/disk_pools/name=disks/disk_size", json!(160));
     let properties = "/resource_pools/name=vms/cloud_properties/ephemeral_disk?";
     life.replace(properties, json!({"size": 512}));
-    timed("recreate, killed while the VM is deleted", || life.killed_at(&["create-env"], "Deleting VM"));
-    timed("kill it while the VM is created", || life.killed_at(&["create-env"], "Creating VM"));
-    timed("kill it while the VM boots", || life.killed_at(&["create-env"], "Waiting for the agent"));
-    life.step("resume", &["create-env"]);
-    life.greeting();
+    time("recreate, killed while the VM is deleted", || life.kill_at(&["create-env"], "Deleting VM"));
+    time("kill it while the VM is created", || life.kill_at(&["create-env"], "Creating VM"));
+    time("kill it while the VM boots", || life.kill_at(&["create-env"], "Waiting for the agent"));
+    life.run_step("resume", &["create-env"]);
+    life.ask();
     assert_ne!(life.vm(), vm, "it is a new VM");
     let copied = life.size("disk");
     assert!((small..grown).contains(&copied), "{copied}");
@@ -274,13 +274,13 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
 
     // The kernel writes the counter to the disk after some seconds.
     std::thread::sleep(Duration::from_secs(15));
-    timed("cut the power", || life.cut_power());
+    time("cut the power", || life.cut_power());
     let stopped = life.run(&["status"]);
     assert!(stopped.code == 5 && stopped.output.contains("STOPPED"), "{}", stopped.output);
-    life.step("start it again", &["start-env"]);
-    life.greeting();
+    life.run_step("start it again", &["start-env"]);
+    life.ask();
 
-    life.step("delete", &["delete-env", "--non-interactive"]);
+    life.run_step("delete", &["delete-env", "--non-interactive"]);
     assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
     assert_eq!(life.world().leftovers(), Vec::<String>::new());
 }
@@ -291,9 +291,9 @@ fn environment_has_an_address_on_a_bridge() {
     if !is_long_form() {
         return;
     }
-    let mut life = VmLife::new(timed("make the stemcell", debian::stemcell));
+    let mut life = VmLife::new(time("make the stemcell", debian::stemcell));
     let ip = |arguments: &str| {
-        let output = life.machine.network.command("ip").args(arguments.split(' ')).outcome();
+        let output = life.machine.network.command("ip").args(arguments.split(' ')).run_to_end();
         assert!(output.status.success(), "ip {arguments}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -314,10 +314,10 @@ fn environment_has_an_address_on_a_bridge() {
     life.replace("/cloud_provider/mbus", json!(mbus));
     life.replace("/cloud_provider/properties/agent/mbus", json!(mbus));
     life.replace("/variables/name=mbus_bootstrap_ssl/options/alternative_names", json!(["10.77.0.6"]));
-    life.step("create on a bridge", &["create-env"]);
-    life.greeting_at("10.77.0.6");
-    life.step("delete", &["delete-env", "--non-interactive"]);
-    let left = life.machine.network.command("ip").args(["-o", "link", "show", "master", "br0"]).outcome();
+    life.run_step("create on a bridge", &["create-env"]);
+    life.ask_at("10.77.0.6");
+    life.run_step("delete", &["delete-env", "--non-interactive"]);
+    let left = life.machine.network.command("ip").args(["-o", "link", "show", "master", "br0"]).run_to_end();
     assert_eq!(String::from_utf8(left.stdout).unwrap(), "");
     assert_eq!(life.world().leftovers(), Vec::<String>::new());
 }

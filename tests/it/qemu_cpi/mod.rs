@@ -18,7 +18,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::network::Network;
-use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
+use crate::support::process::{RunToEnd, WaitForEnd, prepare, wait_until};
 use crate::support::tarballs::{StemcellTarball, Tar};
 use crate::support::{MONOPILE, Run, World, free_port};
 
@@ -111,7 +111,7 @@ impl Cloud {
         child
     }
 
-    fn answer(&self, method: &str, arguments: Value) -> Value {
+    fn try_call(&self, method: &str, arguments: Value) -> Value {
         let output = self.spawn(&request(method, arguments)).end_with_output();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("exactly one JSON document")
@@ -119,39 +119,39 @@ impl Cloud {
 
     #[track_caller]
     fn call(&self, method: &str, arguments: Value) -> Value {
-        let answer = self.answer(method, arguments);
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["error"], Value::Null, "{method}: {}", answer["error"]);
         answer["result"].clone()
     }
 
     #[track_caller]
-    fn error(&self, method: &str, arguments: Value) -> (String, String) {
-        let answer = self.answer(method, arguments);
+    fn expect_error(&self, method: &str, arguments: Value) -> (String, String) {
+        let answer = self.try_call(method, arguments);
         assert_eq!(answer["result"], Value::Null, "{method} succeeded");
         let text = |key: &str| answer["error"][key].as_str().unwrap().to_owned();
         (text("type"), text("message"))
     }
 
-    fn stemcell(&self) -> Value {
+    fn create_stemcell(&self) -> Value {
         self.call("create_stemcell", json!([self.world.path("guest.img"), {"architecture": "x86_64"}]))
     }
 
-    fn vm_arguments(stemcell: &Value, properties: Value) -> Value {
+    fn create_vm_arguments(stemcell: &Value, properties: Value) -> Value {
         let mut properties = properties;
         properties["ram"] = json!(32);
         json!(["agent-1", stemcell, properties, {"default": {"type": "dynamic"}}, [], {}])
     }
 
     #[track_caller]
-    fn vm(&self, stemcell: &Value) -> String {
-        let created = self.call("create_vm", Cloud::vm_arguments(stemcell, json!({})));
+    fn create_vm(&self, stemcell: &Value) -> String {
+        let created = self.call("create_vm", Cloud::create_vm_arguments(stemcell, json!({})));
         created[0].as_str().unwrap().to_owned()
     }
 
     /// Waits until the guest runs.
     fn wait_for_guest(&self, vm: &str, boots: usize) {
         let console = self.root().join("vms").join(vm).join("console.log");
-        until("the guest writes to its console", || {
+        wait_until("the guest writes to its console", || {
             fs::read_to_string(&console).is_ok_and(|text| text.matches("tiny guest").count() >= boots)
         });
     }
@@ -190,11 +190,11 @@ fn request(method: &str, arguments: Value) -> Value {
 #[test]
 fn whole_lifecycle_of_a_vm() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let web = free_port();
     let properties = json!({"cpu": 2, "root_disk_size": 16, "ephemeral_disk": {"size": 8},
         "ports": {"web": {"host": web, "guest": 80}}});
-    let created = cloud.call("create_vm", Cloud::vm_arguments(&stemcell, properties));
+    let created = cloud.call("create_vm", Cloud::create_vm_arguments(&stemcell, properties));
     assert_eq!(created[1]["default"]["ip"], "10.0.2.15", "the address of the guest");
     let vm = created[0].as_str().unwrap().to_owned();
     cloud.wait_for_guest(&vm, 1);
@@ -206,7 +206,7 @@ fn whole_lifecycle_of_a_vm() {
     let drive = cloud.root().join("vms").join(&vm).join("config.img");
     let read = |path: &str| {
         let command = format!("cat {path}");
-        prepare("/usr/sbin/debugfs").args(["-R", &command]).arg(&drive).outcome().stdout
+        prepare("/usr/sbin/debugfs").args(["-R", &command]).arg(&drive).run_to_end().stdout
     };
     let settings: Value = serde_json::from_slice(&read("ec2/latest/user-data")).unwrap();
     assert_eq!(settings["agent_id"], "agent-1");
@@ -221,8 +221,8 @@ fn whole_lifecycle_of_a_vm() {
     assert_eq!(hint["id"].as_str().unwrap().len(), 20);
     assert_eq!(cloud.call("attach_disk", json!([vm, disk])), hint, "attaching twice");
     assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]));
-    assert!(cloud.error("delete_disk", json!([disk])).1.contains("is attached to VM"));
-    assert_eq!(cloud.error("resize_disk", json!([disk, 16])).0, "Bosh::Clouds::NotSupported");
+    assert!(cloud.expect_error("delete_disk", json!([disk])).1.contains("is attached to VM"));
+    assert_eq!(cloud.expect_error("resize_disk", json!([disk, 16])).0, "Bosh::Clouds::NotSupported");
     let snapshot = cloud.call("snapshot_disk", json!([disk, {}]));
 
     // A VM that was switched off keeps its disk, and gets it again when it boots.
@@ -234,7 +234,7 @@ fn whole_lifecycle_of_a_vm() {
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("resize_disk", json!([disk, 16]));
-    assert_eq!(cloud.error("resize_disk", json!([disk, 15])).0, "Bosh::Clouds::NotSupported");
+    assert_eq!(cloud.expect_error("resize_disk", json!([disk, 15])).0, "Bosh::Clouds::NotSupported");
     cloud.call("attach_disk", json!([vm, disk]));
     cloud.call("set_vm_metadata", json!([vm, {"name": "x"}]));
 
@@ -310,7 +310,7 @@ fn wrong_images_are_refused() {
     let cloud = Cloud::new();
     let refused = |name: &str, content: &[u8], properties: Value| {
         let image = cloud.world.write(name, content);
-        let answer = cloud.answer("create_stemcell", json!([image, properties]));
+        let answer = cloud.try_call("create_stemcell", json!([image, properties]));
         assert_eq!(answer["error"]["made_nothing"], true, "{answer}");
         answer["error"]["message"].as_str().unwrap().to_owned()
     };
@@ -327,11 +327,11 @@ fn wrong_images_are_refused() {
     let overlay = cloud.world.path("overlay.qcow2");
     let mut command = prepare("qemu-img");
     command.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(&secret).arg(&overlay);
-    assert!(command.outcome().status.success());
+    assert!(command.run_to_end().status.success());
     let overlay = fs::read(overlay).unwrap();
     assert!(refused("overlay", &overlay, json!({})).contains("refers to another file"));
     let vmdk = cloud.world.path("x.vmdk");
-    let made = prepare("qemu-img").args(["create", "-q", "-f", "vmdk"]).arg(&vmdk).arg("1M").outcome();
+    let made = prepare("qemu-img").args(["create", "-q", "-f", "vmdk"]).arg(&vmdk).arg("1M").run_to_end();
     assert!(made.status.success());
     let vmdk = fs::read(vmdk).unwrap();
     assert!(refused("vmdk", &vmdk, json!({})).contains("in the format vmdk"));
@@ -341,9 +341,9 @@ fn wrong_images_are_refused() {
 #[test]
 fn failed_creations_are_explained_and_leave_nothing() {
     let cloud = Cloud::new();
-    let stemcell = cloud.stemcell();
+    let stemcell = cloud.create_stemcell();
     let taken = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
-    let (kind, message) = cloud.error("create_vm", Cloud::vm_arguments(&stemcell, json!({})));
+    let (kind, message) = cloud.expect_error("create_vm", Cloud::create_vm_arguments(&stemcell, json!({})));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
     assert!(message.contains("port 'agent' of the VM is in use: process"), "{message}");
     drop(taken);
@@ -352,7 +352,7 @@ fn failed_creations_are_explained_and_leave_nothing() {
         (json!({"root_disk_size": 1}), ""),
         (json!({"cpu": 255}), "starting the VM failed: QEMU: "),
     ] {
-        let answer = cloud.answer("create_vm", Cloud::vm_arguments(&stemcell, properties.clone()));
+        let answer = cloud.try_call("create_vm", Cloud::create_vm_arguments(&stemcell, properties.clone()));
         match answer["error"]["message"].as_str() {
             Some(message) => assert!(message.contains(part), "{properties}: {message}"),
             // The size of the image itself is allowed, and some versions of QEMU have 255 processors.
@@ -376,14 +376,14 @@ fn missing_old_and_broken_qemu_is_an_error() {
     };
     let cloud = Cloud::with(json!({"program_directory": bin}));
     let image = cloud.world.path("guest.img");
-    let missing = cloud.error("create_stemcell", json!([image, {}])).1;
+    let missing = cloud.expect_error("create_stemcell", json!([image, {}])).1;
     assert!(
         missing.contains("lacks 'qemu-img'") && missing.contains("`apt-get install qemu-utils`"),
         "{missing}"
     );
     program("qemu-img", "exec /usr/bin/qemu-img \"$@\"");
-    let stemcell = cloud.stemcell();
-    let create = || cloud.error("create_vm", Cloud::vm_arguments(&stemcell, json!({}))).1;
+    let stemcell = cloud.create_stemcell();
+    let create = || cloud.expect_error("create_vm", Cloud::create_vm_arguments(&stemcell, json!({}))).1;
     assert!(create().contains("`apt-get install qemu-system-x86`"));
     let version = "echo 'QEMU emulator version 7.2.0'";
     program("qemu-system-x86_64", "echo 'QEMU emulator version 2.11.1'");
@@ -396,7 +396,7 @@ fn missing_old_and_broken_qemu_is_an_error() {
     assert!(failed.ends_with("starting the VM failed: QEMU: out of luck"), "{failed}");
     // The file system is full.
     program("qemu-img", "echo 'qemu-img: x.qcow2: No space left on device' >&2; exit 1");
-    let full = cloud.error("create_disk", json!([1, {}])).1;
+    let full = cloud.expect_error("create_disk", json!([1, {}])).1;
     assert!(full.contains("No space left on device. Free some space"), "{full}");
     cloud.call("delete_stemcell", json!([stemcell]));
     cloud.assert_empty();
@@ -406,13 +406,15 @@ fn missing_old_and_broken_qemu_is_an_error() {
 fn guest_that_keeps_a_disk_is_described_by_its_console() {
     let cloud = Cloud::new();
     cloud.world.write("guest.img", guest_that_only_prints("Kernel panic - not syncing: no init\r\n"));
-    let stemcell = cloud.stemcell();
-    let vm = cloud.vm(&stemcell);
+    let stemcell = cloud.create_stemcell();
+    let vm = cloud.create_vm(&stemcell);
     let console = cloud.root().join("vms").join(&vm).join("console.log");
-    until("the guest has ended", || fs::read_to_string(&console).is_ok_and(|text| text.contains("no init")));
+    wait_until("the guest has ended", || {
+        fs::read_to_string(&console).is_ok_and(|text| text.contains("no init"))
+    });
     let disk = cloud.call("create_disk", json!([8, {}]));
     cloud.call("attach_disk", json!([vm, disk]));
-    let answer = cloud.answer("detach_disk", json!([vm, disk]));
+    let answer = cloud.try_call("detach_disk", json!([vm, disk]));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("did not release disk"), "{message}");
     assert!(

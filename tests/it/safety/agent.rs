@@ -82,8 +82,8 @@ fn dead_environment_is_not_reported_unchanged() {
 #[test]
 fn agent_without_a_ca_needs_insecure_agent() {
     let mut hello = Hello::new();
-    hello.ops("no-ca.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
-    hello.ops("cert.yml", "[]\n");
+    hello.add_ops("no-ca.yml", "- {type: remove, path: /cloud_provider/cert/ca}\n");
+    hello.add_ops("cert.yml", "[]\n");
     // The certificate itself stays, because the VM needs it.
     hello.world.write(
         "no-ca.yml",

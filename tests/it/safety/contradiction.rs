@@ -19,14 +19,14 @@ fn no() -> String {
 fn look_elsewhere(hello: &Hello) {
     let done = json!({"result": null, "error": null, "log": ""}).to_string();
     for (method, answer) in [("has_vm", no()), ("has_disk", no()), ("delete_vm", done.clone())] {
-        hello.answer(method, "instead", &answer);
+        hello.set_answer(method, "instead", &answer);
     }
-    hello.answer("delete_disk", "instead", &done);
+    hello.set_answer("delete_disk", "instead", &done);
 }
 
 /// Runs a command while the CPI looks in the wrong place. It must say so, and change neither the cloud nor
 /// the state.
-fn command(hello: &Hello, words: &[&str], code: i32) {
+fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     hello.create(&[]).success();
     let before = hello.state();
     let vm = before["current_vm_cid"].as_str().unwrap().to_owned();
@@ -71,7 +71,7 @@ fn agent_is_believed_over_the_cpi() {
         let thread = |(words, code)| {
             scope.spawn(move || {
                 let hello = Hello::new();
-                command(&hello, words, code);
+                run_elsewhere(&hello, words, code);
                 hello
             })
         };
@@ -114,11 +114,11 @@ fn message_names_the_changed_properties() {
     let property = |key: &str, value: &str| {
         format!("- {{type: replace, path: /cloud_provider/properties?/{key}?, value: {value}}}\n")
     };
-    hello.ops("region.yml", &(property("cloud/region", "eu") + &property("cloud/password", "eu-secret")));
+    hello.add_ops("region.yml", &(property("cloud/region", "eu") + &property("cloud/password", "eu-secret")));
     hello.create(&[]).success();
     let text = hello.state()["monopile"]["places"].to_string();
     assert!(text.contains("cloud/region") && !text.contains("cloud/password"), "{text}");
-    hello.ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
+    hello.add_ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).exits_with(1);
     let shown = "these of its properties have changed since the VM was created: cloud/region\n";
@@ -173,7 +173,7 @@ fn vm_may_answer_for_a_while_during_deletion() {
     look_elsewhere(&hello);
     let mut command = hello.command("delete-env", &["-n"]);
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    crate::support::scripted::until("the CPI denies the VM", || hello.calls("has_vm") > 0);
+    crate::support::scripted::wait_until("the CPI denies the VM", || hello.calls("has_vm") > 0);
     std::thread::sleep(Duration::from_secs(2));
     assert!(hello.world.exists("state.json"), "the agent still answers");
     let started = Instant::now();
@@ -189,8 +189,8 @@ fn cpi_that_denies_every_vm_creates_one_at_most() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::with_info(InfoAnswer::Local));
-    hello.answer("has_vm", "instead", &no());
+    hello.set_script(Script::with_info(InfoAnswer::Local));
+    hello.set_answer("has_vm", "instead", &no());
     let more = ["--auto", "--agent-timeout", "500ms"];
     let run = hello.world.finish(hello.command("cloud-check", &more)).exits_with(6);
     assert!(run.stdout.contains("repaired by recreate_vm"), "{}", run.stdout);
@@ -207,7 +207,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     let region = |value: &str| {
         format!("- {{type: replace, path: /cloud_provider/properties?/cloud?/region?, value: {value}}}\n")
     };
-    hello.ops("region.yml", &region("eu"));
+    hello.add_ops("region.yml", &region("eu"));
     hello.create(&[]).success();
     let state = hello.state();
     let (vm, disk) = (&state["current_vm_cid"], &state["disks"][0]["cid"]);
@@ -216,7 +216,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     hello.call("delete_vm", json!([vm]));
     hello.world.finish(hello.state_command(&["state", "forget", "--yes", "--vm", vm])).success();
 
-    hello.ops("region.yml", &region("us"));
+    hello.add_ops("region.yml", &region("us"));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).exits_with(1);
     for text in [
@@ -231,7 +231,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     let warning = format!("have changed since stemcell '{stemcell}' was created: cloud/region");
     assert!(run.stderr.contains(&warning), "{}", run.stderr);
 
-    hello.ops("region.yml", &region("eu"));
+    hello.add_ops("region.yml", &region("eu"));
     hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -243,7 +243,7 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
     let region = |value: &str| {
         format!("- {{type: replace, path: /cloud_provider/properties?/cloud?/region?, value: {value}}}\n")
     };
-    hello.ops("region.yml", &region("eu"));
+    hello.add_ops("region.yml", &region("eu"));
     hello.create(&[]).success();
     hello.world.finish(hello.command("take-snapshot", &[])).success();
     let recorded = |state: &Value| {
@@ -252,9 +252,17 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
     };
     let [stemcell, snapshot] = recorded(&hello.state());
 
-    hello.ops("region.yml", &region("us"));
-    hello.answer("delete_stemcell", "instead", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
-    hello.answer("delete_snapshot", "instead", &Hello::error("Bosh::Clouds::DiskNotFound", "no snapshot"));
+    hello.add_ops("region.yml", &region("us"));
+    hello.set_answer(
+        "delete_stemcell",
+        "instead",
+        &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"),
+    );
+    hello.set_answer(
+        "delete_snapshot",
+        "instead",
+        &Hello::error("Bosh::Clouds::DiskNotFound", "no snapshot"),
+    );
     // A second "not found" is no proof either.
     for _ in 0..2 {
         let run = hello.delete(&[]).exits_with(1);
@@ -270,7 +278,7 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
     }
 
     // The failures in the other region do not count in the right one.
-    hello.ops("region.yml", &region("eu"));
+    hello.add_ops("region.yml", &region("eu"));
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
     assert_eq!(recorded(&hello.state()), [stemcell, snapshot]);

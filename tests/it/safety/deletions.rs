@@ -14,7 +14,7 @@ fn undeleted(hello: &Hello) -> Vec<Value> {
     hello.state()["monopile"]["undeleted"].as_array().cloned().unwrap_or_default()
 }
 
-fn shown(hello: &Hello) -> String {
+fn show_state(hello: &Hello) -> String {
     hello.world.run(["state", "show", "--state", "state.json"]).success().stdout
 }
 
@@ -24,7 +24,7 @@ fn undeletable_old_stemcell_does_not_fail_the_deploy() {
     hello.create(&[]).success();
     let old = hello.state()["stemcells"][0]["cid"].clone();
     new_stemcell(&hello, "1.1");
-    hello.answer(
+    hello.set_answer(
         "delete_stemcell",
         "instead",
         &Hello::error("Bosh::Clouds::CloudError", "the image is busy"),
@@ -38,7 +38,7 @@ fn undeletable_old_stemcell_does_not_fail_the_deploy() {
         (undeleted(&hello)[0]["cid"].clone(), undeleted(&hello)[0]["what"].clone()),
         (old, json!("stemcell"))
     );
-    assert!(shown(&hello).contains("the image is busy"));
+    assert!(show_state(&hello).contains("the image is busy"));
     assert_eq!(hello.ask().1, 1);
 
     // Every run tries again, even if nothing changed.
@@ -63,7 +63,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
     let hello = Hello::new();
     hello.create(&[]).success();
     // The deletion failed and the disk exists, so it stays on record.
-    hello.answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
+    hello.set_answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).exits_with(1);
     assert!(
         run.stderr.contains("no such volume") && run.stderr.contains("still on record: disk"),
@@ -76,7 +76,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
 
     // The disk is gone, and only `has_disk` shows it.
     hello.take_requests();
-    hello.answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
+    hello.set_answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("it does not exist any more"), "{}", run.stdout);
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "delete_disk", "has_disk"]);
@@ -88,7 +88,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
 fn unconfirmed_not_found_stays_on_record() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
+    hello.set_answer("delete_stemcell", "after", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
     let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
@@ -112,13 +112,13 @@ fn vm_not_found_is_replaced_and_searched_again() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let old = hello.state()["current_vm_cid"].clone();
-    hello.answer("has_vm", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_vm"));
-    hello.answer("delete_vm", "after", &Hello::error("Fog::Compute::Error", "404 Not Found"));
+    hello.set_answer("has_vm", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_vm"));
+    hello.set_answer("delete_vm", "after", &Hello::error("Fog::Compute::Error", "404 Not Found"));
     let run = hello.create(&["--recreate"]).success();
     assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
     assert_eq!(undeleted(&hello)[0]["cid"], old);
     assert_ne!(hello.state()["current_vm_cid"], old);
-    assert!(shown(&hello).contains(old.as_str().unwrap()));
+    assert!(show_state(&hello).contains(old.as_str().unwrap()));
 
     hello.take_requests();
     hello.answer_truly();
@@ -136,7 +136,7 @@ fn undeletable_vm_is_not_replaced() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let before = hello.state();
-    hello.answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "locked"));
+    hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "locked"));
     hello.create(&["--recreate"]).exits_with(1);
     hello.delete(&["--skip-drain"]).exits_with(1);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);

@@ -216,7 +216,7 @@ const BAREMETAL: &[&[&str]] = &[
 ];
 
 /// Returns an Ironic in which every key, value and error is hostile.
-fn ironic(hostile: &str) -> Server {
+fn start_hostile_ironic(hostile: &str) -> Server {
     let hostile = hostile.to_owned();
     Server::start(move |request, _| {
         let object = json!({
@@ -298,7 +298,7 @@ fn no_command_prints_hostile_bytes() {
 
 #[test]
 fn hostile_bytes_from_ironic_are_not_printed() {
-    let (world, ironic) = (World::new(), ironic(HOSTILE));
+    let (world, ironic) = (World::new(), start_hostile_ironic(HOSTILE));
     let (endpoint, mut shown) = (ironic.url(""), 0);
     for args in BAREMETAL {
         for more in [&[][..], &["--json"], &["--verbose"]] {
@@ -393,7 +393,7 @@ fn no_command_prints_random_hostile_text() {
     let (mut dice, mut runs) = (Dice::new(seed), 0);
     for _ in (0..).take_while(goes_on) {
         let hostile = random_text(&mut dice);
-        let (world, ironic) = (world(&hostile), ironic(&hostile));
+        let (world, ironic) = (world(&hostile), start_hostile_ironic(&hostile));
         let endpoint = ironic.url("");
         let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
         for _ in 0..12 {

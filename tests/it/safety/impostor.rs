@@ -11,7 +11,7 @@ const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 /// While this file exists, the agent has another id.
 const FILE: &str = "impostor";
 
-fn disguised(hello: &mut Hello) -> AgentProxy {
+fn disguise_agent(hello: &mut Hello) -> AgentProxy {
     let proxy = hello.listen();
     proxy.disguise(hello.world.path(FILE));
     proxy
@@ -32,7 +32,7 @@ fn assert_harmless(proxy: &AgentProxy) {
 #[test]
 fn foreign_agent_gets_no_commands() {
     let mut hello = Hello::new();
-    let proxy = disguised(&mut hello);
+    let proxy = disguise_agent(&mut hello);
     for id in [OTHER, ""] {
         hello.world.write(FILE, id);
         let expected = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
@@ -91,7 +91,7 @@ fn foreign_agent_gets_no_commands() {
 #[test]
 fn foreign_agent_gets_no_commands_during_a_deploy() {
     let mut hello = Hello::new();
-    let proxy = disguised(&mut hello);
+    let proxy = disguise_agent(&mut hello);
     let smaller = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n";
     let steps = |methods: &[(&'static str, usize)]| methods.to_vec();
     for (ops, methods) in [
@@ -107,13 +107,13 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             ]),
         ),
     ] {
-        hello.ops("disk.yml", ops);
+        hello.add_ops("disk.yml", ops);
         for (method, nth) in methods {
             // The foreign agent appears during a CPI call. Earlier messages do not count.
             let arrives = format!("printf %s {OTHER} > {FILE}; cat");
             let script =
                 Script::with_info(InfoAnswer::Local).on(method, (nth, nth), Reaction::After(arrives));
-            hello.script(script);
+            hello.set_script(script);
             proxy.take();
             let run = hello.create(&[]).exits_with(5);
             assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
@@ -126,7 +126,7 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();
         }
-        hello.script(Script::with_info(InfoAnswer::Local));
+        hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.create(&[]).success();
         assert_eq!(hello.cloud(), hello.recorded());
     }
@@ -137,14 +137,14 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
 #[test]
 fn foreign_agent_is_not_updated_in_place() {
     let mut hello = Hello::new();
-    let proxy = disguised(&mut hello);
+    let proxy = disguise_agent(&mut hello);
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
-    hello.ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
+    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
 
     // The foreign agent appears after the VM's own agent has answered.
     let arrives = format!("printf %s {OTHER} > {FILE}; cat");
-    hello.script(Script::with_info(InfoAnswer::Local).first("info", 1, Reaction::After(arrives)));
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("info", 1, Reaction::After(arrives)));
     proxy.take();
     let run = hello.create(&[]).exits_with(5);
     assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
@@ -158,7 +158,7 @@ fn foreign_agent_is_not_updated_in_place() {
 
     // The next run detects it at once, because there is nothing to update, and a new VM would have the same
     // agent at its address.
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
     assert_harmless(&proxy);

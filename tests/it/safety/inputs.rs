@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::process::{WaitForEnd, answer};
+use crate::support::process::{WaitForEnd, poll};
 use crate::support::{World, peak_kib};
 
 /// The memory limit in KiB: a file of the maximum size, its text, and the program itself.
@@ -57,7 +57,7 @@ fn rejects_endless_files() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (started, mut peak) = (Instant::now(), 0);
-        let code = answer(&format!("{args:?} ends"), || {
+        let code = poll(&format!("{args:?} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
         });
@@ -86,7 +86,7 @@ fn signal_ends_the_wait_for_a_pipe() {
         std::thread::sleep(Duration::from_millis(700));
         assert!(child.try_wait().unwrap().is_none(), "{args:?} does not wait");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let ended = answer(&format!("{args:?} ends"), || child.try_wait().unwrap());
+        let ended = poll(&format!("{args:?} ends"), || child.try_wait().unwrap());
         // A command without signal handlers is ended by the signal itself.
         assert!(ended.code() == Some(130) || ended.signal() == Some(2), "{args:?}: {ended}");
         child.end();

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::hello::Hello;
 use crate::support::process::{WaitForEnd, interrupt};
 use crate::support::pty::Pty;
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 
 /// Returns the commands of Ruby processes in this world.
 fn rubies(hello: &Hello) -> Vec<String> {
@@ -31,18 +31,18 @@ fn signal_ends_a_template_that_ruby_renders() {
     hello.world.write(script, hello.world.read(script) + endless);
     for mode in ["auto", "ruby"] {
         let child = spawn(hello.command("create-env", &["--templates", mode]));
-        until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
+        wait_until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
         interrupt(child);
-        until("Ruby ends", || rubies(&hello).is_empty());
+        wait_until("Ruby ends", || rubies(&hello).is_empty());
         assert!(hello.take_requests().is_empty());
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
     // No Ruby process continues to render for a killed run.
     let mut child = spawn(hello.command("create-env", &[]));
-    until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
+    wait_until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
     child.kill().unwrap();
     child.end();
-    until("Ruby ends", || rubies(&hello).is_empty());
+    wait_until("Ruby ends", || rubies(&hello).is_empty());
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn signal_ends_the_start_of_ruby() {
     let mut command = hello.command("create-env", &["--templates", "ruby"]);
     command.env("PATH", format!("{}:{path}", hello.world.path("bin").display()));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    until("Ruby starts", || hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
+    wait_until("Ruby starts", || hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.end_with_output();
     let shown = String::from_utf8_lossy(&output.stderr).into_owned();

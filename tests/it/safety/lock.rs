@@ -11,7 +11,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 fn second_run_fails_and_names_the_first() {
     let hello = Hello::new();
     // The third call is `create_vm`.
-    hello.script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::at(3, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -64,7 +64,7 @@ fn second_run_fails_and_names_the_first() {
 fn run_without_its_lock_file_makes_no_further_call() {
     let hello = Hello::new();
     for second in [false, true] {
-        hello.script(Script::at(3, Interruption::Hold));
+        hello.set_script(Script::at(3, Interruption::Hold));
         let mut command = hello.command("create-env", &[]);
         let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         hello.wait_until_held();
@@ -72,7 +72,7 @@ fn run_without_its_lock_file_makes_no_further_call() {
         let other = second.then(|| {
             let mut command = hello.command("create-env", &[]);
             let other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            crate::support::scripted::until("the other run has the lock", || {
+            crate::support::scripted::wait_until("the other run has the lock", || {
                 hello.world.exists("state.json.lock")
             });
             other
@@ -86,7 +86,7 @@ fn run_without_its_lock_file_makes_no_further_call() {
             Some(mut other) => assert!(other.end().success()),
             None => {
                 assert_eq!(hello.calls(""), 3, "no call after `create_vm`");
-                hello.script(Script::with_info(InfoAnswer::Local));
+                hello.set_script(Script::with_info(InfoAnswer::Local));
                 hello.create(&[]).success();
             }
         }
@@ -120,7 +120,7 @@ fn rejects_a_hard_linked_state() {
 #[test]
 fn wait_for_the_lock_can_be_interrupted() {
     let hello = Hello::new();
-    hello.script(Script::at(2, Interruption::Hold));
+    hello.set_script(Script::at(2, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -138,7 +138,7 @@ fn wait_for_the_lock_can_be_interrupted() {
 #[test]
 fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
-    hello.script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::at(3, Interruption::Hold));
     let run = hello.create(&["--cpi-timeout", "1s"]).exits_with(1);
     for text in ["`create_vm`", "--cpi-timeout", "run the same command again", "state.json.journal"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
@@ -160,7 +160,7 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
 
     hello.release_call();
     hello.wait_until_idle();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
@@ -168,12 +168,12 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
 
     // A command that only reads ends the CPI, and shows what it knows.
     let hangs = Reaction::Instead("sleep 60".to_owned());
-    hello.script(Script::with_info(InfoAnswer::Local).first("has_vm", 1, hangs));
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("has_vm", 1, hangs));
     let run = hello.world.finish(hello.command("status", &["--cpi-timeout", "1s"])).exits_with(1);
     assert!(run.stdout.contains("NOT ASKED") && run.stdout.contains("vm-"), "{}", run.stdout);
     assert!(run.stderr.contains("was ended without an answer"), "{}", run.stderr);
     hello.wait_until_idle();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     let left: Vec<String> =
         hello.leftovers().into_iter().filter(|left| !left.contains("/tmp/monopile-")).collect();

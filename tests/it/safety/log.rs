@@ -38,7 +38,7 @@ fn failed_run_names_its_log() {
     hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert_eq!(logs(&hello).len(), 1);
 
-    hello.answer("has_vm", "instead", "garbage");
+    hello.set_answer("has_vm", "instead", "garbage");
     let run = hello.create(&["--recreate", "--json"]).exits_with(1);
     let last = run.json().pop().unwrap();
     let log = PathBuf::from(last["log"].as_str().unwrap());

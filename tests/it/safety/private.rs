@@ -58,7 +58,7 @@ fn all_files_are_private_with_umask_zero() {
 
 #[test]
 fn next_run_removes_scratch_files_of_a_killed_one() {
-    use crate::support::process::{WaitForEnd, until};
+    use crate::support::process::{WaitForEnd, wait_until};
     let hello = Hello::new();
     let scratch = || {
         let entries = std::fs::read_dir(hello.world.root().join("tmp")).unwrap();
@@ -67,7 +67,7 @@ fn next_run_removes_scratch_files_of_a_killed_one() {
     let mut command = hello.command("plan", &[]);
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn();
     let child = child.as_mut().unwrap();
-    until("scratch space", || scratch() > 0);
+    wait_until("scratch space", || scratch() > 0);
     child.kill().unwrap();
     child.end();
     assert_eq!(scratch(), 1);

@@ -7,7 +7,7 @@ use crate::support::hello::Hello;
 
 const STATE: [&str; 2] = ["--state", "state.json"];
 
-fn state(hello: &Hello, words: &[&str]) -> Run {
+fn run_state(hello: &Hello, words: &[&str]) -> Run {
     hello.world.run(["state"].iter().chain(words).chain(&STATE))
 }
 
@@ -15,21 +15,21 @@ fn verify(hello: &Hello, more: &[&str]) -> Run {
     hello.world.finish(hello.subcommand(&["state", "verify"], more))
 }
 
-fn listed(hello: &Hello) -> Vec<Value> {
-    let run = state(hello, &["backup", "--json"]).success();
+fn list_versions(hello: &Hello) -> Vec<Value> {
+    let run = run_state(hello, &["backup", "--json"]).success();
     serde_json::from_str::<Value>(&run.stdout).unwrap().as_array().unwrap().clone()
 }
 
 #[test]
 fn state_show_and_verify_cover_all_records() {
     let hello = Hello::new();
-    state(&hello, &["show"]).exits_with(3);
+    run_state(&hello, &["show"]).exits_with(3);
     hello.create(&[]).success();
     let recorded = hello.state();
     let (vm, disk) =
         (recorded["current_vm_cid"].as_str().unwrap(), recorded["disks"][0]["cid"].as_str().unwrap());
 
-    let run = state(&hello, &["show"]).success();
+    let run = run_state(&hello, &["show"]).success();
     let agent = recorded["monopile"]["vm"]["agent_id"].as_str().unwrap();
     for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed\tyes"] {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
@@ -38,7 +38,7 @@ fn state_show_and_verify_cover_all_records() {
     std::fs::copy(hello.world.path("state.json"), hello.world.path("hello/manifest-state.json")).unwrap();
     assert!(hello.world.run(["state", "show", "hello/manifest.yml"]).success().stdout.contains(vm));
     std::fs::remove_file(hello.world.path("hello/manifest-state.json")).unwrap();
-    let run = state(&hello, &["show", "--json"]).success();
+    let run = run_state(&hello, &["show", "--json"]).success();
     let overview: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(overview["vm"]["cid"], vm);
     assert_eq!(
@@ -73,10 +73,10 @@ fn state_show_and_verify_cover_all_records() {
     assert_eq!(hello.state(), recorded, "looking changes nothing");
 
     // An unknown result is not drift. A resource that is known to be missing is drift.
-    hello.answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
+    hello.set_answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
     let run = verify(&hello, &[]).success();
     assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
-    hello.answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
+    hello.set_answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
     let run = verify(&hello, &[]).exits_with(6);
     assert!(
         run.stderr.contains(&format!("the cloud is not as the state says: disk '{disk}'")),
@@ -173,60 +173,62 @@ fn versions_are_kept_and_can_be_restored() {
     let names = |listed: &[Value]| -> Vec<String> {
         listed.iter().map(|version| version["version"].as_str().unwrap().to_owned()).collect()
     };
-    let kept = listed(&hello);
+    let kept = list_versions(&hello);
     assert_eq!(names(&kept), ["bak", "1"]);
     assert_eq!(kept[1]["vm"], first["current_vm_cid"]);
     assert_eq!(kept[1]["deployed"], true);
     // An unchanged run adds no version.
     hello.create(&[]).success();
-    assert_eq!(names(&listed(&hello)), ["bak", "1"]);
-    state(&hello, &["backup", "--keep"]).success();
-    assert_eq!(names(&listed(&hello)), ["bak", "2", "1"]);
+    assert_eq!(names(&list_versions(&hello)), ["bak", "1"]);
+    run_state(&hello, &["backup", "--keep"]).success();
+    assert_eq!(names(&list_versions(&hello)), ["bak", "2", "1"]);
 
     // Restoring would drop the record of a VM, so it needs consent.
-    let run = state(&hello, &["backup", "--restore", "1", "-n"]).exits_with(2);
+    let run = run_state(&hello, &["backup", "--restore", "1", "-n"]).exits_with(2);
     let vm = second["current_vm_cid"].as_str().unwrap();
     assert!(run.stderr.contains(&format!("does not record VM '{vm}'")), "{}", run.stderr);
     assert!(run.stderr.contains("--yes"));
     assert_eq!(hello.state(), second);
-    state(&hello, &["backup", "--restore", "7", "--yes"]).exits_with(3);
-    state(&hello, &["backup", "--restore", "1", "--yes"]).success();
+    run_state(&hello, &["backup", "--restore", "7", "--yes"]).exits_with(3);
+    run_state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), first);
     // Restores the newer version again, even over a file that is not a state.
     hello.world.write("state.json", "{");
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("state backup"), "{}", run.stderr);
-    state(&hello, &["backup", "--restore", "2", "--yes"]).success();
+    run_state(&hello, &["backup", "--restore", "2", "--yes"]).success();
     assert_eq!(hello.state(), second);
-    let kept = listed(&hello);
+    let kept = list_versions(&hello);
     assert!(
         kept.iter().any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not valid JSON")))
     );
-    assert!(state(&hello, &["backup"]).success().stdout.contains("unusable"));
+    assert!(run_state(&hello, &["backup"]).success().stdout.contains("unusable"));
 
     hello.delete(&[]).success();
     for gone in ["state.json", "state.json.bak", "state.json.versions"] {
         assert!(!hello.world.exists(gone), "{gone} is left");
     }
-    assert!(state(&hello, &["backup"]).success().stdout.contains("No earlier version of the state is kept"));
+    assert!(
+        run_state(&hello, &["backup"]).success().stdout.contains("No earlier version of the state is kept")
+    );
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn forget_needs_confirmation() {
     let hello = Hello::new();
-    state(&hello, &["forget", "--vm", "x", "--yes"]).exits_with(3);
+    run_state(&hello, &["forget", "--vm", "x", "--yes"]).exits_with(3);
     hello.create(&[]).success();
     let before = hello.state();
     let disk = before["disks"][0]["cid"].as_str().unwrap();
-    state(&hello, &["forget", "--yes"]).exits_with(2);
-    state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).exits_with(2);
+    run_state(&hello, &["forget", "--yes"]).exits_with(2);
+    run_state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).exits_with(2);
     let nearly = format!("{disk}x");
-    let run = state(&hello, &["forget", "--disk", &nearly, "--yes"]).exits_with(3);
+    let run = run_state(&hello, &["forget", "--disk", &nearly, "--yes"]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
+    let run = run_state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
     assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
+    let run = run_state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
     assert!(
         run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and -n does not ask"),
         "{}",
@@ -241,7 +243,7 @@ fn forget_needs_confirmation() {
     assert_eq!(hello.state(), before);
     hello.take_requests();
 
-    state(&hello, &["forget", "--disk", disk, "--yes"]).success();
+    run_state(&hello, &["forget", "--disk", disk, "--yes"]).success();
     let after = hello.state();
     assert!(after["disks"].as_array().unwrap().is_empty());
     assert_eq!(
@@ -252,7 +254,7 @@ fn forget_needs_confirmation() {
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     assert!(plan.stdout.contains("Replace the VM: the record of its disk was dropped"), "{}", plan.stdout);
     // The record was a mistake.
-    state(&hello, &["backup", "--restore", "1", "--yes"]).success();
+    run_state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::{WaitForEnd as _, next};
+use crate::support::process::{WaitForEnd as _, receive};
 use crate::support::stall::StallPoint;
 
 /// Deploys an environment, and checks that a signal ends this command while its agent stalls.
-fn ends_at_a_signal(point: StallPoint, command: &str, more: &[&str], signal: Signal) {
+fn assert_ends_at_signal(point: StallPoint, command: &str, more: &[&str], signal: Signal) {
     let mut hello = Hello::new();
     // Another address of the agent would mean another manifest.
     let proxy = hello.listen();
@@ -20,7 +20,7 @@ fn ends_at_a_signal(point: StallPoint, command: &str, more: &[&str], signal: Sig
     let reached = hello.stall_at(point);
     let mut command = hello.command(command, more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    next("the agent stalls", &reached).unwrap();
+    receive("the agent stalls", &reached).unwrap();
     let started = Instant::now();
     kill_process(Pid::from_child(&child), signal).unwrap();
     let code = child.end().code();
@@ -37,19 +37,19 @@ fn signal_ends_the_wait_for_a_silent_agent() {
     for (point, signal) in
         StallPoint::MESSAGE.into_iter().zip([Signal::INT, Signal::TERM].into_iter().cycle())
     {
-        ends_at_a_signal(point, "stop-env", &["--agent-timeout", "10m"], signal);
+        assert_ends_at_signal(point, "stop-env", &["--agent-timeout", "10m"], signal);
     }
 }
 
 #[test]
 fn signal_ends_the_wait_for_a_task() {
-    ends_at_a_signal(StallPoint::Task, "stop-env", &[], Signal::INT);
+    assert_ends_at_signal(StallPoint::Task, "stop-env", &[], Signal::INT);
 }
 
 #[test]
 fn signal_ends_a_transfer() {
-    ends_at_a_signal(StallPoint::Download, "logs", &[], Signal::INT);
-    ends_at_a_signal(StallPoint::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
+    assert_ends_at_signal(StallPoint::Download, "logs", &[], Signal::INT);
+    assert_ends_at_signal(StallPoint::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
 }
 
 #[test]

@@ -17,22 +17,22 @@ fn suspects(hello: &Hello) -> Vec<Value> {
     hello.state()["monopile"]["suspects"].as_array().cloned().unwrap_or_default()
 }
 
-fn state(hello: &Hello, words: &[&str]) -> Run {
+fn run_state(hello: &Hello, words: &[&str]) -> Run {
     hello.world.run(["state"].iter().chain(words).chain(&["--state", "state.json"]))
 }
 
 #[test]
 fn vm_without_a_known_cid_is_found_by_its_agent() {
     let hello = Hello::new();
-    hello.script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
+    hello.set_script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
     hello.create(&[]).exits_with(1);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let suspects = suspects(&hello);
     let [suspect] = suspects.as_slice() else { panic!("{suspects:?}") };
     assert_eq!((&suspect["what"], &suspect["said"]), (&json!("vm"), &json!("timed out")));
     let ids = ["request_id", "agent_id"].map(|key| suspect[key].as_str().unwrap());
     let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();
-    crate::support::scripted::until("its agent answers", || {
+    crate::support::scripted::wait_until("its agent answers", || {
         hello.create(&[]).stderr.contains("an untracked VM answers at")
     });
     assert_eq!(hello.calls(""), 0, "it went on");
@@ -40,7 +40,7 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     let names_ids = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
     let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
     assert!(names_ids(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
-    let shown = state(&hello, &["show", "--json"]).success().stdout;
+    let shown = run_state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
     // All other resources are deleted, and the suspect stays on record.
     let run = hello.delete(&[]).exits_with(1);
@@ -50,11 +50,11 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     hello.call("delete_vm", json!([vm]));
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("the state was kept") && names_ids(&run), "{}", run.stdout);
-    let run = state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
+    let run = run_state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).exits_with(3);
+    let run = run_state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{}'?", ids[0])), "{}", run.stderr);
-    state(&hello, &["forget", "--yes", "--call", ids[0]]).success();
+    run_state(&hello, &["forget", "--yes", "--call", ids[0]]).success();
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -64,10 +64,15 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
 fn failed_calls_stay_visible_but_stop_no_run() {
     let hello = Hello::new();
     for method in ["create_stemcell", "create_vm", "create_disk"] {
-        hello.script(Script::with_info(InfoAnswer::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
+        hello.set_script(Script::with_info(InfoAnswer::Local).fail(
+            method,
+            1,
+            "Bosh::Clouds::CloudError",
+            false,
+        ));
         hello.create(&[]).exits_with(1);
     }
-    hello.script(Script::with_info(InfoAnswer::Local).fail(
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail(
         "create_disk",
         1,
         "Bosh::Clouds::NoDiskSpace",
@@ -85,12 +90,12 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     let path = hello.world.path("state.json");
     let command = format!("`monopile state forget --failed-calls --state {}`", path.display());
     assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
-    let shown = state(&hello, &["show"]).success().stdout;
+    let shown = run_state(&hello, &["show"]).success().stdout;
     assert!(shown.contains("2 failed calls for a disk"), "{shown}");
-    let run = state(&hello, &["forget", "--failed-calls"]).exits_with(2);
+    let run = run_state(&hello, &["forget", "--failed-calls"]).exits_with(2);
     assert!(run.stderr.contains("4 failed calls") && run.stderr.contains("--yes"), "{}", run.stderr);
-    state(&hello, &["forget", "--failed-calls", "--yes"]).success();
-    let run = state(&hello, &["forget", "--failed-calls", "--yes"]).exits_with(3);
+    run_state(&hello, &["forget", "--failed-calls", "--yes"]).success();
+    let run = run_state(&hello, &["forget", "--failed-calls", "--yes"]).exits_with(3);
     assert!(run.stderr.contains("no failed call is on record"), "{}", run.stderr);
     assert_eq!(hello.create(&[]).success().stderr, "");
     hello.delete(&[]).success();
@@ -103,10 +108,10 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
     let hello = Hello::new();
     for _ in 0..2 {
         let script = Script::with_info(InfoAnswer::Local);
-        hello.script(script.fail("create_stemcell", 1, "Bosh::Clouds::CloudError", false));
+        hello.set_script(script.fail("create_stemcell", 1, "Bosh::Clouds::CloudError", false));
         hello.create(&[]).exits_with(1);
     }
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("the state was kept") && run.stderr.contains("--failed-calls"), "{run:?}");
@@ -129,13 +134,13 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
 fn error_after_creation_leaves_a_suspect() {
     for kind in ["Bosh::Clouds::NotSupported", "Bosh::Clouds::NotImplemented"] {
         let hello = Hello::new();
-        hello.script(after("create_vm", kind));
+        hello.set_script(after("create_vm", kind));
         let run = hello.create(&[]).exits_with(1);
         let recorded = suspects(&hello);
         let [suspect] = recorded.as_slice() else { panic!("{kind}: {recorded:?}") };
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
-        hello.script(Script::with_info(InfoAnswer::Local));
-        crate::support::scripted::until("its agent answers", || {
+        hello.set_script(Script::with_info(InfoAnswer::Local));
+        crate::support::scripted::wait_until("its agent answers", || {
             hello.create(&[]).stderr.contains("an untracked VM answers at")
         });
         assert_eq!(hello.calls("create_vm"), 0, "{kind}: a second VM");
@@ -151,7 +156,7 @@ fn error_after_creation_leaves_a_suspect() {
 fn vm_without_its_stemcell_leaves_no_suspect() {
     let hello = Hello::new();
     let missing = "Bosh::Clouds::StemcellNotFound";
-    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, missing, false));
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, missing, false));
     let run = hello.create(&[]).exits_with(1);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
@@ -169,7 +174,7 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
     let hello = Hello::new();
     let error = json!({"type": "X", "message": "no", "ok_to_retry": false, "made_nothing": true});
     let answer = json!({"result": null, "error": error, "log": ""});
-    hello.script(Script::with_info(InfoAnswer::Local).first(
+    hello.set_script(Script::with_info(InfoAnswer::Local).first(
         "create_stemcell",
         1,
         Reaction::Instead(format!("printf '%s' '{answer}'")),
@@ -192,13 +197,13 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
 fn missing_optional_method_leaves_no_suspect() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 1));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 1));
     // The message names the method, so the CPI did not begin.
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     // This message may be about another method, which the CPI calls after it has created the resource.
-    hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
     let hint =
@@ -215,7 +220,7 @@ fn missing_optional_method_leaves_no_suspect() {
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     // Any error counts, because a CPI may report an error after it has created the resource.
-    hello.script(Script::with_info(InfoAnswer::Local).fail(
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail(
         "snapshot_disk",
         1,
         "Bosh::Clouds::NotSupported",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::hello::Hello;
 use crate::support::process::WaitForEnd;
 use crate::support::proxy::{Exchange, Listener};
-use crate::support::scripted::until;
+use crate::support::scripted::wait_until;
 
 /// The messages so far, and the task that is reported as running.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Listener for Slow {
         None
     }
 
-    fn heard(&self, _asked: usize, exchange: Exchange) {
+    fn hear_answer(&self, _asked: usize, exchange: Exchange) {
         self.0.lock().unwrap().names.push(exchange.name());
     }
 }
@@ -58,26 +58,30 @@ fn next_run_waits_for_a_running_task() {
     let _proxy = hello.listen_with(slow.clone());
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
+    hello.add_ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     let spawn = || {
         let mut command = hello.command("create-env", &[]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut first = spawn();
-    until("the task is on record", || hello.state()["monopile"]["agent_task"]["method"] == "migrate_disk");
+    wait_until("the task is on record", || {
+        hello.state()["monopile"]["agent_task"]["method"] == "migrate_disk"
+    });
     first.kill().unwrap();
     first.end();
 
     slow.0.lock().unwrap().names.clear();
     let mut second = spawn();
     let names = || slow.0.lock().unwrap().names.clone();
-    until("the next run asks for the task", || names().iter().filter(|name| *name == "get_task").count() > 3);
+    wait_until("the next run asks for the task", || {
+        names().iter().filter(|name| *name == "get_task").count() > 3
+    });
     for name in ["drain", "run_script", "stop", "unmount_disk"] {
         assert!(!names().iter().any(|sent| sent == name), "{name}: {:?}", names());
     }
     slow.0.lock().unwrap().task = None;
     // The new VM migrates again, from the old disk.
-    until("the copy begins again", || names().iter().any(|name| name == "migrate_disk"));
+    wait_until("the copy begins again", || names().iter().any(|name| name == "migrate_disk"));
     slow.0.lock().unwrap().task = None;
     assert!(second.end().success());
     assert_eq!(hello.state()["monopile"].get("agent_task"), None);
@@ -97,7 +101,7 @@ fn in_place_update_waits_for_stopped_jobs() {
     let _proxy = hello.listen_with(slow.clone());
     hello.create(&[]).success();
     let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
-    hello.ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
+    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
     *slow.0.lock().unwrap() = SlowState { lingering: 4, ..SlowState::default() };
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);

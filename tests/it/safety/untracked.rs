@@ -104,7 +104,7 @@ fn listener_with_another_certificate_stops_the_run() {
     serving.join().unwrap();
 
     // If the IaaS chooses the address, the plan reports that no address was asked.
-    hello.ops(
+    hello.add_ops(
         "dynamic.yml",
         "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
          - {type: remove, path: /instance_groups/0/networks/0/static_ips}\n",
@@ -149,7 +149,7 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     // The disk is not that of the VM, or the manifest has no disk.
     let run = import(&hello, &["--disk", other.as_str().unwrap()]).exits_with(3);
     assert!(run.stderr.contains(&format!("the agent has disk '{disk}' mounted")), "{}", run.stderr);
-    hello.ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
+    hello.add_ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
     let run = import(&hello, &[]).exits_with(3);
     assert!(
         run.stderr.contains(&format!("disk '{disk}' mounted, but the manifest has no persistent disk")),

@@ -82,12 +82,12 @@ fn rejects_a_zone_without_its_config() {
         clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).exits_with(3);
     assert_output_contains(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
     assert_output_contains(&run, "--cpi-config");
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "two.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
     );
     assert_both_refuse(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "same.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
          - {type: replace, path: /azs/-, value: {name: z-west}}\n",
@@ -101,7 +101,7 @@ fn rejects_configs_given_twice() {
     clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).exits_with(3);
     assert_output_contains(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
-    clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
+    clouds.hello.add_ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
     assert_both_refuse(
         &clouds,
         "z-east",
@@ -116,7 +116,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
     let message = format!("cannot log in with {SECRET}");
     let reaction =
         Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
-    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)).first("info", 9, reaction));
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)).first("info", 9, reaction));
     expect_refusal(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
     // A CPI that is not needed gets no request.
     clouds.create("z-east", &[]).success();
@@ -126,14 +126,14 @@ fn failing_info_of_a_cpi_stops_the_run() {
 #[test]
 fn rejects_a_stemcell_of_an_unsupported_format() {
     let clouds = Clouds::new();
-    clouds.formats("local-directory");
+    clouds.set_formats("local-directory");
     expect_refusal(
         &clouds,
         "z-west",
         3,
         &["CPI 'west' accepts the stemcell formats local, but this stemcell has local-directory"],
     );
-    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(1)));
+    clouds.hello.set_script(Script::with_info(InfoAnswer::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();
     assert_output_contains(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     clouds.delete("z-foreign").success();

@@ -7,7 +7,7 @@ use super::{Clouds, assert_output_contains, output_of};
 #[test]
 fn cloud_config_zones_select_cpi_and_properties() {
     let mut clouds = Clouds::new();
-    clouds.hello.ops("elsewhere-zones.yml", "- {type: remove, path: /azs}\n");
+    clouds.hello.add_ops("elsewhere-zones.yml", "- {type: remove, path: /azs}\n");
     let config = |zone: &str, other: &str| {
         format!(
             "azs:\n- {{name: z1, cpi: east, cloud_properties: {{zone: {zone}, more: az}}}}\n\
@@ -30,7 +30,7 @@ fn cloud_config_zones_select_cpi_and_properties() {
 #[test]
 fn zone_cloud_properties_are_defaults_for_the_vm_only() {
     let mut clouds = Clouds::new();
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "zone.yml",
         "- {type: replace, path: /azs/name=z-foreign/cloud_properties?, value: {zone: f, more: az, deep: {a: \
          1}}}\n\
@@ -74,7 +74,7 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
     let entries =
         entries.strip_prefix("cpis:\n").unwrap().replace("exec_path: scripted", "exec_path: ../scripted");
     let indented: String = entries.lines().map(|line| format!("  {line}\n")).collect();
-    clouds.hello.ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
+    clouds.hello.add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
     let own = |words: &[&str], more: &[&str]| {
         let mut flags = vec!["-v", "az=z-east"];
         flags.extend(more);

@@ -48,7 +48,7 @@ impl Clouds {
             root("cloud"),
         );
         hello.world.write("cpis.yml", format!("cpis:\n{entries}"));
-        hello.ops(
+        hello.add_ops(
             "clouds.yml",
             &format!(
                 "- {{type: replace, path: /cloud_provider/cpi, value: {{builtin: local, properties: {{root: \
@@ -62,14 +62,14 @@ impl Clouds {
             ),
         );
         let clouds = Clouds { hello };
-        clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
+        clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
         // Both kinds of cloud accept it. A test that needs another stemcell replaces it.
-        clouds.formats("local-directory, local");
+        clouds.set_formats("local-directory, local");
         clouds
     }
 
     /// Sets the stemcell's formats.
-    fn formats(&self, formats: &str) {
+    fn set_formats(&self, formats: &str) {
         let path = "hello/stemcell/stemcell.MF";
         let text = self.hello.world.read(path);
         let (before, rest) = text.split_once("stemcell_formats:").unwrap();
@@ -79,7 +79,7 @@ impl Clouds {
     }
 
     /// Rewrites the CPI config.
-    fn config(&self, change: impl Fn(&str) -> String) {
+    fn change_config(&self, change: impl Fn(&str) -> String) {
         let text = self.hello.world.read("cpis.yml");
         self.hello.world.write("cpis.yml", change(&text));
     }
@@ -100,7 +100,7 @@ impl Clouds {
     }
 
     /// Runs a command on a terminal, and types this answer.
-    fn at_a_terminal(&self, command: &Command, answer: &str) -> Run {
+    fn run_on_terminal(&self, command: &Command, answer: &str) -> Run {
         let words: Vec<String> = std::iter::once(command.get_program())
             .chain(command.get_args())
             .map(|word| format!("'{}'", word.to_str().unwrap()))

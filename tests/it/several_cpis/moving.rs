@@ -45,7 +45,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
 fn old_cpi_gets_its_registry_during_a_move() {
     let mut clouds = Clouds::new();
     let ip = clouds.hello.ip().to_owned();
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "registry.yml",
         &format!(
             "- {{type: replace, path: /cloud_provider/properties/registry?, \
@@ -57,7 +57,7 @@ fn old_cpi_gets_its_registry_during_a_move() {
     assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
     let reached = clouds.hello.world.path("reached");
     let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
-    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)).first(
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)).first(
         "delete_vm",
         1,
         Reaction::After(look),
@@ -74,7 +74,7 @@ fn move_without_a_disk_needs_no_flag() {
     let mut clouds = Clouds::new();
     clouds
         .hello
-        .ops("no-disk.yml", "- {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n");
+        .add_ops("no-disk.yml", "- {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n");
     clouds.create("z-default", &[]).success();
     let run = clouds.create("z-east", &[]).success();
     assert_eq!(
@@ -91,7 +91,7 @@ fn terminal_prompts_before_a_disk_is_left_behind() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
-    let run = clouds.at_a_terminal(&command, "n");
+    let run = clouds.run_on_terminal(&command, "n");
     let flat = output_of(&run).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("of CPI 'east' with all its data once the jobs run? [y/N]"), "{flat}");
     assert_output_contains(&run, "not confirmed: nothing was changed");

@@ -7,8 +7,8 @@ fn renamed_cpi_keeps_its_resources() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let before = clouds.hello.state();
-    clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
-    clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
+    clouds.change_config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
+    clouds.hello.add_ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let run = clouds.create("z-east", &[]).success();
     assert_output_contains(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
     assert_output_contains(&run, "Nothing to do");
@@ -33,7 +33,7 @@ fn default_cpi_gets_a_name() {
     let clouds = Clouds::new();
     clouds.create("z-default", &[]).success();
     let root = clouds.hello.world.path("default").display().to_string();
-    clouds.config(|text| {
+    clouds.change_config(|text| {
         format!(
             "{text}- {{name: named, type: local, migrated_from: [{{name: \"\"}}], properties: {{root: \
             {root}}}}}\n"
@@ -53,7 +53,7 @@ fn recorded_cpi_cannot_be_removed_from_the_config() {
     clouds.create("z-east", &[]).success();
     let before = clouds.hello.world.read("state.json");
     let good = clouds.hello.world.read("cpis.yml");
-    clouds.config(|text| text.replace("name: east,", "name: other,"));
+    clouds.change_config(|text| text.replace("name: east,", "name: other,"));
     for az in ["z-west", "z-default"] {
         let run = clouds.create(az, &[]).exits_with(3);
         assert_output_contains(&run, "the state has resources of CPI 'east', which is not in the CPI config");
@@ -77,7 +77,7 @@ fn changed_credentials_need_no_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-foreign", &[]).success();
     clouds.hello.take_requests();
-    clouds.config(|text| text.replace(SECRET, "another-s3cret"));
+    clouds.change_config(|text| text.replace(SECRET, "another-s3cret"));
     let run = clouds.create("z-foreign", &[]).success();
     assert_output_contains(&run, "Nothing to do");
     clouds.create("z-foreign", &["--recreate"]).success();

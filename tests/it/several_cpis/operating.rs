@@ -26,8 +26,8 @@ fn commands_use_the_cpi_on_record() {
     assert_eq!(status["disks"][0]["mounted"], true);
 
     // The renamed CPI counts as the same one, and commands that read record nothing.
-    clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
-    clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
+    clouds.change_config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
+    clouds.hello.add_ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let before = clouds.hello.state();
     let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
     assert_eq!((&status["vm"]["cpi"], &status["vm"]["exists"]), (&json!("east"), &json!("yes")));

@@ -21,7 +21,7 @@ fn env(machine: &Machine) -> Env {
             root("three")
         ),
     );
-    env.hello.ops(
+    env.hello.add_ops(
         "zones.yml",
         "- type: replace\n  path: /azs?\n  value:\n  - {name: z1, cpi: one}\n  - {name: z2, cpi: two}\n  \
          - {name: z3, cpi: three}\n  - {name: z0}\n\
@@ -41,7 +41,7 @@ fn cpis_of_one_release_share_packages_but_not_jobs() {
     let machine = Machine::new();
     let mut env = env(&machine);
     // The release provides both types. The first one is the default CPI.
-    env.templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
+    env.set_templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
     for (az, cloud) in [("z1", "one"), ("z2", "two"), ("z3", "three"), ("z0", "cloud")] {
         env.create(&["-v", &format!("az={az}")]).success();
         let vm_counts = ["one", "two", "three", "cloud"].map(|cloud| vms(&env, cloud));
@@ -79,7 +79,7 @@ fn package_dir_holds_packages_of_all_cpis() {
 fn unrenderable_cpi_job_fails_before_any_effect() {
     let machine = Machine::new();
     let mut env = env(&machine);
-    env.hello.ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");
+    env.hello.add_ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");
     let run = env.create(&["-v", "az=z3"]).exits_with(3);
     assert_output_contains(&run, "CPI 'three' of type 'second' cannot be installed");
     assert_output_contains(&run, "recorder.requests");

@@ -70,7 +70,9 @@ fn calls_go_to_the_cpi_on_record() {
     );
     let state = clouds.hello.state();
     assert_eq!(state["monopile"]["vm"]["contract"], "v1", "its CPI is of version 1");
-    clouds.hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
+    clouds
+        .hello
+        .add_ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     clouds.create("z-foreign", &[]).success();
     let second = clouds.hello.take_requests();
     assert_eq!(
@@ -111,7 +113,7 @@ fn calls_go_to_the_cpi_on_record() {
 }
 
 /// Records a disk that is not in use for a CPI, by rewriting the state.
-fn stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
+fn record_stray_disk(clouds: &Clouds, cid: &str, cpi: Option<&str>) {
     clouds.rewrite_state(|state| {
         let mut record =
             json!({"id": format!("{cid}-{cpi:?}"), "cid": cid, "size": 1, "cloud_properties": {}});
@@ -135,7 +137,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
         (None, "west", 0),
     ] {
         let cid = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
-        stray_disk(&clouds, &cid, recorded);
+        record_stray_disk(&clouds, &cid, recorded);
         assert!(clouds.has(really, "disks").contains(&cid));
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
         assert!(!clouds.has(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
@@ -149,13 +151,13 @@ fn unknown_disk_is_searched_at_all_cpis() {
         );
     }
     // The disk was found in west, so the search ended there. A disk that no CPI has is gone.
-    stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
+    record_stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
     let run = clouds.create("z-east", &["--no-verify"]).success();
     assert_output_contains(&run, "no CPI finds it");
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_disk"]);
 
     // With another record, the same CID means another disk.
-    stray_disk(&clouds, &in_use, Some("west"));
+    record_stray_disk(&clouds, &in_use, Some("west"));
     clouds.create("z-east", &["--no-verify"]).success();
     assert!(clouds.has("east", "disks").contains(&in_use));
     assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
@@ -199,7 +201,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
 
 /// Creates a disk with a snapshot in the cloud `really`, records the snapshot for the CPI `recorded`, and
 /// returns the disk.
-fn stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
+fn create_stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
     let disk = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
     let snapshot = clouds.call_cpi_directly(really, "snapshot_disk", json!([disk, {}]));
     assert!(clouds.has(really, "snapshots").contains(&snapshot));
@@ -214,7 +216,7 @@ fn stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
 fn snapshot_is_deleted_by_its_cpi() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let disk = stray_snapshot(&clouds, "west", "west");
+    let disk = create_stray_snapshot(&clouds, "west", "west");
     clouds.delete("z-east").success();
     assert!(clouds.has("west", "snapshots").is_empty());
     clouds.call_cpi_directly("west", "delete_disk", json!([disk]));
@@ -225,10 +227,10 @@ fn snapshot_is_deleted_by_its_cpi() {
 fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let disk = stray_snapshot(&clouds, "default", "foreign");
+    let disk = create_stray_snapshot(&clouds, "default", "foreign");
     let unknown = "Bosh::Clouds::DiskNotFound";
     let script = Script::with_info(InfoAnswer::Version(1)).fail("delete_snapshot", 1, unknown, false);
-    clouds.hello.script(script);
+    clouds.hello.set_script(script);
     clouds.hello.take_requests();
     clouds.delete("z-east").success();
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "delete_snapshot"]);

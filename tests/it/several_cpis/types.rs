@@ -47,7 +47,7 @@ fn arguments(requests: &[Value], method: &str) -> Value {
 fn manifest_for_a_director_is_created_changed_and_deleted() {
     let mut hello = Hello::new();
     let typed = V2.replace("((size))", "vm_type").replace("((of))", "small");
-    hello.ops("v2.yml", &typed.replace("((version))", "1.latest"));
+    hello.add_ops("v2.yml", &typed.replace("((version))", "1.latest"));
     let config = ["--cloud-config", "cloud.yml"];
     hello.world.write("cloud.yml", cloud_config(&hello, 1, "large"));
     hello.create(&config).success();
@@ -96,7 +96,7 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
 #[test]
 fn manifest_moves_by_zone_without_a_default_cpi() {
     let mut clouds = Clouds::new();
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "by-cpi.yml",
         "- {type: replace, path: /cloud_provider/cpi, value: none}\n\
          - {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n\
@@ -127,7 +127,7 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
     assert_eq!(of_vm("west"), json!({"size": "w", "zone": "own"}), "{}", output_of(&run));
     assert_eq!(clouds.nonempty(), ["west"]);
     clouds.delete("z-west").success();
-    clouds.hello.ops(
+    clouds.hello.add_ops(
         "typo.yml",
         "- {type: replace, path: /resource_pools/name=vms/cloud_properties_by_cpi/eats?, value: {}}\n",
     );

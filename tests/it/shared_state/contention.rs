@@ -3,11 +3,11 @@
 
 use std::process::{Child, Stdio};
 
-use super::server_errors::front;
+use super::server_errors::start_front;
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::is_full_sweep;
-use crate::support::process::answer;
+use crate::support::process::poll;
 
 /// The maximum number of requests of a run that changes nothing: take the lease, read the state, return the
 /// lease. `docs/shared-state.md` states it.
@@ -22,7 +22,7 @@ fn unchanged_run_makes_few_requests() {
     let mut hello = Hello::new();
     let direct = hello.share();
     hello.create(&[]).success();
-    let (server, bucket) = front(&direct, |_, forward| forward());
+    let (server, bucket) = start_front(&direct, |_, forward| forward());
     hello.share_in(bucket);
     hello.create(&[]).success();
     let requests: Vec<String> = server.requests().into_iter().map(|request| request.line).collect();
@@ -34,7 +34,7 @@ fn unchanged_run_makes_few_requests() {
 fn runs_that_compete_for_the_lease_lose_no_update() {
     let workers = if is_full_sweep() { 50 } else { 10 };
     let mut hello = Hello::new();
-    let (server, bucket) = front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
+    let (server, bucket) = start_front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
     hello.share_in(bucket);
     let stemcell = hello.world.read("hello/stemcell/stemcell.MF");
     let started = std::time::Instant::now();
@@ -54,7 +54,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
         .collect();
     // They end in any order. The limit applies to each turn: the last run waits for all others.
     while !running.is_empty() {
-        let (place, status) = answer("one of the runs ends", || {
+        let (place, status) = poll("one of the runs ends", || {
             let mut runs = running.iter_mut().enumerate();
             runs.find_map(|(place, (_, run))| Some((place, run.try_wait().unwrap()?)))
         });

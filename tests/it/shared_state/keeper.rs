@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{LOCK, in_call, in_create_vm, lock};
+use super::{LOCK, lock, start_held_create_vm, start_held_run};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
-use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 
 #[test]
 fn answer_survives_removal_of_the_home_directory() {
     let mut hello = Hello::new();
     let bucket = hello.share();
-    let mut child = in_create_vm(&hello, Interruption::Hold);
+    let mut child = start_held_create_vm(&hello, Interruption::Hold);
     child.kill().unwrap();
     child.end();
-    until("something goes on with the lease", || {
+    wait_until("something goes on with the lease", || {
         lock(&bucket)["command"].as_str().unwrap().contains("(ended; its CPI call still runs)")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
@@ -28,7 +28,7 @@ fn answer_survives_removal_of_the_home_directory() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -48,7 +48,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket });
-    let mut child = in_create_vm(&hello, Interruption::HoldDone);
+    let mut child = start_held_create_vm(&hello, Interruption::HoldDone);
     gone.store(true, Ordering::SeqCst);
     child.kill().unwrap();
     child.end();
@@ -63,7 +63,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     hello.wait_until_idle();
     // The answer is nevertheless on this machine.
     gone.store(false, Ordering::SeqCst);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -75,12 +75,12 @@ fn run_killed_before_any_call_returns_its_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `info`.
-    let mut child = in_call(&hello, 1, Interruption::Hold);
+    let mut child = start_held_run(&hello, 1, Interruption::Hold);
     assert!(bucket.keys().contains(&LOCK.to_owned()));
     child.kill().unwrap();
     child.end();
     hello.release_call();
-    until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
+    wait_until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
     hello.wait_for_keeper();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

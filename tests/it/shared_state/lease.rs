@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{LOCK, end_of, foreign, in_call, in_create_vm, lock};
+use super::{LOCK, foreign, lock, start_held_create_vm, start_held_run, wait_for_end};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
 use crate::support::process::WaitForEnd;
-use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 
 const LEASE: &str = "6s";
 
@@ -21,7 +21,7 @@ const LEASE: &str = "6s";
 fn second_run_names_the_holder_and_may_wait() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, Interruption::Hold);
+    let child = start_held_create_vm(&hello, Interruption::Hold);
     let held = lock(&bucket);
     assert_eq!(
         (held["pid"].as_u64().unwrap(), held["lasts_seconds"].as_u64().unwrap()),
@@ -43,7 +43,7 @@ fn second_run_names_the_holder_and_may_wait() {
     hello.delete(&[]).exits_with(4);
 
     // The lease is renewed as long as the run lives.
-    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
+    wait_until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
     hello.create(&[]).exits_with(4);
 
     let waiting = hello.command("create-env", &["--wait-for-lock", "60s"]);
@@ -53,7 +53,7 @@ fn second_run_names_the_holder_and_may_wait() {
         hello.release_call();
         waiting.join().unwrap()
     });
-    end_of(&hello, child).success();
+    wait_for_end(&hello, child).success();
     let run = run.success();
     assert!(
         run.stdout.contains("waiting for up to") && run.stdout.contains("Nothing to do"),
@@ -75,10 +75,10 @@ fn lease_is_renewed_during_agent_tasks() {
     hello.world.write(script, text);
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the lease is taken", || bucket.keys().contains(&LOCK.to_owned()));
+    wait_until("the lease is taken", || bucket.keys().contains(&LOCK.to_owned()));
     hello.change_machine();
     // Without renewal, the lease would have expired twice during the task.
-    until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
+    wait_until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
     hello.create(&[]).exits_with(4);
     assert!(child.end().success());
     hello.delete(&[]).success();
@@ -88,12 +88,12 @@ fn lease_is_renewed_during_agent_tasks() {
 fn lease_is_kept_during_calls_longer_than_it() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "4s", ..Bucket::new() });
-    let mut child = in_create_vm(&hello, Interruption::Hold);
+    let mut child = start_held_create_vm(&hello, Interruption::Hold);
     hello.change_machine();
     // The lease is renewed after every third of its length, and expires two seconds after its end.
     let outlasts = |what: &str| {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
-        until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
+        wait_until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
         let refused = hello.create(&[]).exits_with(4);
         assert!(!refused.stderr.contains("has expired"), "{what}: {}", refused.stderr);
     };
@@ -103,9 +103,9 @@ fn lease_is_kept_during_calls_longer_than_it() {
     outlasts("the run renews it while it waits after a signal");
     assert!(child.try_wait().unwrap().is_none(), "the call is in flight");
     kill_process(pid, Signal::INT).unwrap();
-    let run = end_of(&hello, child).exits_with(130);
+    let run = wait_for_end(&hello, child).exits_with(130);
     assert!(run.stderr.contains("not waiting for the CPI call in flight"), "{}", run.stderr);
-    until("the keeper has it", || {
+    wait_until("the keeper has it", || {
         lock(&bucket)["command"].as_str().unwrap().contains("its CPI call still runs")
     });
     outlasts("the keeper renews it");
@@ -114,7 +114,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -128,7 +128,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     hello.create(&["-n"]).success();
     let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
-    hello.ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
+    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
     let command = hello.command("create-env", &[]);
     let words: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
@@ -141,7 +141,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     script.env("TERM", "xterm").args(["-c", answered, &line]);
     let run = std::thread::scope(|scope| {
         let asked = scope.spawn(|| hello.world.finish(script));
-        until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
+        wait_until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
         hello.change_machine();
         hello.create(&["-n"]).exits_with(4);
         let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
@@ -163,14 +163,14 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
 fn run_that_lost_its_lease_stops() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, Interruption::HoldDone);
+    let child = start_held_create_vm(&hello, Interruption::HoldDone);
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(3600).as_bytes());
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
     hello.take_requests();
     hello.release_call();
-    let run = end_of(&hello, child).exits_with(4);
+    let run = wait_for_end(&hello, child).exits_with(4);
     for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "this run stops here"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
@@ -185,7 +185,7 @@ fn run_that_lost_its_lease_stops() {
 
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -224,16 +224,16 @@ fn lease_expired_by_server_time_is_taken_over() {
 fn writers_without_a_lease_are_noticed() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = in_create_vm(&hello, Interruption::HoldDone);
+    let child = start_held_create_vm(&hello, Interruption::HoldDone);
     let changed =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
     bucket.put("state.json", changed.as_bytes());
     hello.release_call();
-    let run = end_of(&hello, child).exits_with(1);
+    let run = wait_for_end(&hello, child).exits_with(1);
     assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "20s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -243,7 +243,7 @@ fn writers_without_a_lease_are_noticed() {
 fn suspended_run_that_wakes_too_late_changes_nothing() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
-    let child = in_create_vm(&hello, Interruption::Hold);
+    let child = start_held_create_vm(&hello, Interruption::Hold);
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     hello.change_machine();
     let held = lock(&bucket);
@@ -268,12 +268,12 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     let before = bucket.read("state.json");
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     hello.release_call();
-    end_of(&hello, child).exits_with(4);
+    wait_for_end(&hello, child).exits_with(4);
     assert_eq!(bucket.read("state.json"), before, "it writes nothing");
     hello.wait_until_idle();
     hello.wait_for_keeper();
     // The outcome of the call is now known.
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -292,18 +292,18 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket.clone() });
-    let child = in_create_vm(&hello, Interruption::HoldDone);
+    let child = start_held_create_vm(&hello, Interruption::HoldDone);
     cut_off.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_secs(3));
     hello.take_requests();
     hello.release_call();
-    let run = end_of(&hello, child).exits_with(4);
+    let run = wait_for_end(&hello, child).exits_with(4);
     assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     cut_off.store(false, Ordering::SeqCst);
     hello.wait_for_keeper();
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -319,13 +319,13 @@ fn one_of_several_runs_gets_an_expired_lease() {
     // Waits until the lease has expired and the server's clock has advanced by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
-    hello.script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::at(3, Interruption::Hold));
     let commands: Vec<Command> =
         (0..4).map(|_| hello.command("create-env", &["--recreate", "--agent-timeout", "20s"])).collect();
     let codes = std::thread::scope(|scope| {
         let runs: Vec<_> =
             commands.into_iter().map(|command| scope.spawn(|| hello.world.finish(command).code)).collect();
-        until("three are turned away", || runs.iter().filter(|run| run.is_finished()).count() == 3);
+        wait_until("three are turned away", || runs.iter().filter(|run| run.is_finished()).count() == 3);
         hello.wait_until_held();
         hello.release_call();
         let mut codes: Vec<i32> = runs.into_iter().map(|run| run.join().unwrap()).collect();
@@ -333,7 +333,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
         codes
     });
     assert_eq!(codes, [0, 4, 4, 4]);
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -345,19 +345,19 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     // The lease is not renewed during this test.
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `create_stemcell`.
-    let child = in_call(&hello, 2, Interruption::HoldDone);
+    let child = start_held_run(&hello, 2, Interruption::HoldDone);
     bucket.delete(LOCK);
     bucket.put(LOCK, foreign(3600).as_bytes());
     hello.take_requests();
     hello.release_call();
-    let run = end_of(&hello, child).exits_with(4);
+    let run = wait_for_end(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
     hello.wait_for_keeper();
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();

@@ -21,8 +21,8 @@ use crate::support::scripted::{Interruption, Script};
 const LOCK: &str = "state.json.lock";
 
 /// Starts a run on the current machine that is held in a call, counted from 1.
-fn in_call(hello: &Hello, number: usize, when: Interruption) -> Child {
-    hello.script(Script::at(number, when));
+fn start_held_run(hello: &Hello, number: usize, when: Interruption) -> Child {
+    hello.set_script(Script::at(number, when));
     let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
     let mut command = hello.command("create-env", &[]);
     let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
@@ -31,12 +31,12 @@ fn in_call(hello: &Hello, number: usize, when: Interruption) -> Child {
 }
 
 /// Starts a run that is held in `create_vm`, before or after its effect.
-fn in_create_vm(hello: &Hello, when: Interruption) -> Child {
+fn start_held_create_vm(hello: &Hello, when: Interruption) -> Child {
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    in_call(hello, 3, when)
+    start_held_run(hello, 3, when)
 }
 
-fn end_of(hello: &Hello, mut child: Child) -> Run {
+fn wait_for_end(hello: &Hello, mut child: Child) -> Run {
     let code = child.end().code().unwrap_or(-1);
     Run { code, stdout: hello.world.read("stdout"), stderr: hello.world.read("stderr") }
 }

@@ -11,11 +11,11 @@ use super::{LOCK, foreign};
 use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
-use crate::support::process::{WaitForEnd, until};
+use crate::support::process::{WaitForEnd, wait_until};
 
 /// Starts a server in front of the bucket's own. `answer` returns the answer to each request. It gets the
 /// number of earlier requests and the bucket's answer.
-pub(super) fn front(
+pub(super) fn start_front(
     bucket: &Bucket,
     answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
 ) -> (Server, Bucket) {
@@ -35,7 +35,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn transient_errors_are_retried() {
     let mut hello = Hello::new();
     // Every third request is rejected, and every seventh loses its answer.
-    let (server, bucket) = front(&Bucket::new(), |before, forward| match before {
+    let (server, bucket) = start_front(&Bucket::new(), |before, forward| match before {
         before if before % 3 == 1 => error("503 Slow Down", "SlowDown"),
         before if before % 7 == 4 => {
             forward();
@@ -61,7 +61,7 @@ fn permanent_errors_are_reported_before_any_effect() {
         ("501 Not Implemented", "NotImplemented", ["NotImplemented", "does not support conditional writes"]),
         ("500 Internal Server Error", "InternalError", ["InternalError", "answered with an error"]),
     ] {
-        let (_server, bucket) = front(&direct, move |_, _| error(status, code));
+        let (_server, bucket) = start_front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
         let started = Instant::now();
         let run = hello.create(&[]).exits_with(1);
@@ -151,7 +151,7 @@ fn late_deletion_does_not_remove_the_next_lock() {
 fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("a request waits", reached);
+    wait_until("a request waits", reached);
     let started = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
@@ -166,7 +166,7 @@ fn signal_ends_the_wait_for_a_bucket() {
     for stalled in 0..3 {
         let (reached, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (stalls, goes_on) = (Arc::clone(&reached), Arc::clone(&over));
-        let (_server, bucket) = front(&direct, move |before, forward| {
+        let (_server, bucket) = start_front(&direct, move |before, forward| {
             if before >= stalled {
                 stalls.store(true, Ordering::SeqCst);
                 while !goes_on.load(Ordering::SeqCst) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{LOCK, end_of, foreign, in_call};
+use super::{LOCK, foreign, start_held_run, wait_for_end};
 use crate::support::bucket::{Bucket, SECRET, Service};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
@@ -25,13 +25,13 @@ fn live(service: Service) {
     let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
 
     // The run is killed on one machine and completed on the other.
-    hello.script(Script::at(3, Interruption::After));
+    hello.set_script(Script::at(3, Interruption::After));
     hello.create(&[]).exits_with(-1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
     assert!(bucket.keys().iter().any(|key| key.ends_with(".answer")), "{:?}", bucket.keys());
     hello.change_machine();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -60,7 +60,7 @@ fn live(service: Service) {
     assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
-    hello.script(Script::at(3, Interruption::HoldDone));
+    hello.set_script(Script::at(3, Interruption::HoldDone));
     let changed = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
     let run = std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn live(service: Service) {
     assert!(refused.stderr.contains("another run or program writes there"), "{}", refused.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.wait_for_keeper();
-    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.change_machine();
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
@@ -90,16 +90,16 @@ fn stolen_lock_stops_a_run_on_every_service() {
     for service in [Service::Azure, Service::Gcs] {
         let mut hello = Hello::new();
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
-        let child = in_call(&hello, 2, Interruption::HoldDone);
+        let child = start_held_run(&hello, 2, Interruption::HoldDone);
         bucket.put(LOCK, foreign(3600).as_bytes());
         hello.take_requests();
         hello.release_call();
-        let run = end_of(&hello, child).exits_with(4);
+        let run = wait_for_end(&hello, child).exits_with(4);
         assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
         assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
         bucket.delete(LOCK);
         hello.wait_for_keeper();
-        hello.script(Script::with_info(InfoAnswer::Local));
+        hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.change_machine();
         hello.create(&[]).success();
         hello.delete(&[]).success();

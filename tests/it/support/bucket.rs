@@ -8,7 +8,7 @@
 //!
 //! `tests/run` installs them below the target directory, from PyPI and npm.
 
-use super::process::{lines, next, prepare};
+use super::process::{lines, prepare, receive};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -83,7 +83,8 @@ fn server(service: Service) -> &'static Server {
             .process_group(0)
             .spawn()
             .unwrap();
-        let line = next("the server says its port", &lines(child.stdout.take().unwrap())).unwrap_or_default();
+        let line =
+            receive("the server says its port", &lines(child.stdout.take().unwrap())).unwrap_or_default();
         let (port, query) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         Server { port: port.parse().unwrap(), query: query.to_owned(), _child: child }
     })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::process::{answer_within, prepare};
+use super::process::{poll_within, prepare};
 use super::tarballs::sha256;
 use super::{MONOPILE, directory};
 
@@ -66,7 +66,7 @@ fn run_shell(work: &Path, words: &[&str]) {
     let mut command = prepare("bash");
     command.arg("-euc").args(words).stdout(file.try_clone().unwrap()).stderr(file);
     let mut child = command.spawn().unwrap();
-    let status = answer_within(LIMIT, "a stemcell is made", || child.try_wait().unwrap());
+    let status = poll_within(LIMIT, "a stemcell is made", || child.try_wait().unwrap());
     let output = std::fs::read_to_string(log).unwrap();
     assert!(status.success(), "{output}\ntests/run installs what this needs");
 }

@@ -64,7 +64,7 @@ impl Gate {
 pub(crate) struct GateListener(pub std::sync::Arc<Gate>);
 
 impl Listener for GateListener {
-    fn asked(&self, name: &str) -> usize {
+    fn hear_request(&self, name: &str) -> usize {
         let (number, side) = {
             let mut state = self.0.state.lock().unwrap();
             // The number of repeated queries differs from run to run.
@@ -84,7 +84,7 @@ impl Listener for GateListener {
         number
     }
 
-    fn heard(&self, asked: usize, _exchange: Exchange) {
+    fn hear_answer(&self, asked: usize, _exchange: Exchange) {
         let point = self.0.state.lock().unwrap().point;
         if asked > 0 && point == Some((asked, Moment::After)) {
             self.0.hold();

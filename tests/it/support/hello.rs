@@ -149,11 +149,11 @@ impl Hello {
             Some(bucket) => bucket.url("state.json"),
             None => "state.json".to_owned(),
         };
-        self.on_current_machine(self.world.monopile(words.iter().copied().chain(["--state", &state])))
+        self.use_current_machine(self.world.monopile(words.iter().copied().chain(["--state", &state])))
     }
 
     /// Adds the access to the bucket and the home of the current machine.
-    fn on_current_machine(&self, mut command: std::process::Command) -> std::process::Command {
+    fn use_current_machine(&self, mut command: std::process::Command) -> std::process::Command {
         if let Some(bucket) = &self.bucket {
             bucket.set_credentials(&mut command);
             command.env("HOME", self.world.root().join(MACHINES[self.machine.load(Ordering::SeqCst)]));
@@ -163,7 +163,7 @@ impl Hello {
 
     /// Waits until the keeper of a killed run has ended.
     pub(crate) fn wait_for_keeper(&self) {
-        scripted::until("what stayed behind ends", || {
+        scripted::wait_until("what stayed behind ends", || {
             !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))
         });
     }
@@ -213,7 +213,7 @@ impl Hello {
     }
 
     /// Adds an ops file to all following commands.
-    pub(crate) fn ops(&mut self, name: &str, text: &str) {
+    pub(crate) fn add_ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
         self.flags.extend(["-o".to_owned(), name.to_owned()]);
     }
@@ -237,7 +237,7 @@ impl Hello {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
-        self.on_current_machine(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
+        self.use_current_machine(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
     }
 
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
@@ -283,7 +283,7 @@ impl Hello {
         let at = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
         let (listen, agent) = (at(6869), at(6868));
         let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6869", self.ip);
-        self.ops(
+        self.add_ops(
             "proxy.yml",
             &format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"),
         );
@@ -348,18 +348,18 @@ impl Hello {
 
     /// Calls the CPI directly, without the program.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Value {
-        let answer = self.answer_of(method, arguments);
+        let answer = self.try_call(method, arguments);
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
     /// Calls the CPI like [`Self::call`], and returns errors to the test.
-    pub(crate) fn answer_of(&self, method: &str, arguments: Value) -> Value {
-        self.answer_at("local.json", method, arguments)
+    pub(crate) fn try_call(&self, method: &str, arguments: Value) -> Value {
+        self.try_call_at("local.json", method, arguments)
     }
 
-    /// Calls the CPI like [`Self::answer_of`], with this configuration.
-    pub(crate) fn answer_at(&self, config: &str, method: &str, arguments: Value) -> Value {
+    /// Calls the CPI like [`Self::try_call`], with this configuration.
+    pub(crate) fn try_call_at(&self, config: &str, method: &str, arguments: Value) -> Value {
         let mut cpi = self.world.monopile(["cpi-exec", "local", "--config"]);
         cpi.arg(self.world.path(config));
         let request = serde_json::json!({
@@ -367,7 +367,7 @@ impl Hello {
             "context": {"director_uuid": "test", "request_id": "test",
             "vm": {"stemcell": {"api_version": 3}}},
         });
-        let run = cpi.outcome_of(request.to_string().as_bytes());
+        let run = cpi.run_with_input(request.to_string().as_bytes());
         serde_json::from_slice(&run.stdout).unwrap()
     }
 

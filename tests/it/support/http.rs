@@ -228,13 +228,13 @@ pub(crate) struct ForwardProxy {
 impl ForwardProxy {
     /// Starts a SOCKS 5 proxy, with a user and password if they are given.
     pub(crate) fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
-        Self::start(move |stream, targets| socks5(stream, credentials, targets))
+        Self::start(move |stream, targets| serve_socks5(stream, credentials, targets))
     }
 
     /// Starts an HTTP proxy for CONNECT and for requests with a complete URL. Its records begin with the
     /// method and end with credentials, if any.
     pub(crate) fn http() -> Self {
-        Self::start(http)
+        Self::start(serve_http)
     }
 
     fn start(
@@ -258,7 +258,7 @@ impl ForwardProxy {
 }
 
 /// Serves one connection of a SOCKS 5 proxy, as RFC 1928 and RFC 1929 say, and records its target.
-fn socks5(
+fn serve_socks5(
     mut stream: TcpStream,
     credentials: Option<(&str, &str)>,
     targets: &Mutex<Vec<String>>,
@@ -316,7 +316,7 @@ fn socks5(
     pump(stream, target)
 }
 
-fn http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result<()> {
+fn serve_http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let Some(request) = Request::read(&mut reader) else { return Ok(()) };
     let method = request.line.split(' ').next().unwrap_or_default();

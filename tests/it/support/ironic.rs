@@ -168,7 +168,7 @@ impl Ironic {
             RequiredAuth::Basic(user, password) => {
                 let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), \
                     bcrypt.gensalt(4)).decode())";
-                let hash = prepare(venv().join("bin/python")).args(["-c", script, password]).outcome();
+                let hash = prepare(venv().join("bin/python")).args(["-c", script, password]).run_to_end();
                 let line = format!("{user}:{}", String::from_utf8(hash.stdout).unwrap());
                 std::fs::write(directory.join("htpasswd"), line).unwrap();
                 format!("http_basic\nhttp_basic_auth_user_file={}/htpasswd", directory.display())
@@ -266,8 +266,8 @@ impl Ironic {
 
     /// Creates an available machine that boots from iSCSI, with a network card, an initiator and its own
     /// resource class.
-    pub(crate) fn node(&self) -> Node {
-        let node = self.enrolled("iscsi_boot:true");
+    pub(crate) fn create_node(&self) -> Node {
+        let node = self.enroll_node("iscsi_boot:true");
         let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
         self.call("POST", "/v1/volume/connectors", Some(connector));
         for (target, state) in [("manage", "manageable"), ("provide", "available")] {
@@ -275,12 +275,12 @@ impl Ironic {
             self.call("PUT", &path, Some(json!({"target": target})));
             self.wait_for(&node, "provision_state", state);
         }
-        self.power(&node, "power off");
+        self.set_power(&node, "power off");
         node
     }
 
     /// Creates a machine that is only enrolled.
-    pub(crate) fn enrolled(&self, capabilities: &str) -> Node {
+    pub(crate) fn enroll_node(&self, capabilities: &str) -> Node {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = format!("machine-{number}");
@@ -296,7 +296,7 @@ impl Ironic {
     }
 
     /// Changes the power state of a machine.
-    pub(crate) fn power(&self, node: &Node, state: &str) {
+    pub(crate) fn set_power(&self, node: &Node, state: &str) {
         self.call("PUT", &format!("/v1/nodes/{}/states/power", node.uuid), Some(json!({"target": state})));
         self.wait_for(node, "power_state", state);
     }
@@ -320,7 +320,7 @@ impl Ironic {
 
     /// Runs a statement in Ironic's database and returns the first column of the first row. Used for data
     /// that the API hides, and for stale locks.
-    pub(crate) fn sql(&self, statement: &str, arguments: &[&str]) -> String {
+    pub(crate) fn run_sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\
             base = sqlite3.connect(sys.argv[1], timeout=30)\n\
             row = base.execute(sys.argv[2], sys.argv[3:]).fetchone()\n\
@@ -331,7 +331,7 @@ impl Ironic {
             .arg(self.directory.join("ironic.sqlite"))
             .arg(statement)
             .args(arguments)
-            .outcome();
+            .run_to_end();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -345,17 +345,17 @@ impl Ironic {
 
     /// Returns the output of the client of OpenStack.
     #[track_caller]
-    pub(crate) fn reference(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run_reference(&self, arguments: &[&str]) -> String {
         let environment = json!({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": self.url()});
-        let answer = reference_client(&json!({"arguments": arguments, "environment": environment}));
+        let answer = ask_reference_client(&json!({"arguments": arguments, "environment": environment}));
         assert_eq!(answer["status"], 0, "{arguments:?}: {answer}");
         answer["stdout"].as_str().unwrap().to_owned()
     }
 
     /// Returns the JSON output of the client of OpenStack.
     #[track_caller]
-    pub(crate) fn reference_json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.reference(&[arguments, &["-f", "json"]].concat())).unwrap()
+    pub(crate) fn run_reference_json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.run_reference(&[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
     /// Creates a file at a path at which Ironic will create a directory.
@@ -364,7 +364,7 @@ impl Ironic {
     }
 
     /// Reads a file that Ironic wrote, such as a boot script.
-    pub(crate) fn file(&self, relative: &str) -> String {
+    pub(crate) fn read_file(&self, relative: &str) -> String {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
@@ -372,7 +372,7 @@ impl Ironic {
 
 /// Runs the client of OpenStack once in the process that all tests share, and returns its answer. The process
 /// ends with the test process, which holds its standard input.
-fn reference_client(request: &Value) -> Value {
+fn ask_reference_client(request: &Value) -> Value {
     static CLIENT: Mutex<Option<(Child, BufReader<ChildStdout>)>> = Mutex::new(None);
     let _waiting = waiting("OpenStack's client");
     let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);

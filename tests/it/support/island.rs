@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::World;
-use super::scripted::until;
+use super::scripted::wait_until;
 
 /// A namespace and its sshd.
 pub(crate) struct Island {
@@ -23,7 +23,7 @@ pub(crate) struct Island {
 /// Runs a shell script. `what` describes it in the message of a failure.
 #[track_caller]
 fn run_shell(what: &str, script: &str) {
-    let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
+    let output = prepare("bash").args(["-ec", script]).current_dir("/").run_to_end();
     assert!(
         output.status.success(),
         "{what}: this test needs root, network namespaces, iproute2 and openssh-server, and cannot do \
@@ -47,7 +47,7 @@ impl Island {
         let island = Island { holder, sshd: None, directory, subnet: subnet.to_owned() };
         let pid = island.holder.id();
         let own = std::fs::read_link("/proc/self/ns/net").unwrap();
-        until("the namespace is there", || {
+        wait_until("the namespace is there", || {
             std::fs::read_link(island.namespace()).is_ok_and(|namespace| namespace != own)
                 || !PathBuf::from(format!("/proc/{pid}/exe")).exists()
         });
@@ -121,7 +121,7 @@ impl Island {
             .spawn()
             .expect("nsenter (util-linux) is needed");
         self.sshd = Some(sshd);
-        until("sshd listens", || TcpStream::connect((self.ip().as_str(), 22)).is_ok());
+        wait_until("sshd listens", || TcpStream::connect((self.ip().as_str(), 22)).is_ok());
     }
 
     /// Stops sshd and its sessions.
@@ -131,7 +131,7 @@ impl Island {
         let _ = sshd.kill();
         sshd.stop();
         for pid in sessions {
-            let _ = prepare("kill").args(["-9", &pid.to_string()]).outcome();
+            let _ = prepare("kill").args(["-9", &pid.to_string()]).run_to_end();
         }
     }
 
@@ -145,7 +145,7 @@ impl Island {
         let script = format!("exec 3<>/dev/tcp/{host}/{port}");
         let mut command = prepare("timeout");
         command.args(["3", "nsenter", &format!("--net={}", self.namespace()), "bash", "-c", &script]);
-        command.outcome().status.success()
+        command.run_to_end().status.success()
     }
 }
 

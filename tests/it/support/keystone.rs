@@ -99,7 +99,7 @@ impl Keystone {
     }
 
     /// Creates a user with this role in the project and the system.
-    pub(crate) fn user(&self, name: &'static str, password: &'static str, role: &str) -> User {
+    pub(crate) fn create_user(&self, name: &'static str, password: &'static str, role: &str) -> User {
         let user = json!({"user": {"name": name, "domain_id": "default", "password": password}});
         let user = self.call("POST", "users", user);
         let id = user["user"]["id"].as_str().unwrap().to_owned();
@@ -119,7 +119,7 @@ impl Keystone {
     }
 
     /// Deletes a user.
-    pub(crate) fn forget(&self, user: &User) {
+    pub(crate) fn delete_user(&self, user: &User) {
         self.call("DELETE", &format!("users/{}", user.id), Value::Null);
     }
 

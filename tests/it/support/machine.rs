@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::hello::Hello;
-use super::scripted::until;
+use super::scripted::wait_until;
 
 /// A foreign process with the former PID of one of our processes. It must not get a signal.
 pub(crate) struct Bystander(Child);
@@ -63,7 +63,7 @@ pub(crate) fn reboot(hello: &Hello) {
     let vms = std::fs::read_dir(hello.world.path("cloud/vms")).into_iter().flatten();
     for vm in vms {
         let cid = vm.unwrap().file_name().into_string().unwrap();
-        let answer = hello.answer_of("reboot_vm", json!([cid]));
+        let answer = hello.try_call("reboot_vm", json!([cid]));
         // While the agent works on a message, the program may continue and delete the VM.
         let failed = answer["error"]["type"].as_str();
         assert!(failed.is_none_or(|failed| failed == "Bosh::Clouds::VMNotFound"), "{answer}");
@@ -75,7 +75,7 @@ pub(crate) fn reboot(hello: &Hello) {
 pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bystander {
     program.kill().unwrap();
     program.end();
-    until("all processes are gone", || {
+    wait_until("all processes are gone", || {
         let left = hello.world.leftovers();
         let mut pids =
             left.iter().filter_map(|left| left.strip_prefix("process ")?.split(' ').next()).peekable();

@@ -197,7 +197,7 @@ impl World {
     /// Runs a prepared command to its end.
     #[track_caller]
     pub(crate) fn finish(&self, mut command: Command) -> Run {
-        let output = command.stdin(Stdio::null()).outcome();
+        let output = command.stdin(Stdio::null()).run_to_end();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Run {
             code: output.status.code().unwrap_or(-1),

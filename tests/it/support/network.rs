@@ -3,7 +3,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use super::process::{WaitForEnd, lines, next, prepare};
+use super::process::{WaitForEnd, lines, prepare, receive};
 
 /// A network namespace that ends on drop.
 pub(crate) struct Network(Child);
@@ -17,7 +17,7 @@ impl Network {
             unshare.current_dir("/").stdout(Stdio::piped()).spawn().expect("unshare of util-linux");
         let output = lines(holder.stdout.take().unwrap());
         let network = Network(holder);
-        let up = next("a network of its own is up", &output);
+        let up = receive("a network of its own is up", &output);
         assert!(up.is_some(), "this test needs root, network namespaces and iproute2");
         network
     }

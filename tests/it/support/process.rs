@@ -41,7 +41,7 @@ pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
 /// Copies a program. A separate process copies it. Otherwise, a fork by another thread could briefly hold the
 /// copy open for writing (ETXTBSY).
 pub(crate) fn copy_program(from: &Path, to: &Path) {
-    let output = prepare("cp").args([from, to]).outcome();
+    let output = prepare("cp").args([from, to]).run_to_end();
     assert!(output.status.success(), "{output:?}");
 }
 
@@ -179,7 +179,7 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
 
 /// Polls until `ask` returns a value. Fails the test after `limit`.
 #[track_caller]
-pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
     let started = Instant::now();
     loop {
@@ -191,28 +191,28 @@ pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut(
     }
 }
 
-/// Polls like [`answer_within`], with the maximum limit.
+/// Polls like [`poll_within`], with the maximum limit.
 #[track_caller]
-pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    answer_within(MAX_WAIT, what, ask)
+pub(crate) fn poll<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    poll_within(MAX_WAIT, what, ask)
 }
 
 /// Waits for a condition that must come true.
 #[track_caller]
-pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    answer_within(Duration::from_secs(60), what, || condition().then_some(()));
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    poll_within(Duration::from_secs(60), what, || condition().then_some(()));
 }
 
 /// Waits for a thread to end.
 #[track_caller]
-pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
-    until(what, || thread.is_finished());
+pub(crate) fn join<T>(what: &str, thread: JoinHandle<T>) -> T {
+    wait_until(what, || thread.is_finished());
     thread.join().unwrap()
 }
 
 /// Waits for the next message. Returns `None` if there are no more.
 #[track_caller]
-pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
+pub(crate) fn receive<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
     match messages.recv_timeout(MAX_WAIT) {
         Ok(message) => Some(message),
@@ -223,19 +223,19 @@ pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
 
 /// Returns the lines that a program writes, as they arrive.
 pub(crate) fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
-    sent(BufReader::new(output).lines().map_while(Result::ok))
+    send_all(BufReader::new(output).lines().map_while(Result::ok))
 }
 
 /// Returns the output of a program in pieces as they arrive.
 pub(crate) fn pieces(mut output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let mut buffer = [0; 4096];
-    sent(std::iter::from_fn(move || {
+    send_all(std::iter::from_fn(move || {
         let count = output.read(&mut buffer).ok()?;
         (count > 0).then(|| buffer[..count].to_vec())
     }))
 }
 
-fn sent<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Receiver<T> {
+fn send_all<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) -> Receiver<T> {
     let (send, messages) = channel();
     std::thread::spawn(move || {
         for message in all {
@@ -274,7 +274,7 @@ impl Written {
     /// Returns the complete output once the pipe is closed.
     #[track_caller]
     fn all(self, what: &str) -> Vec<u8> {
-        joined(what, self.reader);
+        join(what, self.reader);
         std::mem::take(&mut self.bytes.lock().unwrap())
     }
 }
@@ -363,21 +363,21 @@ pub(crate) fn interrupt(mut child: Child) {
 /// Runs programs to their end.
 pub(crate) trait RunToEnd {
     /// Runs the command to its end, without input unless one is set.
-    fn outcome(&mut self) -> Output;
+    fn run_to_end(&mut self) -> Output;
 
     /// Runs the command to its end with this input.
-    fn outcome_of(&mut self, input: &[u8]) -> Output;
+    fn run_with_input(&mut self, input: &[u8]) -> Output;
 }
 
 impl RunToEnd for Command {
     #[track_caller]
-    fn outcome(&mut self) -> Output {
-        started(self.stdout(Stdio::piped()).stderr(Stdio::piped())).end_with_output()
+    fn run_to_end(&mut self) -> Output {
+        spawn(self.stdout(Stdio::piped()).stderr(Stdio::piped())).end_with_output()
     }
 
     #[track_caller]
-    fn outcome_of(&mut self, input: &[u8]) -> Output {
-        let mut child = started(self.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    fn run_with_input(&mut self, input: &[u8]) -> Output {
+        let mut child = spawn(self.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
         // A program that does not read its input closes it.
         std::thread::spawn(move || pipe.write_all(&input));
@@ -386,7 +386,7 @@ impl RunToEnd for Command {
 }
 
 #[track_caller]
-fn started(command: &mut Command) -> Child {
+fn spawn(command: &mut Command) -> Child {
     command
         .spawn()
         .unwrap_or_else(|error| panic!("'{}' does not start: {error}", command.get_program().display()))
@@ -419,13 +419,13 @@ fn only_this_module_starts_programs_and_waits() {
 #[test]
 fn overlong_wait_names_what_it_waits_for() {
     let world = super::World::new();
-    let waited = std::panic::catch_unwind(|| answer_within(Duration::ZERO, "the moon rises", || None::<()>));
+    let waited = std::panic::catch_unwind(|| poll_within(Duration::ZERO, "the moon rises", || None::<()>));
     let message = waited.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(*message, "waited 0 s for this: the moon rises");
     // Programs ignore only the signals that they ask to ignore, whatever this process inherited.
     let mut shell = prepare("sh");
     let shell = world.enter(&mut shell).args(["-c", "grep SigIgn /proc/self/status; umask; env | sort"]);
-    let text = String::from_utf8(shell.outcome().stdout).unwrap();
+    let text = String::from_utf8(shell.run_to_end().stdout).unwrap();
     // Signals from 32 on are real-time signals of the C library and the kernel.
     let ignored = text.split_whitespace().nth(1).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap();
     assert!(ignored & 0x7fff_ffff == 0 && text.contains("\n0022\n"), "{text}");

@@ -52,8 +52,8 @@ impl Exchange {
 
 /// An observer of the exchanges. The proxy forwards nothing while one of its methods runs.
 pub(crate) trait Listener: Send + Sync {
-    /// Called before a request is forwarded. The returned number is passed to [`Self::heard`].
-    fn asked(&self, _name: &str) -> usize {
+    /// Called before a request is forwarded. The returned number is passed to [`Self::hear_answer`].
+    fn hear_request(&self, _name: &str) -> usize {
         0
     }
 
@@ -63,11 +63,11 @@ pub(crate) trait Listener: Send + Sync {
     }
 
     /// Called before the agent's answer is forwarded.
-    fn heard(&self, asked: usize, exchange: Exchange);
+    fn hear_answer(&self, asked: usize, exchange: Exchange);
 }
 
 impl<F: Fn(Exchange) + Send + Sync> Listener for F {
-    fn heard(&self, _asked: usize, exchange: Exchange) {
+    fn hear_answer(&self, _asked: usize, exchange: Exchange) {
         self(exchange);
     }
 }
@@ -164,7 +164,7 @@ fn serve(
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut exchange = Exchange { verb: request.verb.clone(), message, answer: Value::Null };
-        let asked = hear.asked(&exchange.name());
+        let asked = hear.hear_request(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Without an agent, the connection is closed, as at the agent's own port.
@@ -182,7 +182,7 @@ fn serve(
             body = other.to_string().into_bytes();
             exchange.answer = other;
         }
-        hear.heard(asked, exchange);
+        hear.hear_answer(asked, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all(head.as_bytes())?;
         stream.get_mut().write_all(&body)?;

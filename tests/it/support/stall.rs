@@ -60,7 +60,7 @@ pub(crate) fn serve(
             let (tls, id, reached) = (Arc::clone(&tls), id.clone(), reached.clone());
             std::thread::spawn(move || {
                 // A client that disconnects ends the connection.
-                let _ = answer(stream, tls, &id, point, &reached);
+                let _ = serve_connection(stream, tls, &id, point, &reached);
             });
         }
     });
@@ -74,7 +74,7 @@ fn stall(reached: &Sender<()>) {
 }
 
 /// Serves one connection like an agent up to the point, and stalls there.
-fn answer(
+fn serve_connection(
     mut tcp: TcpStream,
     tls: Arc<ServerConfig>,
     id: &str,

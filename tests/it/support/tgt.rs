@@ -42,24 +42,24 @@ impl Tgtd {
         tgtd
     }
 
-    fn tgtadm(&self, arguments: &[&str]) -> Option<String> {
+    fn run_tgtadm(&self, arguments: &[&str]) -> Option<String> {
         let output = prepare("/usr/sbin/tgtadm")
             .env("TGT_IPC_SOCKET", &self.socket)
             .args(["-C", &self.control_port.to_string(), "--lld", "iscsi"])
             .args(arguments)
-            .outcome();
+            .run_to_end();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     }
 
     fn show(&self) -> Option<String> {
-        self.tgtadm(&["--mode", "target", "--op", "show"])
+        self.run_tgtadm(&["--mode", "target", "--op", "show"])
     }
 
     /// Adds another address and returns its portal.
     pub(crate) fn add_portal(&self, address: &str) -> String {
         let portal = format!("{address}:{}", self.portal.split_once(':').unwrap().1);
         let parameter = format!("portal={portal}");
-        self.tgtadm(&["--mode", "portal", "--op", "new", "--param", &parameter]).expect("tgtd listens");
+        self.run_tgtadm(&["--mode", "portal", "--op", "new", "--param", &parameter]).expect("tgtd listens");
         portal
     }
 
@@ -91,7 +91,7 @@ impl Tgtd {
         password: &str,
     ) -> Result<String, String> {
         let url = format!("iscsi://{user}%{password}@{portal}/{iqn}/1");
-        let output = prepare("iscsi-inq").args(["-i", initiator, &url]).outcome();
+        let output = prepare("iscsi-inq").args(["-i", initiator, &url]).run_to_end();
         let text =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.success() { Ok(text) } else { Err(text) }

@@ -4,7 +4,7 @@
 //! It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume group `vg` with
 //! a thin pool `pool`. It ends on drop, and with the test process.
 
-use super::process::{RunToEnd, WaitForEnd, lines, next, prepare};
+use super::process::{RunToEnd, WaitForEnd, lines, prepare, receive};
 use std::cell::Cell;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -15,10 +15,10 @@ use std::sync::mpsc::Receiver;
 use super::Run;
 
 /// Compiles `uml/ptrace.c`, and returns the library.
-fn ptrace_library(directory: &Path) -> PathBuf {
+fn compile_ptrace_library(directory: &Path) -> PathBuf {
     let library = directory.join("ptrace.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/ptrace.c");
-    let output = prepare("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).outcome();
+    let output = prepare("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).run_to_end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     library
 }
@@ -55,7 +55,7 @@ impl Uml {
             .arg(format!("work={}", directory.display()))
             // Its network needs a home directory.
             .env("HOME", directory)
-            .env("LD_PRELOAD", ptrace_library(directory))
+            .env("LD_PRELOAD", compile_ptrace_library(directory))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -72,7 +72,7 @@ impl Uml {
     fn wait_for(&self, beginning: &str) -> String {
         let mut lines = Vec::new();
         loop {
-            let line = next(&format!("the kernel says '{beginning}', after {lines:?}"), &self.console);
+            let line = receive(&format!("the kernel says '{beginning}', after {lines:?}"), &self.console);
             let line = line.unwrap_or_else(|| panic!("linux.uml ended: {lines:?}"));
             if let Some(rest) = line.trim_end().strip_prefix(beginning) {
                 return rest.trim().to_owned();

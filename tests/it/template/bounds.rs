@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::process::{answer, prepare, until};
+use crate::support::process::{poll, prepare, wait_until};
 use crate::support::{World, peak_kib};
 
 /// The maximum memory of the program, in KiB.
@@ -66,7 +66,7 @@ fn oversized_template_work_is_an_error() {
         let world = world(&source);
         let shown: String = source.chars().take(80).collect();
         let (started, mut child, mut peak) = (Instant::now(), start(&world), 0);
-        let ended = answer(&format!("{shown} ends"), || {
+        let ended = poll(&format!("{shown} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
         });
@@ -90,13 +90,13 @@ fn sigint_ends_a_template_at_once() {
             let mut names = threads.map(|thread| std::fs::read_to_string(thread.path().join("comm")));
             names.any(|name| name.is_ok_and(|name| name == "template\n"))
         };
-        until("the template is evaluated", || is_evaluated() || child.try_wait().unwrap().is_some());
+        wait_until("the template is evaluated", || is_evaluated() || child.try_wait().unwrap().is_some());
         std::thread::sleep(Duration::from_millis(100));
         let started = Instant::now();
         if child.try_wait().unwrap().is_none() {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
-        let ended = answer(&format!("{shown} ends"), || child.try_wait().unwrap());
+        let ended = poll(&format!("{shown} ends"), || child.try_wait().unwrap());
         assert!(started.elapsed() < AT_ONCE, "{shown}: {:?}", started.elapsed());
         // The command leaves the signal to the operating system. Some of these templates end before it.
         let by_itself = ended.code() == Some(3) && source != "<% loop {} %>";

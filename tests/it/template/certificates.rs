@@ -36,7 +36,7 @@ fn certificate(directory: &Path, key: &[&str], subject: &str, extensions: &[&str
     for extension in extensions {
         openssl.args(["-addext", extension]);
     }
-    let output = openssl.current_dir(directory).outcome();
+    let output = openssl.current_dir(directory).run_to_end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read_to_string(directory.join("cert.pem")).unwrap()
 }

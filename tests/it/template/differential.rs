@@ -18,7 +18,7 @@ use erb::{Context, RenderError, Renderer};
 use serde_json::{Value, json};
 
 use crate::support::number_from_environment;
-use crate::support::process::{WaitForEnd, joined, prepare};
+use crate::support::process::{WaitForEnd, join, prepare};
 use generator::Generator;
 
 /// The number of expressions that one Ruby process evaluates.
@@ -40,7 +40,7 @@ fn regression_expressions_match_ruby() {
     let native = Native::new();
     let mut differences = Vec::new();
     for ((line, source), expected) in lines.iter().zip(&sources).zip(values_of_ruby(&sources)) {
-        let value = native.value(source);
+        let value = native.evaluate(source);
         let same = match &value {
             None => line.starts_with("unsupported:"),
             Some(value) => *value == expected,
@@ -69,7 +69,7 @@ fn generated_expressions_match_ruby() {
         let sources: Vec<&str> = expressions.iter().map(|expression| expression.source.as_str()).collect();
         for (expression, expected) in expressions.iter().zip(values_of_ruby(&sources)) {
             compared += 1;
-            let Some(value) = native.value(&expression.source) else {
+            let Some(value) = native.evaluate(&expression.source) else {
                 unsupported += 1;
                 continue;
             };
@@ -116,7 +116,7 @@ impl Native {
     }
 
     /// Evaluates an expression. Returns `None` if it is not supported, or exceeds a limit.
-    fn value(&self, source: &str) -> Option<Outcome> {
+    fn evaluate(&self, source: &str) -> Option<Outcome> {
         let template = format!("<%= ({source}).inspect %>");
         match self.renderer.render("generated.erb", &template, &self.context) {
             Ok(text) => Some(Ok(String::from_utf8_lossy(&text).into_owned())),
@@ -140,7 +140,7 @@ fn values_of_ruby(sources: &[&str]) -> Vec<Outcome> {
     let input = json!(sources).to_string();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = ruby.end_with_output();
-    joined("Ruby reads its input", writer).unwrap();
+    join("Ruby reads its input", writer).unwrap();
     assert!(output.status.success(), "reference.rb failed");
     let outcomes: Vec<Outcome> = String::from_utf8(output.stdout)
         .unwrap()

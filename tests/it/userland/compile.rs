@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::setup::{UserlandEnv, release, root, run, unpack_root, without_compilers};
 use crate::cpi_release::setup::{Machine, files};
 use crate::support::hello::Hello;
-use crate::support::process::until;
+use crate::support::process::wait_until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 
 fn url() -> String {
@@ -34,7 +34,7 @@ fn compiled_packages_do_not_depend_on_the_machine() {
 
     // Another machine compiles the same bytes.
     let second = UserlandEnv::new(&other, &release(""), &url());
-    second.info().success();
+    second.run_info().success();
     assert_eq!(packages(&other.path("cache")), compiled);
     // It also uses what the first one compiled, below another home directory.
     let third = Machine::new();
@@ -45,9 +45,9 @@ fn compiled_packages_do_not_depend_on_the_machine() {
         Path::new("/"),
     );
     let user = UserlandEnv::new(&third, &release("exit 9"), &url());
-    user.info().exits_with(1);
+    user.run_info().exits_with(1);
     let user = UserlandEnv::new(&third, &release(""), &url());
-    let info = user.info().success();
+    let info = user.run_info().success();
     assert_eq!(
         info.stderr.matches("Compiling package").count() + info.stdout.matches("Compiling package").count(),
         0,
@@ -76,7 +76,7 @@ fn packaging_scripts_see_nothing_of_the_machine() {
         machine = outside.parent().unwrap().display(),
     );
     let user = UserlandEnv::new(&machine, &release(&script), &url());
-    user.info().success();
+    user.run_info().success();
     let names =
         packages(&machine.path("cache")).into_iter().find(|(path, _)| path.ends_with("names")).unwrap().1;
     let names = String::from_utf8(names).unwrap();
@@ -106,7 +106,7 @@ fn endless_forks_are_stopped() {
     let machine = Machine::new();
     let user = UserlandEnv::new(&machine, &release("while :; do sleep 100 & done"), &url());
     let started = Instant::now();
-    let refused = user.info().exits_with(1);
+    let refused = user.run_info().exits_with(1);
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert!(
         refused.stderr.contains("was ended: it had more than 1000 processes at once"),
@@ -114,7 +114,7 @@ fn endless_forks_are_stopped() {
         refused.stderr
     );
     let world = machine.path("cache").display().to_string();
-    until("no process of the script is left", || {
+    wait_until("no process of the script is left", || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         !processes
             .filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok())
@@ -128,7 +128,7 @@ fn missing_tools_of_a_userland_are_named_before_compiling() {
     let mut release = release("");
     release.packages[1].files[0].1 = "cmake .\nmake\n".to_owned();
     let user = UserlandEnv::new(&machine, &release, &url());
-    let refused = user.info().exits_with(1);
+    let refused = user.run_info().exits_with(1);
     for text in [
         "the CPI cannot be compiled in the userland",
         "not found: cmake (package 'base')",
@@ -160,7 +160,7 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
     let info = user.env.hello.world.finish(command).success();
     assert!(info.stdout.contains("compiled"), "{}", info.stdout);
     let user = UserlandEnv::new(&machine, &compiled("ubuntu-jammy/1.5"), &url());
-    let refused = user.info().exits_with(3);
+    let refused = user.run_info().exits_with(3);
     for text in ["is compiled for 'ubuntu-jammy/1.5'", "is 'testix-7'", "the source of the release"] {
         assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
     }
@@ -170,7 +170,7 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
 fn denied_change_of_owner_is_explained() {
     let machine = Machine::new();
     let user = UserlandEnv::new(&machine, &release("touch a; chown 5:5 a"), &url());
-    let refused = user.info().exits_with(1);
+    let refused = user.run_info().exits_with(1);
     assert!(refused.stderr.contains("packaging scripts are not root"), "{}", refused.stderr);
 }
 
@@ -178,7 +178,7 @@ fn denied_change_of_owner_is_explained() {
 fn flag_and_directory_name_a_userland() {
     let machine = Machine::new();
     let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
-    let refused = user.info().exits_with(3);
+    let refused = user.run_info().exits_with(3);
     assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
     let directory = machine.path("root");
     unpack_root(&directory);
@@ -187,7 +187,7 @@ fn flag_and_directory_name_a_userland() {
     // The flag has no `files`, so the CPI does not see its socket.
     assert_eq!((refused.code, user.methods().len()), (1, 0), "{}", refused.stderr);
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
-    user.info().success();
+    user.run_info().success();
     assert_eq!(std::fs::read_dir(directory.join("var")).unwrap().count(), 1, "the directory is not changed");
 }
 
@@ -212,7 +212,7 @@ fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
 #[test]
 fn built_in_cpi_has_no_userland() {
     let mut hello = Hello::new();
-    hello.ops("u.yml", "- {type: replace, path: '/cloud_provider/userland?', value: root.tar}\n");
+    hello.add_ops("u.yml", "- {type: replace, path: '/cloud_provider/userland?', value: root.tar}\n");
     let refused = hello.world.finish(hello.builtin_command(&["plan"], &[])).exits_with(3);
     assert!(
         refused.stderr.contains("has a `userland`, which is only for the CPI of a release"),
@@ -228,7 +228,7 @@ fn built_in_cpi_has_no_userland() {
 fn digest_of_a_userland_is_verified() {
     let machine = Machine::new();
     let wrong = format!("{}, sha1: 'sha256:{}'", url(), "a".repeat(64));
-    let refused = UserlandEnv::new(&machine, &release(""), &wrong).info().exits_with(3);
+    let refused = UserlandEnv::new(&machine, &release(""), &wrong).run_info().exits_with(3);
     assert!(refused.stderr.contains("aaaaaaaa"), "{}", refused.stderr);
     assert!(!machine.path("cache/monopile/userlands").exists());
 }

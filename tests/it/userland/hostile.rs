@@ -43,7 +43,7 @@ fn links_of_a_root_file_system_stay_inside() {
     );
     for userland in [&root, &tarball] {
         let user = UserlandEnv::new(&machine, &release(&script), &format!("url: {}", userland.display()));
-        user.info().success();
+        user.run_info().success();
     }
     let left =
         walkdir::WalkDir::new(&outside).into_iter().flatten().filter(|entry| entry.file_type().is_file());

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::setup::{UserlandEnv, release, root, without_compilers};
 use crate::cpi_release::setup::Machine;
-use crate::support::process::{WaitForEnd, until};
+use crate::support::process::{WaitForEnd, wait_until};
 
 fn env(machine: &Machine) -> UserlandEnv {
     UserlandEnv::new(machine, &release(""), &format!("url: {}", root().display()))
@@ -81,12 +81,12 @@ fn interrupted_run_finishes_the_call_in_flight() {
 fn timeout_ends_a_call_with_everything_in_its_userland() {
     let machine = Machine::new();
     let user = env(&machine);
-    user.info().success();
+    user.run_info().success();
     user.close_for("info");
     let ended = user.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
     assert!(ended.stderr.contains("`info`"), "{}", ended.stderr);
     let world = user.env.hello.world.root().display().to_string();
-    until("no process of the CPI is left", || {
+    wait_until("no process of the CPI is left", || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         !processes
             .filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok())

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use serde_json::Value;
 
 use crate::cpi_release::setup::{Env, Machine};
-use crate::support::process::{RunToEnd, joined, prepare, until};
+use crate::support::process::{RunToEnd, join, prepare, wait_until};
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball, sha256};
 use crate::support::{MONOPILE, Run};
 
@@ -47,7 +47,7 @@ pub(super) fn unpack_root(directory: &Path) {
 /// Runs a program, which must succeed.
 #[track_caller]
 pub(super) fn run(program: &str, arguments: &[&str], directory: &Path) {
-    let output = prepare(program).args(arguments).current_dir(directory).outcome();
+    let output = prepare(program).args(arguments).current_dir(directory).run_to_end();
     assert!(
         output.status.success(),
         "{program} {arguments:?} (tests/run installs busybox-static and tcc): {}",
@@ -191,7 +191,7 @@ impl UserlandEnv {
         let mut env = Env::new(machine, release);
         let socket = env.hello.world.path("bridge.sock");
         let shown = socket.display();
-        env.hello.ops(
+        env.hello.add_ops(
             "userland.yml",
             &format!(
                 "- {{type: replace, path: '/cloud_provider/userland?', value: {{{userland}, files: \
@@ -236,7 +236,7 @@ impl UserlandEnv {
 
     /// Compiles the CPI and asks it for `info`.
     #[track_caller]
-    pub(super) fn info(&self) -> Run {
+    pub(super) fn run_info(&self) -> Run {
         self.run(&["cpi", "info"], &[])
     }
 
@@ -259,7 +259,9 @@ impl UserlandEnv {
 
     /// Waits for a request of this method.
     pub(super) fn wait_for(&self, method: &str) {
-        until(&format!("a request `{method}`"), || self.methods().iter().any(|received| received == method));
+        wait_until(&format!("a request `{method}`"), || {
+            self.methods().iter().any(|received| received == method)
+        });
     }
 }
 
@@ -272,7 +274,7 @@ impl Drop for UserlandEnv {
         self.gate.has_ended.store(true, Ordering::SeqCst);
         let _ = UnixStream::connect(&self.socket);
         if let Some(server) = self.server.take() {
-            joined("the server of the socket ends", server);
+            join("the server of the socket ends", server);
         }
     }
 }
@@ -284,11 +286,11 @@ fn serve(listener: &UnixListener, gate: &Arc<Gate>, world: &Path) {
             return;
         }
         let (gate, world) = (Arc::clone(gate), world.to_owned());
-        std::thread::spawn(move || answer(connection, &gate, &world));
+        std::thread::spawn(move || serve_connection(connection, &gate, &world));
     }
 }
 
-fn answer(mut connection: UnixStream, gate: &Gate, world: &Path) {
+fn serve_connection(mut connection: UnixStream, gate: &Gate, world: &Path) {
     let mut bytes = Vec::new();
     connection.read_to_end(&mut bytes).unwrap();
     let middle = bytes.iter().position(|byte| *byte == 0).expect("a configuration, NUL, a request");
@@ -307,7 +309,7 @@ fn answer(mut connection: UnixStream, gate: &Gate, world: &Path) {
     let mut command = prepare(MONOPILE);
     command.args(["cpi-exec", "local", "--config"]).arg(file.path()).current_dir(world.join("work"));
     command.env("HOME", world.join("home")).env("MONOPILE_TEST_WORLD", world);
-    let output = command.outcome_of(request);
+    let output = command.run_with_input(request);
     // The process that asked may have been killed.
     let _ = connection.write_all(&output.stdout);
 }

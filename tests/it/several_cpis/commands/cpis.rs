@@ -9,7 +9,7 @@ use crate::support::scripted::{InfoAnswer, Script};
 fn list_shows_info_or_error_of_every_cpi() {
     let clouds = Clouds::new();
     let listed = |json: &str| serde_json::from_str::<Value>(json).unwrap();
-    let run = clouds.on("cpis", &["--json"]).success();
+    let run = clouds.run("cpis", &["--json"]).success();
     let both = json!(["local-directory", "local"]);
     let expected = |name: Value, kind: &str, api: u32, formats: Value| {
         let own = (kind == "local").then_some(env!("CARGO_PKG_VERSION"));
@@ -30,16 +30,16 @@ fn list_shows_info_or_error_of_every_cpi() {
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
 
     // Unknown formats are not a problem. A failing CPI is.
-    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(1)));
-    let run = clouds.on("cpis", &[]).success();
+    clouds.hello.set_script(Script::with_info(InfoAnswer::NotImplemented(1)));
+    let run = clouds.run("cpis", &[]).success();
     assert!(run.stdout.contains("foreign\tanything\t-\t1\tunknown\t"), "{}", run.stdout);
-    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail(
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail(
         "info",
         9,
         &format!("Broken::{SECRET}"),
         false,
     ));
-    let run = clouds.on("cpis", &["--json"]).exits_with(1);
+    let run = clouds.run("cpis", &["--json"]).exits_with(1);
     let foreign = listed(&run.stdout)[3].clone();
     assert_eq!(
         (foreign["reachable"].clone(), foreign["stemcell_formats"].clone()),
@@ -47,5 +47,5 @@ fn list_shows_info_or_error_of_every_cpi() {
     );
     assert!(foreign["problem"].as_str().unwrap().contains("info failed as the script says"), "{foreign}");
     assert!(!output_of(&run).contains(SECRET), "{}", output_of(&run));
-    assert_output_contains(&clouds.on("cpis", &[]).exits_with(1), "not every CPI answers: foreign");
+    assert_output_contains(&clouds.run("cpis", &[]).exits_with(1), "not every CPI answers: foreign");
 }

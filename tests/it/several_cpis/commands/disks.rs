@@ -13,7 +13,7 @@ fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
 #[test]
 fn attach_disk_swaps_disks_and_back() {
     let clouds = Clouds::new();
-    assert_output_contains(&clouds.on("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
+    assert_output_contains(&clouds.run("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
     let first = clouds.only("east", "disks");
@@ -36,31 +36,31 @@ fn attach_disk_swaps_disks_and_back() {
             "belongs to CPI 'west', but the VM belongs to CPI 'east'",
         ),
     ] {
-        assert_output_contains(&clouds.on(command, &more).exits_with(3), expected);
+        assert_output_contains(&clouds.run(command, &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
-    assert_output_contains(&clouds.on("attach-disk", &[&first]).success(), "already");
+    assert_output_contains(&clouds.run("attach-disk", &[&first]).success(), "already");
     assert_eq!(clouds.hello.state(), before);
 
     assert_output_contains(
-        &clouds.on("attach-disk", &[&second]).success(),
+        &clouds.run("attach-disk", &[&second]).success(),
         "The next create-env attaches disk",
     );
     let status = |cid: &String, status: &str| (cid.clone(), status.to_owned());
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "waiting")]);
-    let run = clouds.on("delete-disk", &[&first]).exits_with(3);
+    let run = clouds.run("delete-disk", &[&first]).exits_with(3);
     assert_output_contains(&run, "until the next create-env");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
 
     // The disk is attached again with its data.
-    clouds.on("attach-disk", &[&first]).success();
+    clouds.run("attach-disk", &[&first]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 2);
     clouds.create("z-east", &[]).success();
     assert_eq!(statuses(&clouds), [status(&first, "attached"), status(&second, "kept")]);
-    clouds.on("delete-disk", &[&second, "-n"]).success();
+    clouds.run("delete-disk", &[&second, "-n"]).success();
     assert_eq!(clouds.only("east", "disks"), first);
     clouds.delete("z-east").success();
     clouds.call_cpi_directly("west", "delete_disk", json!([abroad]));

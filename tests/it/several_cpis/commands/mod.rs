@@ -13,7 +13,7 @@ use crate::support::Run;
 
 impl Clouds {
     /// Returns a command on the environment.
-    fn on(&self, command: &str, more: &[&str]) -> Run {
+    fn run(&self, command: &str, more: &[&str]) -> Run {
         self.hello.world.finish(self.command(command, "z-east", more))
     }
 

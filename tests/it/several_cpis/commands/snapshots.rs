@@ -8,7 +8,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script};
 #[test]
 fn snapshots_belong_to_the_cpi_of_their_disk() {
     let clouds = Clouds::new();
-    clouds.on("take-snapshot", &[]).exits_with(3);
+    clouds.run("take-snapshot", &[]).exits_with(3);
     // Each CPI has a disk, and there is no VM.
     let mut disks = Vec::new();
     for (cpi, cloud) in [("east", "east"), ("foreign", "cloud")] {
@@ -22,40 +22,43 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
         json!({"director_id": "d", "installation_id": "i", "current_disk_id": "id-east", "disks": disks})
             .to_string(),
     );
-    clouds.on("take-snapshot", &[]).success();
+    clouds.run("take-snapshot", &[]).success();
     let taken = clouds.only("east", "snapshots");
     let listed = clouds.list("snapshots");
     assert_eq!(listed[0]["cid"], json!(taken));
     assert_eq!((listed[0]["cpi"].clone(), listed[0]["disk"].clone()), (json!("east"), json!(east)));
     assert_output_contains(
-        &clouds.on("take-snapshot", &["disk-nowhere"]).exits_with(3),
+        &clouds.run("take-snapshot", &["disk-nowhere"]).exits_with(3),
         "no disk 'disk-nowhere' is on record",
     );
     assert_output_contains(
-        &clouds.on("take-snapshot", &[&east, "--cpi", "west"]).exits_with(3),
+        &clouds.run("take-snapshot", &[&east, "--cpi", "west"]).exits_with(3),
         "of CPI 'west' is on record",
     );
 
     // The run is killed before the snapshot is on record. The next run records it and takes another one.
-    clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on("take-snapshot", &[&foreign]).exits_with(-1);
+    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.run("take-snapshot", &[&foreign]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
-    clouds.hello.script(Script::with_info(InfoAnswer::Local));
-    clouds.on("take-snapshot", &[&foreign]).success();
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
+    clouds.run("take-snapshot", &[&foreign]).success();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
-    clouds.hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
-    clouds.on("take-snapshot", &[&foreign]).exits_with(1);
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    clouds.run("take-snapshot", &[&foreign]).exits_with(1);
 
-    assert_output_contains(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).exits_with(3), "no snapshot");
+    assert_output_contains(
+        &clouds.run("delete-snapshot", &["snapshot-nowhere"]).exits_with(3),
+        "no snapshot",
+    );
     let command = clouds.command("delete-snapshot", "z-east", &[&taken]);
-    let run = clouds.at_a_terminal(&command, "n");
+    let run = clouds.run_on_terminal(&command, "n");
     assert_output_contains(&run, &format!("Delete snapshot '{taken}'"));
     assert_output_contains(&run, "'east'?");
     assert_output_contains(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.only("east", "snapshots"), taken);
     for snapshot in clouds.list("snapshots") {
-        clouds.on("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
+        clouds.run("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
     }
     assert!(clouds.has("east", "snapshots").is_empty() && clouds.has("cloud", "snapshots").is_empty());
     assert!(clouds.list("snapshots").is_empty());

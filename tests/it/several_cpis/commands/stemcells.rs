@@ -20,8 +20,8 @@ fn counts(clouds: &Clouds) -> [usize; 4] {
 #[test]
 fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     let clouds = Clouds::new();
-    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(0)));
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    clouds.hello.set_script(Script::with_info(InfoAnswer::NotImplemented(0)));
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).success();
     assert_output_contains(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
     assert_output_contains(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     assert!(!output_of(&run).contains(SECRET));
@@ -38,27 +38,27 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     );
 
     // Repeating the command does nothing. `--fix` uploads the stemcell again and deletes the old upload.
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).success();
     assert_output_contains(&run, "is uploaded already");
     let name_and_version = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
-    clouds.on(UPLOAD, &[&["nowhere.tgz"], &name_and_version[..]].concat()).success();
-    clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
+    clouds.run(UPLOAD, &[&["nowhere.tgz"], &name_and_version[..]].concat()).success();
+    clouds.run(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_ne!(clouds.only("east", "stemcells"), east);
     assert_eq!(clouds.list("stemcells").len(), 3);
 
     // A CPI that rejects the stemcell does not matter if others accept it.
-    clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
-    clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    clouds.run("delete-stemcell", &[NAME, "--cpi", "west"]).success();
+    clouds.change_config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).success();
     assert_output_contains(&run, "CPI 'west' accepts the stemcell formats raw");
     assert_eq!(counts(&clouds), [0, 1, 0, 1]);
-    clouds.config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
-    clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    clouds.change_config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
+    clouds.run(UPLOAD, &["hello/stemcell"]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
 
     // The default CPI has no name.
-    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", ""]).success();
+    clouds.run(UPLOAD, &["hello/stemcell", "--cpi", ""]).success();
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
     // Bad input is reported before any effect.
@@ -68,19 +68,20 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
         (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "the command line says x/1"),
         (&["hello/stemcell", "--name", "x"], 2, "--version"),
     ] {
-        assert_output_contains(&clouds.on(UPLOAD, more).exits_with(code), expected);
+        assert_output_contains(&clouds.run(UPLOAD, more).exits_with(code), expected);
     }
-    clouds.formats("local");
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(3);
+    clouds.set_formats("local");
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).exits_with(3);
     assert_output_contains(&run, "another stemcell under the name");
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).exits_with(3);
+    let run =
+        clouds.run(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).exits_with(3);
     assert_output_contains(
         &run,
         "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local",
     );
-    clouds.formats("vsphere-ova");
-    clouds.hello.script(Script::with_info(InfoAnswer::Local));
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
+    clouds.set_formats("vsphere-ova");
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
+    let run = clouds.run(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
     for both in
         ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
@@ -91,18 +92,18 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     // One is named by its CID, the others by name and version.
     let west = clouds.only("west", "stemcells");
     assert_output_contains(
-        &clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3),
+        &clouds.run("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3),
         "is on record",
     );
     assert_output_contains(
-        &clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).exits_with(3),
+        &clouds.run("delete-stemcell", &[NAME, "--cpi", "eats"]).exits_with(3),
         "--cpi names CPI 'eats'",
     );
-    clouds.on("delete-stemcell", &[&west]).success();
+    clouds.run("delete-stemcell", &[&west]).success();
     assert_eq!(counts(&clouds), [1, 1, 0, 1]);
-    clouds.on("delete-stemcell", &[NAME, "--cpi", "foreign"]).success();
+    clouds.run("delete-stemcell", &[NAME, "--cpi", "foreign"]).success();
     assert_eq!(counts(&clouds), [1, 1, 0, 0]);
-    clouds.on("delete-stemcell", &[NAME, "--json"]).success();
+    clouds.run("delete-stemcell", &[NAME, "--json"]).success();
     assert_eq!(counts(&clouds), [0, 0, 0, 0]);
     assert!(clouds.list("stemcells").is_empty());
 }
@@ -111,11 +112,11 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
 fn uploads_run_in_parallel_and_fail_independently() {
     let clouds = Clouds::new();
     // The call that is held comes first.
-    clouds.config(|text| {
+    clouds.change_config(|text| {
         let (others, foreign) = text.split_once("- name: foreign").unwrap();
         format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())
     });
-    clouds.hello.script(Script::at(2, Interruption::Hold));
+    clouds.hello.set_script(Script::at(2, Interruption::Hold));
     let mut run =
         clouds.command(UPLOAD, "z-east", &["hello/stemcell"]).stdout(Stdio::null()).spawn().unwrap();
     clouds.hello.wait_until_held();
@@ -127,47 +128,47 @@ fn uploads_run_in_parallel_and_fail_independently() {
     assert!(run.end().success());
     assert!(at_once, "the others do not wait for the first");
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
-    clouds.on("delete-stemcell", &[NAME]).success();
+    clouds.run("delete-stemcell", &[NAME]).success();
 
-    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("create_stemcell", 1, "Quota", false));
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(1);
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_stemcell", 1, "Quota", false));
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).exits_with(1);
     assert_output_contains(&run, "1 of 3 uploads failed; the others are on record");
     assert_eq!(clouds.list("stemcells").len(), 2);
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    let run = clouds.run(UPLOAD, &["hello/stemcell"]).success();
     assert_output_contains(&run, "to CPI 'foreign'");
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
-    clouds.on("delete-stemcell", &[NAME]).success();
+    clouds.run("delete-stemcell", &[NAME]).success();
 
     // The run is killed before the stemcell is on record, and the next run finds it.
-    clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).exits_with(-1);
+    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.run(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
+    let run = clouds.run(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
     assert_output_contains(&run, "is uploaded already");
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
     // The run is killed after the deletion, with the stemcell still on record.
-    clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on("delete-stemcell", &[NAME]).exits_with(-1);
+    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.run("delete-stemcell", &[NAME]).exits_with(-1);
     clouds.hello.wait_until_idle();
-    clouds.on("delete-stemcell", &[NAME]).exits_with(3);
+    clouds.run("delete-stemcell", &[NAME]).exits_with(3);
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 0], 0));
 }
 
 #[test]
 fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     let clouds = Clouds::new();
-    clouds.on(UPLOAD, &["hello/stemcell"]).success();
+    clouds.run(UPLOAD, &["hello/stemcell"]).success();
     let uploaded = clouds.only("east", "stemcells");
     clouds.create("z-east", &[]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_eq!(clouds.only("east", "stemcells"), uploaded);
-    let run = clouds.on("delete-stemcell", &[&uploaded]).exits_with(3);
+    let run = clouds.run("delete-stemcell", &[&uploaded]).exits_with(3);
     assert_output_contains(&run, "was created from stemcell");
 
     // The VM's stemcell is deleted with the VM.
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
+    let run = clouds.run(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
     assert_output_contains(&run, "so that stays until create-env replaces the VM");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);
     clouds.create("z-east", &["--recreate"]).success();

@@ -8,7 +8,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 impl Clouds {
     /// Creates an untracked VM in the cloud of the third CPI.
-    fn stray_vm(&self, stemcell: &str) -> String {
+    fn create_stray_vm(&self, stemcell: &str) -> String {
         let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
         let env = json!({"bosh": {"mbus": {"cert": {}}}});
         self.call_cpi_directly("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]))
@@ -20,8 +20,8 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     let clouds = Clouds::new();
     let image = clouds.hello.world.path("hello/stemcell/image");
     let stemcell = clouds.call_cpi_directly("cloud", "create_stemcell", json!([image, {}]));
-    let vm = clouds.stray_vm(&stemcell);
-    clouds.on("delete-vm", &[&vm]).exits_with(3);
+    let vm = clouds.create_stray_vm(&stemcell);
+    clouds.run("delete-vm", &[&vm]).exits_with(3);
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
     let before = clouds.hello.state();
     for (more, expected) in [
@@ -29,35 +29,35 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
         (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
         (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
     ] {
-        assert_output_contains(&clouds.on("delete-vm", &more).exits_with(3), expected);
+        assert_output_contains(&clouds.run("delete-vm", &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
     // A CPI that does not answer stops the search, because it may have the VM.
-    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("info", 9, "Down", false));
-    clouds.on("delete-vm", &["vm-nowhere"]).exits_with(1);
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail("info", 9, "Down", false));
+    clouds.run("delete-vm", &["vm-nowhere"]).exits_with(1);
 
     // A VM that could not be deleted is on record from now on.
-    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "Busy", false));
-    assert_output_contains(&clouds.on("delete-vm", &[&vm]).exits_with(1), "stays on record");
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "Busy", false));
+    assert_output_contains(&clouds.run("delete-vm", &[&vm]).exits_with(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
     assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
     clouds.hello.world.write("state.json", before.to_string());
 
-    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
     clouds.hello.take_requests();
-    clouds.on("delete-vm", &[&vm, "-n"]).success();
+    clouds.run("delete-vm", &[&vm, "-n"]).success();
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
 
     // The run is killed after the deletion, with the VM still on record.
-    let vm = clouds.stray_vm(&stemcell);
-    clouds.hello.script(Script::at(4, Interruption::Before));
-    clouds.on("delete-vm", &[&vm]).exits_with(-1);
+    let vm = clouds.create_stray_vm(&stemcell);
+    clouds.hello.set_script(Script::at(4, Interruption::Before));
+    clouds.run("delete-vm", &[&vm]).exits_with(-1);
     clouds.hello.wait_until_idle();
     let marked = clouds.hello.announced_or_recorded();
     assert!(marked.contains(&vm), "it is not forgotten: {marked}");
-    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
-    clouds.on("delete-vm", &[&vm]).exits_with(3);
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
+    clouds.run("delete-vm", &[&vm]).exits_with(3);
     assert!(!clouds.hello.announced_or_recorded().contains(&vm));
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
     clouds.call_cpi_directly("cloud", "delete_stemcell", json!([stemcell]));
@@ -70,7 +70,7 @@ fn deleted_vm_is_replaced_by_the_next_deploy() {
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
     let vm = clouds.only("east", "vms");
-    clouds.on("delete-vm", &[&vm]).success();
+    clouds.run("delete-vm", &[&vm]).success();
     assert_eq!(clouds.counts("east"), [0, 1, 1]);
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 2, "the disk and its data stay");

@@ -134,9 +134,9 @@ impl Call<'_> {
     fn make(&self, point: Option<Interruption>) -> String {
         let before = in_cloud(self.directory);
         let answer = match self.script.info {
-            InfoAnswer::Local => self.local(&self.text, point),
+            InfoAnswer::Local => self.call_local(&self.text, point),
             _ if self.method == "info" => self.info(),
-            info => self.translated(info, point),
+            info => self.translate(info, point),
         };
         let after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
@@ -181,7 +181,7 @@ impl Call<'_> {
 
     /// Passes the call to the local CPI under the current contract, and answers like a CPI of the script's
     /// version.
-    fn translated(&self, info: InfoAnswer, point: Option<Interruption>) -> String {
+    fn translate(&self, info: InfoAnswer, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
         let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(info.version())) else {
             let message = format!("api_version {version} is not spoken here");
@@ -192,7 +192,7 @@ impl Call<'_> {
         if self.method == "create_stemcell" && asked >= 3 {
             request["arguments"].as_array_mut().unwrap().truncate(2);
         }
-        let answer = self.local(&request.to_string(), point);
+        let answer = self.call_local(&request.to_string(), point);
         if point == Some(Interruption::DieDuring) {
             return answer;
         }
@@ -222,7 +222,7 @@ impl Call<'_> {
     }
 
     /// Makes the call in the CPI `local`. An interruption during the call kills the caller or the CPI.
-    fn local(&self, request: &str, point: Option<Interruption>) -> String {
+    fn call_local(&self, request: &str, point: Option<Interruption>) -> String {
         let mut request = request.to_owned();
         if self.script.config != CONFIG && !self.request.is_null() {
             // A property of the manifest would take precedence over the configuration.

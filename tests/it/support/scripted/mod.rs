@@ -8,14 +8,14 @@
 //! ```ignore
 //! let hello = Hello::new();
 //! let script = Script::with_info(InfoAnswer::Version(1));
-//! hello.script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
+//! hello.set_script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
 //! hello.create(&[]).success();
 //! assert_eq!(hello.cloud(), hello.recorded());
 //! ```
 
 pub(crate) mod cpi;
 
-pub(crate) use super::process::until;
+pub(crate) use super::process::wait_until;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -191,7 +191,7 @@ pub(crate) fn install(world: &World) -> PathBuf {
 
 impl Hello {
     /// Sets another script.
-    pub(crate) fn script(&self, script: Script) {
+    pub(crate) fn set_script(&self, script: Script) {
         for file in ["calls.json", "held", "go"] {
             let _ = std::fs::remove_file(self.world.path(file));
         }
@@ -199,7 +199,7 @@ impl Hello {
     }
 
     /// Sets the answer to a method: `instead` of making the call, or `after` it.
-    pub(crate) fn answer(&self, method: &str, when: &str, answer: &str) {
+    pub(crate) fn set_answer(&self, method: &str, when: &str, answer: &str) {
         for other in ["instead", "after"] {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
         }
@@ -215,13 +215,13 @@ impl Hello {
             };
             script = script.first(method, usize::MAX, reaction);
         }
-        self.script(script);
+        self.set_script(script);
     }
 
     /// Makes the CPI answer normally again.
     pub(crate) fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
-        self.script(Script::with_info(InfoAnswer::Local));
+        self.set_script(Script::with_info(InfoAnswer::Local));
     }
 
     /// Returns the number of calls of a method since the script was set; `""` counts all methods.
@@ -231,7 +231,7 @@ impl Hello {
 
     /// Waits until no CPI process is working.
     pub(crate) fn wait_until_idle(&self) {
-        until("the CPI ends", || {
+        wait_until("the CPI ends", || {
             let mut at_work = self.world.leftovers();
             at_work.retain(|left| {
                 left.starts_with("process ") && (left.contains("scripted") || left.contains("cpi-exec"))
@@ -242,7 +242,7 @@ impl Hello {
 
     /// Waits until the call is held.
     pub(crate) fn wait_until_held(&self) {
-        until("the call is held", || self.world.exists("held"));
+        wait_until("the call is held", || self.world.exists("held"));
     }
 
     /// Releases the held call.

@@ -235,7 +235,7 @@ impl Generator {
         }
         let number = self.dice.below(self.calls.len());
         let call = self.calls[number];
-        Expression { call: call.to_owned(), source: self.filled(call), any_arguments: false }
+        Expression { call: call.to_owned(), source: self.fill(call), any_arguments: false }
     }
 
     /// Returns a call of any method with any arguments, which shows the result and the receiver.
@@ -244,7 +244,7 @@ impl Generator {
         let kind = self.methods[number].0;
         let number_of_method = self.dice.below(self.methods[number].1.len());
         let name = self.methods[number].1[number_of_method];
-        let receiver = self.filled(kind);
+        let receiver = self.fill(kind);
         let arguments = match self.dice.below(4) {
             0 => Vec::new(),
             1 | 2 => vec![self.any()],
@@ -294,7 +294,7 @@ impl Generator {
     }
 
     /// Fills the placeholders of a call.
-    fn filled(&mut self, call: &str) -> String {
+    fn fill(&mut self, call: &str) -> String {
         let mut source = String::new();
         let mut rest = call;
         while let Some(at) = rest.find('$') {
