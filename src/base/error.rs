@@ -177,10 +177,10 @@ impl Error {
     /// interruption needs no correction.
     #[must_use]
     pub fn with_retry_hint(self) -> Self {
-        let says_so = self.hints().iter().any(|hint| hint.contains("the same command"));
+        let has_retry_hint = self.hints().iter().any(|hint| hint.contains("the same command"));
         match self.kind() {
             ErrorKind::Interrupted(_) => self,
-            _ if says_so => self,
+            _ if has_retry_hint => self,
             _ => self.with_hint("correct the cause, then run the same command again"),
         }
     }

@@ -106,8 +106,8 @@ impl DeployArgs {
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {
-                new_credentials: self.new_credentials,
-                untracked_vm: self.ignore_untracked_vm,
+                accepts_new_credentials: self.new_credentials,
+                ignores_untracked_vm: self.ignore_untracked_vm,
             },
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),

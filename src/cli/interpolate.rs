@@ -44,7 +44,7 @@ impl InterpolateArgs {
         // The process ends soon, and freeing a large tree takes time.
         std::mem::forget(loaded);
         if let Some(document) = session.document() {
-            document.block(text);
+            document.add_block(text);
             return Ok(CommandResult::Document);
         }
         Ok(CommandResult::Output(text.into_bytes()))

@@ -45,7 +45,11 @@ impl PlanArgs {
         }
         let (plan_report, inputs) = make_plan(self.deploy, session)?;
         if let (Some(path), false) = (&self.out, plan_report.generated.is_empty()) {
-            return Ok(show(&plan_report, session)?.with_problem(unsaved(&plan_report, &inputs, path)));
+            return Ok(show(&plan_report, session)?.with_problem(unsaved_plan_error(
+                &plan_report,
+                &inputs,
+                path,
+            )));
         }
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
@@ -100,7 +104,7 @@ fn note_run_in_progress(run: &RunContext) {
 }
 
 /// Returns the error for a plan that no later run could take, because each run generates other values.
-fn unsaved(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
+fn unsaved_plan_error(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
     let names = listed(&plan_report.generated);
     // The hint gets the flags of the command line, or the env file that names the vars store.
     let store = inputs.default_vars_store.as_ref().filter(|_| inputs.vars_store.is_none());

@@ -205,9 +205,8 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     if let Some(state) = &status.job_state {
         let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
-        let none_runs_wrong =
-            state == "running" && status.processes.iter().all(|process| process.state == "running");
-        let state = if none_runs_wrong && status.jobs.len() > 1 { "all running" } else { state };
+        let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
+        let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
         facts.push((
             "Jobs",
             match status.jobs.as_slice() {

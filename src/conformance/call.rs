@@ -82,7 +82,7 @@ fn finish_call(
     versions: Versions,
 ) -> FinishedCall {
     let raw_answer = raw_answer::read(exchange);
-    let mut problems = raw_answer.unmet_expectations;
+    let mut problems = raw_answer.unpromised;
     problems.extend(raw_answer.problems);
     let (mut success, mut info, mut error) = (false, None, None);
     match &raw_answer.content {

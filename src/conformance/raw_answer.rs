@@ -20,7 +20,7 @@ pub struct RawAnswer {
     /// Problems of the form.
     pub problems: Vec<String>,
     /// Expectations of callers, beyond the contract, that the process does not meet.
-    pub unmet_expectations: Vec<String>,
+    pub unpromised: Vec<String>,
 }
 
 /// The content of an answer.
@@ -61,10 +61,10 @@ impl CpiErrorAnswer {
 
 /// Reads the answer of a process.
 pub(super) fn read(exchange: &Exchange) -> RawAnswer {
-    let (mut problems, mut unmet_expectations) = (Vec::new(), Vec::new());
+    let (mut problems, mut unpromised) = (Vec::new(), Vec::new());
     match exchange.ended {
         ProcessEnd::Exited(0) => {}
-        ProcessEnd::Exited(status) => unmet_expectations.push(format!(
+        ProcessEnd::Exited(status) => unpromised.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
         ProcessEnd::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
@@ -74,7 +74,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
         ProcessEnd::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.held_open {
-        unmet_expectations.push(
+        unpromised.push(
             "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
         );
@@ -82,7 +82,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let document = document(&exchange.stdout, &mut problems);
     let (content, result_beside_error) =
         document.map_or((AnswerBody::Unusable, None), |document| content(document, &mut problems));
-    RawAnswer { content, result_beside_error, problems, unmet_expectations }
+    RawAnswer { content, result_beside_error, problems, unpromised }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.

@@ -96,18 +96,18 @@ impl LoadedManifest {
         let cpis: Option<Vec<String>> = cpis.map(|config| config.names().map(str::to_owned).collect());
         let config = self.cloud_config.as_ref();
         let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)?;
-        deployment.cloud_provider.previous = self.previous_mbus();
+        deployment.cloud_provider.previous_agents = self.previous_agents();
         Ok(deployment)
     }
 
     /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn provider(&self) -> Result<CloudProvider> {
         let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)?;
-        provider.previous = self.previous_mbus();
+        provider.previous_agents = self.previous_agents();
         Ok(provider)
     }
 
-    fn previous_mbus(&self) -> Vec<PreviousAgent> {
+    fn previous_agents(&self) -> Vec<PreviousAgent> {
         let of = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
             mbus: Secret::new(mbus, &self.redactor),
             ca,

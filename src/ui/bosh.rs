@@ -58,7 +58,7 @@ impl Document {
     }
 
     /// Adds a block of text, such as a manifest.
-    pub fn block(&self, text: String) {
+    pub fn add_block(&self, text: String) {
         self.content.lock().blocks.push(text);
     }
 
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn strings_are_escaped_like_go_json() {
         let document = document(true);
-        document.block("\"a\\b\"\t<&>\u{2028}\u{1}\u{7f}é\u{8}\n".to_owned());
+        document.add_block("\"a\\b\"\t<&>\u{2028}\u{1}\u{7f}é\u{8}\n".to_owned());
         let expected = "{\n    \"Tables\": null,\n    \"Blocks\": [\n        \
                         \"\\\"a\\\\b\\\"\\t\\u003c\\u0026\\u003e\\u2028\\u0001\u{7f}é\\b\\n\"\n    ],\n    \
                         \"Lines\": null\n}";

@@ -110,7 +110,7 @@ impl SyntaxTree<'_> {
         self.nodes.is_empty()
     }
 
-    /// Returns the place where a node begins.
+    /// Returns the position at which a node begins.
     pub fn position(&self, id: NodeId) -> LineColumn {
         self.nodes[id].position
     }
@@ -195,7 +195,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         }
         let mut error = match failure {
             Failure::Parser(error) => {
-                if let Some(position) = problem::keyless_line(&text, &error) {
+                if let Some(position) = problem::line_without_colon(&text, &error) {
                     let problem = "this line has no ':' after its key";
                     Error::at_line_column(position, problem).with_hint("write 'key: value'")
                 } else if let Some((position, bracket)) = problem::unclosed_bracket(&text, &error) {
@@ -301,8 +301,8 @@ impl<'t> Builder<'t> {
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
                     return Err(Failure::rejected(span, problem, hint));
                 }
-                match place_in(text, &content) {
-                    Some(place) => (Kind::Scalar { is_plain }, place, tag, anchor),
+                match range_in(text, &content) {
+                    Some(range) => (Kind::Scalar { is_plain }, range, tag, anchor),
                     None => {
                         self.tree.texts.push(content.into_owned());
                         (Kind::OwnText { is_plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
@@ -360,7 +360,7 @@ impl<'t> Builder<'t> {
 }
 
 /// Returns offset and length of `part` if it is a part of `document` and not a copy.
-fn place_in(document: &str, part: &str) -> Option<(u32, u32)> {
+fn range_in(document: &str, part: &str) -> Option<(u32, u32)> {
     let start = part.as_ptr().addr().checked_sub(document.as_ptr().addr())?;
     let is_inside =
         document.get(start..start + part.len()).is_some_and(|slice| slice.as_ptr() == part.as_ptr());

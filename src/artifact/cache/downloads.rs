@@ -59,16 +59,16 @@ impl Cache {
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
         let path = self.create_directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
-        let about_path = path.with_extension("json");
+        let record_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.
-        let digest = match DownloadRecord::read(&about_path) {
+        let digest = match DownloadRecord::read(&record_path) {
             Some(before) => digest.merged_with(&before.digest)?,
             None => digest.clone(),
         };
-        let about = DownloadRecord { url: url.to_owned(), digest: digest.clone() };
+        let record = DownloadRecord { url: url.to_owned(), digest: digest.clone() };
         // The record is written first. A process that waits for the lock on `body` then finds the download by
         // its record as soon as `body` is gone.
-        write_json(&about_path, &about, JsonLayout::Compact)?;
+        write_json(&record_path, &record, JsonLayout::Compact)?;
         fs::rename(body, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
         // Only the cache writes this file, so its digest is still valid.
@@ -80,9 +80,9 @@ impl Cache {
 
     /// Records the current time as the last use of a download.
     pub(crate) fn touch(&self, path: &Path) {
-        let about = File::options().append(true).open(path.with_extension("json"));
+        let record_file = File::options().append(true).open(path.with_extension("json"));
         // If this fails, the only effect is that the download is pruned too early.
-        let _ = about.and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = record_file.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Removes a damaged download and its record.

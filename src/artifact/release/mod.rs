@@ -186,24 +186,24 @@ impl Release {
 
     /// Checks that every compiled package is available for this stemcell. A source release always passes.
     pub fn check_compiled_for(&self, os: &str, version: &str) -> Result<()> {
-        let wanted_os = format!("{os}/{version}");
+        let stemcell = format!("{os}/{version}");
         // A package may be compiled for several stemcells. One of them must match.
         let fits = |package: &Package| {
             self.compiled_packages.iter().any(|other| {
-                other.name == package.name && other.compiled_for.as_deref() == Some(wanted_os.as_str())
+                other.name == package.name && other.compiled_for.as_deref() == Some(stemcell.as_str())
             })
         };
         match self.compiled_packages.iter().find(|package| !fits(package)) {
             None => Ok(()),
             Some(package) => Err(Error::invalid(format!(
                 "the release '{}/{}' is compiled for stemcell '{}', but the manifest has stemcell \
-                 '{wanted_os}'",
+                 '{stemcell}'",
                 self.name,
                 self.version,
                 package.compiled_for.as_deref().unwrap_or("?"),
             ))
             .with_hint(format!(
-                "use a release compiled for '{wanted_os}', a source release, or that stemcell"
+                "use a release compiled for '{stemcell}', a source release, or that stemcell"
             ))),
         }
     }

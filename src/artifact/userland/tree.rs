@@ -45,7 +45,7 @@ pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
 fn content(path: &Path, metadata: &Metadata) -> Result<String> {
     let kind = metadata.file_type();
     if kind.is_symlink() {
-        let target = fs::read_link(path).map_err(|error| failed(path, error))?;
+        let target = fs::read_link(path).map_err(|error| read_error(path, error))?;
         return Ok(target.as_os_str().as_encoded_bytes().escape_ascii().to_string());
     }
     if !kind.is_file() {
@@ -53,7 +53,7 @@ fn content(path: &Path, metadata: &Metadata) -> Result<String> {
     }
     match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(String::new()),
-        Err(error) => Err(failed(path, error)),
+        Err(error) => Err(read_error(path, error)),
         Ok(_) => Digest::of_file(path, &[Algorithm::Sha256]).map(|digest| digest.to_string()),
     }
 }
@@ -71,9 +71,9 @@ fn hash(root: &Path, about: &dyn Fn(&Path, &Metadata) -> Result<String>) -> Resu
             Err(error) if error.io_error().map(io::Error::kind) == Some(io::ErrorKind::PermissionDenied) => {
                 continue;
             }
-            Err(error) => return Err(failed(root, error.into())),
+            Err(error) => return Err(read_error(root, error.into())),
         };
-        let metadata = entry.metadata().map_err(|error| failed(entry.path(), error.into()))?;
+        let metadata = entry.metadata().map_err(|error| read_error(entry.path(), error.into()))?;
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path());
         add(name.as_os_str().as_encoded_bytes());
         add(&metadata.mode().to_le_bytes());
@@ -82,6 +82,6 @@ fn hash(root: &Path, about: &dyn Fn(&Path, &Metadata) -> Result<String>) -> Resu
     Ok(hex::encode(hash.finalize()))
 }
 
-fn failed(path: &Path, error: io::Error) -> Error {
+fn read_error(path: &Path, error: io::Error) -> Error {
     Error::io(format!("reading '{}'", path.display()), error)
 }

@@ -135,7 +135,7 @@ fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b In
         if common == entry.form.len() {
             return Some(entry);
         }
-        // Any shorter prefix ends where `indexed` and `text` differ.
+        // Any shorter prefix ends where `entry` and `text` differ.
         text = text.get(..common)?;
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_overrides_value_in_any_order() {
+    fn secret_overrides_precaution_in_any_order() {
         for order in [[true, false], [false, true]] {
             let mut index = Index::default();
             order.iter().for_each(|is_precaution| index.insert(b"abcd", *is_precaution));

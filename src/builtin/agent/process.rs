@@ -79,7 +79,7 @@ impl TaskControl {
 
     /// Fails if the task was cancelled.
     pub(super) fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+        if self.is_cancelled() { Err(cancelled_error()) } else { Ok(()) }
     }
 
     /// Sleeps. Fails as soon as the task is cancelled.
@@ -88,7 +88,7 @@ impl TaskControl {
         let mut state = self.lock();
         loop {
             if state.cancelled {
-                return Err(cancelled());
+                return Err(cancelled_error());
             }
             let left = match end {
                 Some(end) if end <= Instant::now() => return Ok(()),
@@ -106,7 +106,7 @@ impl TaskControl {
         let (mut child, group) = {
             let mut state = self.lock();
             if state.cancelled {
-                return Err(cancelled());
+                return Err(cancelled_error());
             }
             let child = spawn(command).map_err(|e| Error::io(&action, e))?;
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
@@ -147,7 +147,7 @@ pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
     command.spawn()
 }
 
-fn cancelled() -> Error {
+fn cancelled_error() -> Error {
     Error::failure("Script was cancelled by user request")
 }
 

@@ -39,13 +39,13 @@ pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
                 let owner = listener::find(&address.ip().to_string(), address.port());
                 let owner =
                     owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
-                return Err(failed(format!(
+                return Err(creation_error(format!(
                     "the agent's port is in use: {owner} listens on {address}. Stop it, or choose \
                      {ANOTHER_ADDRESS}"
                 )));
             }
             Err(error) if Some(address) == listener.last() => {
-                return Err(failed(format!("the agent cannot listen on {address}: {error}")));
+                return Err(creation_error(format!("the agent cannot listen on {address}: {error}")));
             }
             Err(_) => {}
         }
@@ -53,7 +53,7 @@ pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
     Ok(())
 }
 
-fn failed(message: String) -> CpiFailure {
+fn creation_error(message: String) -> CpiFailure {
     CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
 

@@ -1,6 +1,6 @@
 //! The volume with the config drive of a VM.
 
-use super::storage::VolumeDriver;
+use super::storage::StorageTool;
 use super::volume::VolumeName;
 use crate::cpi::config_drive;
 use crate::cpi::failure::{CpiFailure, CpiResult};
@@ -8,7 +8,7 @@ use base::JsonObject;
 
 /// Creates the volume with the agent's settings.
 pub(super) fn create_drive(
-    storage: &dyn VolumeDriver,
+    storage: &dyn StorageTool,
     volume: &VolumeName,
     settings: &JsonObject,
 ) -> CpiResult<()> {

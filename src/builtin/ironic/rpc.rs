@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::config::Config;
-use super::storage::VolumeDriver;
+use super::storage::StorageTool;
 use super::volume::{VolumeKind, VolumeName, not_found};
 use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::AgentConfig;
@@ -22,7 +22,7 @@ use ironic::Client;
 /// The context of one request: connections, configuration and log.
 pub(super) struct IronicCall<'a, 'l> {
     pub ironic: Client,
-    pub storage: Box<dyn VolumeDriver>,
+    pub storage: Box<dyn StorageTool>,
     pub config: CallConfig,
     /// True if contract v2 applies, see [`Request::parts`].
     pub is_v2: bool,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::AcceleratorChoice;
-use super::programs::System;
+use super::programs::QemuSystem;
 use crate::cpi::cloud::MACHINE_FACTS;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
@@ -26,8 +26,18 @@ const PROBE_STATUS: i32 = 33;
 /// The guest of the probe, in real mode: reads the BIOS's count of ticks (0x46c), halts until it is larger by
 /// two, and writes 16 to port 0xf4.
 const PROBE: [u8; 25] = [
-    0x31, 0xc0, 0x8e, 0xd8, 0xfb, 0xa1, 0x6c, 0x04, 0x05, 0x02, 0x00, 0xf4, 0x3b, 0x06, 0x6c, 0x04, 0x77,
-    0xf9, 0xb0, 0x10, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd,
+    0x31, 0xc0, // xor ax, ax
+    0x8e, 0xd8, // mov ds, ax
+    0xfb, // sti
+    0xa1, 0x6c, 0x04, // mov ax, [0x46c]
+    0x05, 0x02, 0x00, // add ax, 2
+    0xf4, // wait: hlt
+    0x3b, 0x06, 0x6c, 0x04, // cmp ax, [0x46c]
+    0x77, 0xf9, // ja wait
+    0xb0, 0x10, // mov al, 16
+    0xe6, 0xf4, // out 0xf4, al
+    0xf4, // end: hlt
+    0xeb, 0xfd, // jmp end
 ];
 const SECTOR_BYTES: usize = 512;
 
@@ -69,7 +79,7 @@ impl Accelerator {
 /// Chooses the accelerator, and passes the reason to `log`. `root` is the directory of the cloud.
 pub(super) fn choose(
     choice: AcceleratorChoice,
-    system: &System,
+    system: &QemuSystem,
     root: &Path,
     mut log: impl FnMut(String),
 ) -> CpiResult<Accelerator> {
@@ -98,7 +108,7 @@ pub(super) fn choose(
 
 /// Returns the reason why KVM does not work, or `None` if it works. Probes it once for each boot of this
 /// machine and version of QEMU.
-fn kvm_problem(system: &System, root: &Path) -> CpiResult<Option<String>> {
+fn kvm_problem(system: &QemuSystem, root: &Path) -> CpiResult<Option<String>> {
     // Access may change at any time, and checking it is cheap.
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Ok(Some(format!("opening /dev/kvm failed: {error}")));

@@ -24,7 +24,7 @@ pub(super) struct Programs {
 }
 
 /// The program that runs VMs.
-pub(super) struct System {
+pub(super) struct QemuSystem {
     pub path: PathBuf,
     /// The line with its version.
     pub version: String,
@@ -42,7 +42,7 @@ impl Programs {
     }
 
     /// Returns the program that runs VMs. Fails if it is not installed, too old or broken.
-    pub(super) fn system(&self) -> CpiResult<System> {
+    pub(super) fn system(&self) -> CpiResult<QemuSystem> {
         let path = self.find(SYSTEM, "qemu-system-x86")?;
         let failed = |why: String| {
             let path = path.display();
@@ -56,7 +56,7 @@ impl Programs {
         let text = String::from_utf8_lossy(&finished.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
         match version(&line) {
-            Some(parsed_version) if parsed_version >= OLDEST => Ok(System { path, version: line }),
+            Some(parsed_version) if parsed_version >= OLDEST => Ok(QemuSystem { path, version: line }),
             Some((major, minor)) => Err(CpiFailure::new(
                 FailureKind::NotSupported,
                 format!(

@@ -14,7 +14,7 @@ use super::command_line::{BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, RO
 use super::image::Images;
 use super::network::{self, Networks};
 use super::process;
-use super::programs::System;
+use super::programs::QemuSystem;
 use super::properties::VmProperties;
 use super::rpc::QemuCall;
 use super::{disk, stemcell};
@@ -140,7 +140,7 @@ fn boot(
     cid: &Cid,
     record: &QemuRecord,
     properties: &VmProperties,
-    system: &System,
+    system: &QemuSystem,
 ) -> CpiResult<()> {
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use super::commands::{Part, Row};
+use super::commands::{ArgGroup, CommandSpec};
 use super::connection::Connection;
-use super::field::{Field, Kind, Use};
+use super::field::{Field, Purpose, ValueKind};
 use super::output::Output;
 use super::resource::Resource;
 use crate::cli::finish::CommandResult;
@@ -25,7 +25,7 @@ pub(super) const POWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// A call of a command.
 pub(super) struct Call<'c> {
     pub session: &'c Session,
-    row: &'static Row,
+    spec: &'static CommandSpec,
     matches: &'c ArgMatches,
     connection: &'c Connection,
     client: OnceCell<Client>,
@@ -34,22 +34,22 @@ pub(super) struct Call<'c> {
 impl<'c> Call<'c> {
     pub(super) fn new(
         session: &'c Session,
-        row: &'static Row,
+        spec: &'static CommandSpec,
         matches: &'c ArgMatches,
         connection: &'c Connection,
     ) -> Self {
-        Call { session, row, matches, connection, client: OnceCell::new() }
+        Call { session, spec, matches, connection, client: OnceCell::new() }
     }
 
     /// Returns the resource that the command is about.
     pub(super) fn resource(&self) -> &'static Resource {
-        self.row.resource
+        self.spec.resource
     }
 
     /// Returns the options that the server takes as arguments of a list.
     pub(super) fn query(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        let queries = self.row.args.iter().filter_map(|part| match part {
-            Part::Query(fields) => Some(*fields),
+        let queries = self.spec.args.iter().filter_map(|group| match group {
+            ArgGroup::Query(fields) => Some(*fields),
             _ => None,
         });
         queries.flatten()
@@ -57,7 +57,7 @@ impl<'c> Call<'c> {
 
     /// Returns the target of a change of the provision state, and the state that it ends in.
     pub(super) fn transition(&self) -> Option<(&'static str, &'static str)> {
-        self.row.transition
+        self.spec.transition
     }
 
     /// Returns the client, which connects on first use: errors of the arguments come first.
@@ -110,7 +110,7 @@ impl<'c> Call<'c> {
     }
 
     /// Returns the fields of the resource that have an option for this purpose.
-    pub(super) fn fields(&self, purpose: Use) -> impl Iterator<Item = &'static Field> + use<> {
+    pub(super) fn fields(&self, purpose: Purpose) -> impl Iterator<Item = &'static Field> + use<> {
         self.resource().fields.iter().filter(move |field| field.has(purpose))
     }
 
@@ -118,26 +118,26 @@ impl<'c> Call<'c> {
     pub(super) fn value(&self, field: &Field) -> Result<Option<Value>> {
         let text = || self.text(field.option);
         Ok(match field.kind {
-            Kind::Text | Kind::Choice(_) => text().map(Value::String),
-            Kind::Number => self.get::<u32>(field.option).map(Value::from),
-            Kind::Bool => text().map(|text| Value::Bool(text == "true")),
-            Kind::Switch(value) => self.has(field.option).then_some(Value::Bool(value)),
-            Kind::Node => match text() {
+            ValueKind::Text | ValueKind::Choice(_) => text().map(Value::String),
+            ValueKind::Number => self.get::<u32>(field.option).map(Value::from),
+            ValueKind::Bool => text().map(|text| Value::Bool(text == "true")),
+            ValueKind::Switch(value) => self.has(field.option).then_some(Value::Bool(value)),
+            ValueKind::Node => match text() {
                 Some(node) => Some(Value::String(self.ironic()?.node_uuid(&node)?)),
                 None => None,
             },
-            Kind::Json => match text() {
+            ValueKind::Json => match text() {
                 Some(text) => Some(serde_json::from_str(&text).map_err(|error| {
                     Error::invalid(format!("--{} is not JSON", field.option))
                         .with_source(json_problem(&error))
                 })?),
                 None => None,
             },
-            Kind::Pairs => {
+            ValueKind::Pairs => {
                 let pairs = self.pairs(field.option);
                 (!pairs.is_empty()).then(|| Value::Object(pairs.into_iter().collect()))
             }
-            Kind::List | Kind::Sort | Kind::Duration | Kind::OptionalDuration => None,
+            ValueKind::List | ValueKind::Sort | ValueKind::Duration | ValueKind::OptionalDuration => None,
         })
     }
 

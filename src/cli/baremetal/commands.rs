@@ -3,14 +3,14 @@
 use clap::Command;
 
 use super::call::Call;
-use super::field::{Field, Kind, Use};
+use super::field::{Field, Purpose, ValueKind};
 use super::resource::{ALLOCATION, CONNECTOR, CONNECTOR_TYPES, NODE, PORT, Resource, TARGET};
 use super::{collect, output, records, states};
 use crate::cli::finish::CommandResult;
 use base::Result;
 
-/// A command.
-pub(in crate::cli) struct Row {
+/// A command as data.
+pub(in crate::cli) struct CommandSpec {
     /// The words of the command after `baremetal`.
     pub path: &'static str,
     /// The summary in the help.
@@ -21,17 +21,17 @@ pub(in crate::cli) struct Row {
     /// The kind of resource.
     pub(super) resource: &'static Resource,
     /// The arguments, in the order of the help.
-    pub(super) args: &'static [Part],
+    pub(super) args: &'static [ArgGroup],
     /// The target of a change of the provision state, and the state that it ends in.
     pub(super) transition: Option<(&'static str, &'static str)>,
     /// The function that makes the requests and returns the output.
     pub(super) run: fn(&Call) -> Result<CommandResult>,
 }
 
-/// Arguments of a command.
-pub(super) enum Part {
+/// A group of arguments of a command.
+pub(super) enum ArgGroup {
     /// Those for the fields of the resource.
-    Fields(Use),
+    Fields(Purpose),
     /// Options of this command that are not about a field.
     OfCommand(&'static [Field]),
     /// Options that the server takes as arguments of a list.
@@ -57,29 +57,31 @@ const GROUPS: &[(&str, &str)] = &[
     ("volume target", "Manage volume targets: the volumes of nodes"),
 ];
 
-const NODE_ID: Field = Field::new("id", "", "NODE", Kind::Text, "Node, by name or UUID").positional();
-const NODE_IDS: Field = Field::new("id", "", "NODE", Kind::List, "Nodes, by name or UUID").positional();
-const RECORD_ID: Field = Field::new("id", "", "UUID", Kind::Text, "UUID of the record").positional();
+const NODE_ID: Field = Field::new("id", "", "NODE", ValueKind::Text, "Node, by name or UUID").positional();
+const NODE_IDS: Field = Field::new("id", "", "NODE", ValueKind::List, "Nodes, by name or UUID").positional();
+const RECORD_ID: Field = Field::new("id", "", "UUID", ValueKind::Text, "UUID of the record").positional();
 const RECORD_IDS: Field =
-    Field::new("id", "", "UUID", Kind::List, "UUIDs of the records to delete").positional();
+    Field::new("id", "", "UUID", ValueKind::List, "UUIDs of the records to delete").positional();
 const DEVICE: Field =
-    Field::new("device", "", "DEVICE", Kind::Text, "Boot device, such as pxe, disk or cdrom").positional();
-const TRAITS: Field = Field::new("trait", "", "TRAIT", Kind::List, "Traits, such as CUSTOM_SSD").positional();
+    Field::new("device", "", "DEVICE", ValueKind::Text, "Boot device, such as pxe, disk or cdrom")
+        .positional();
+const TRAITS: Field =
+    Field::new("trait", "", "TRAIT", ValueKind::List, "Traits, such as CUSTOM_SSD").positional();
 
 const FIELDS: Field =
-    Field::new("fields", "", "FIELD", Kind::List, "Show only these fields, separated by commas");
+    Field::new("fields", "", "FIELD", ValueKind::List, "Show only these fields, separated by commas");
 
 /// The options of commands that list objects.
 const LISTING: &[Field] = &[
     Field::switch("long", "Show all fields").also_shown_as(&["detail"]),
     FIELDS.without("long"),
-    Field::new("limit", "", "N", Kind::Number, "List at most N records; 0 lists all"),
-    Field::new("marker", "", "UUID", Kind::Text, "List only records after the one with this UUID"),
+    Field::new("limit", "", "N", ValueKind::Number, "List at most N records; 0 lists all"),
+    Field::new("marker", "", "UUID", ValueKind::Text, "List only records after the one with this UUID"),
     Field::new(
         "sort",
         "",
         "KEY[:DIRECTION][,…]",
-        Kind::Sort,
+        ValueKind::Sort,
         "Sort by these fields, each `asc` or `desc` [default: asc]",
     )
     .more(
@@ -88,20 +90,20 @@ const LISTING: &[Field] = &[
     ),
 ];
 const BY_NODE: &[Field] =
-    &[Field::new("node", "node", "NODE", Kind::Text, "List only those of this node, by name or UUID")];
+    &[Field::new("node", "node", "NODE", ValueKind::Text, "List only those of this node, by name or UUID")];
 const NODE_QUERY: &[Field] = &[
     Field::new(
         "provision-state",
         "provision_state",
         "STATE",
-        Kind::Text,
+        ValueKind::Text,
         "List only nodes in this provision state",
     ),
     Field::new(
         "resource-class",
         "resource_class",
         "CLASS",
-        Kind::Text,
+        ValueKind::Text,
         "List only nodes of this resource class",
     ),
 ];
@@ -110,7 +112,7 @@ const WAIT: Field = Field::new(
     "wait",
     "",
     "DURATION",
-    Kind::OptionalDuration,
+    ValueKind::OptionalDuration,
     "Wait for the end of the change, at most this long [default: do not wait]",
 )
 .more("Without a duration, waits as long as the change takes.");
@@ -118,23 +120,23 @@ const POWER_TIMEOUT: Field = Field::new(
     "power-timeout",
     "",
     "DURATION",
-    Kind::Duration,
+    ValueKind::Duration,
     "Give up waiting for the power state after this time [default: 5m]",
 );
 const SOFT: Field = Field::switch("soft", "Ask the operating system to shut down");
 const CLEAN_STEPS: Field =
-    Field::new("clean-steps", "", "JSON", Kind::Text, "Cleaning steps, a JSON list").required();
+    Field::new("clean-steps", "", "JSON", ValueKind::Text, "Cleaning steps, a JSON list").required();
 const RESCUE_PASSWORD: Field = Field::new(
     "rescue-password",
     "",
     "PASSWORD",
-    Kind::Text,
+    ValueKind::Text,
     "Password of the user rescue [default: asks on a terminal]",
 )
 .more("Other users of this machine can see the command line.");
 const PERSISTENT: Field = Field::switch("persistent", "Boot from the device each time, not only once");
 const SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
-const REASON: Field = Field::new("reason", "", "TEXT", Kind::Text, "Reason of the maintenance");
+const REASON: Field = Field::new("reason", "", "TEXT", ValueKind::Text, "Reason of the maintenance");
 const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").more(
     "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The \
      node stays off.",
@@ -145,77 +147,83 @@ const UNSET_BOOT_INDEX: Field =
 const SHOW_USERNAMES: Field =
     Field::switch("show-usernames", "Show `auth_username` of targets, which is masked otherwise");
 const COLLECT: &[Field] = &[
-    Field::new("node", "", "NODE", Kind::Node, "Node, by name or UUID").required(),
-    Field::new("ssh", "", "[USER@]HOST", Kind::Text, "Collect on this machine, with the ssh of this one"),
-    Field::new("type", "", "TYPE", Kind::Choice(CONNECTOR_TYPES), "Collect only this type (repeatable)")
+    Field::new("node", "", "NODE", ValueKind::Node, "Node, by name or UUID").required(),
+    Field::new(
+        "ssh",
+        "",
+        "[USER@]HOST",
+        ValueKind::Text,
+        "Collect on this machine, with the ssh of this one",
+    ),
+    Field::new("type", "", "TYPE", ValueKind::Choice(CONNECTOR_TYPES), "Collect only this type (repeatable)")
         .repeated(),
 ];
 
 /// The commands.
-pub(in crate::cli) static ROWS: &[Row] = &[
-    Row {
+pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
         path: "node create",
         about: "Enrol a node",
         more: "The node begins in the state `enroll`. `node manage` and `node provide` make it available. An \
          interface without an option is that of the driver.",
         examples: &["baremetal node create --driver ipmi --name node-1 --driver-info ipmi_address=10.0.0.9"],
         resource: &NODE,
-        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
         run: records::create,
     },
-    Row {
+    CommandSpec {
         path: "node list",
         about: "List nodes",
         more: "",
         examples: &["baremetal node list --provision-state available"],
         resource: &NODE,
-        args: &[Part::Query(NODE_QUERY), Part::OfCommand(LISTING), Part::PrintsMany],
+        args: &[ArgGroup::Query(NODE_QUERY), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
         run: records::list,
     },
-    Row {
+    CommandSpec {
         path: "node show",
         about: "Show a node",
         more: "",
         examples: &["baremetal node show node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID, FIELDS]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[NODE_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
         run: records::show,
     },
-    Row {
+    CommandSpec {
         path: "node validate",
         about: "Check that each interface of a node is ready for a deploy",
         more: "",
         examples: &["baremetal node validate node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID]), Part::PrintsMany],
+        args: &[ArgGroup::OfCommand(&[NODE_ID]), ArgGroup::PrintsMany],
         transition: None,
         run: states::validate,
     },
-    Row {
+    CommandSpec {
         path: "node set",
         about: "Change nodes",
         more: "Overwrites the values that you name; all others stay.",
         examples: &["baremetal node set node-1 --resource-class baremetal --property \
              capabilities=iscsi_boot:true"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS]), Part::Fields(Use::Set)],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
         run: records::set,
     },
-    Row {
+    CommandSpec {
         path: "node unset",
         about: "Remove fields and keys of nodes",
         more: "Deletes the values without asking. An interface goes back to the default of the driver.",
         examples: &["baremetal node unset node-1 --property capabilities"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS]), Part::Fields(Use::Unset)],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS]), ArgGroup::Fields(Purpose::Unset)],
         transition: None,
         run: records::unset,
     },
-    Row {
+    CommandSpec {
         path: "node delete",
         about: "Delete nodes from Ironic",
         more: "Deletes the records in Ironic: the nodes with their ports, volume connectors and volume \
@@ -224,72 +232,72 @@ pub(in crate::cli) static ROWS: &[Row] = &[
          terminal, deletes without asking.",
         examples: &["baremetal node delete node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS])],
         transition: None,
         run: records::delete,
     },
-    Row {
+    CommandSpec {
         path: "node manage",
         about: "Check the access to nodes, and make them manageable",
         more: "From the state `enroll` or `available` to `manageable`, in which nodes are prepared.",
         examples: &["baremetal node manage node-1 --wait 5m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("manage", "manageable")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node provide",
         about: "Make nodes available for deploys",
         more: "From the state `manageable` to `available`.",
         examples: &["baremetal node provide node-1 --wait 30m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("provide", "available")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node inspect",
         about: "Let Ironic find the properties of nodes",
         more: "From the state `manageable`, and back to it.",
         examples: &["baremetal node inspect node-1 --wait 30m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("inspect", "manageable")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node clean",
         about: "Run cleaning steps on nodes",
         more: "From the state `manageable`, and back to it. A step can erase the disks of the machine.",
         examples: &["baremetal node clean node-1 --clean-steps '[{\"interface\": \"deploy\", \"step\": \
              \"erase_devices_metadata\"}]'"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, CLEAN_STEPS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, CLEAN_STEPS, WAIT])],
         transition: Some(("clean", "manageable")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node adopt",
         about: "Take over nodes that already run an instance",
         more: "From the state `manageable` to `active`.",
         examples: &["baremetal node adopt node-1 --wait 5m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("adopt", "active")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node abort",
         about: "Stop the inspection, cleaning or deploy of nodes",
         more: "",
         examples: &["baremetal node abort node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS])],
         transition: Some(("abort", "")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node undeploy",
         about: "End the instances of nodes",
         more: "From the state `active` to `available`. Ironic powers the machine off and deletes its \
@@ -298,212 +306,212 @@ pub(in crate::cli) static ROWS: &[Row] = &[
          terminal, goes ahead without asking.",
         examples: &["baremetal node undeploy node-1 --wait 30m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("deleted", "available")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node rescue",
         about: "Boot nodes into a rescue system",
         more: "From the state `active` to `rescue`.",
         examples: &["baremetal node rescue node-1 --wait 15m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, RESCUE_PASSWORD, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, RESCUE_PASSWORD, WAIT])],
         transition: Some(("rescue", "rescue")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node unrescue",
         about: "Boot nodes from their own system again",
         more: "From the state `rescue` to `active`.",
         examples: &["baremetal node unrescue node-1 --wait 15m"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, WAIT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
         transition: Some(("unrescue", "active")),
         run: states::provision,
     },
-    Row {
+    CommandSpec {
         path: "node power on",
         about: "Power nodes on",
         more: "Waits until they are on.",
         examples: &["baremetal node power on node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, POWER_TIMEOUT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, POWER_TIMEOUT])],
         transition: None,
         run: states::power_on,
     },
-    Row {
+    CommandSpec {
         path: "node power off",
         about: "Power nodes off",
         more: "Waits until they are off.",
         examples: &["baremetal node power off node-1 --soft"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
         transition: None,
         run: states::power_off,
     },
-    Row {
+    CommandSpec {
         path: "node reboot",
         about: "Power nodes off and on again",
         more: "Waits until they are on.",
         examples: &["baremetal node reboot node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
         transition: None,
         run: states::reboot,
     },
-    Row {
+    CommandSpec {
         path: "node boot device set",
         about: "Set the device from which nodes boot next",
         more: "",
         examples: &["baremetal node boot device set node-1 pxe --persistent"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, DEVICE, PERSISTENT])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, DEVICE, PERSISTENT])],
         transition: None,
         run: states::set_boot_device,
     },
-    Row {
+    CommandSpec {
         path: "node boot device show",
         about: "Show the device from which a node boots",
         more: "",
         examples: &["baremetal node boot device show node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID, SUPPORTED]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[NODE_ID, SUPPORTED]), ArgGroup::PrintsOne],
         transition: None,
         run: states::show_boot_device,
     },
-    Row {
+    CommandSpec {
         path: "node maintenance set",
         about: "Put nodes into maintenance",
         more: "Ironic does not deploy a node in maintenance, and does not watch its power state.",
         examples: &["baremetal node maintenance set node-1 --reason 'new disk'"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS, REASON])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS, REASON])],
         transition: None,
         run: states::set_maintenance,
     },
-    Row {
+    CommandSpec {
         path: "node maintenance unset",
         about: "End the maintenance of nodes",
         more: "",
         examples: &["baremetal node maintenance unset node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_IDS])],
+        args: &[ArgGroup::OfCommand(&[NODE_IDS])],
         transition: None,
         run: states::unset_maintenance,
     },
-    Row {
+    CommandSpec {
         path: "node trait add",
         about: "Add traits to a node",
         more: "",
         examples: &["baremetal node trait add node-1 CUSTOM_SSD"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID, TRAITS])],
+        args: &[ArgGroup::OfCommand(&[NODE_ID, TRAITS])],
         transition: None,
         run: states::add_traits,
     },
-    Row {
+    CommandSpec {
         path: "node trait list",
         about: "List the traits of a node",
         more: "",
         examples: &["baremetal node trait list node-1"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID]), Part::PrintsMany],
+        args: &[ArgGroup::OfCommand(&[NODE_ID]), ArgGroup::PrintsMany],
         transition: None,
         run: states::list_traits,
     },
-    Row {
+    CommandSpec {
         path: "node trait remove",
         about: "Remove traits from a node",
         more: "",
         examples: &["baremetal node trait remove node-1 CUSTOM_SSD"],
         resource: &NODE,
-        args: &[Part::OfCommand(&[NODE_ID, TRAITS])],
+        args: &[ArgGroup::OfCommand(&[NODE_ID, TRAITS])],
         transition: None,
         run: states::remove_traits,
     },
-    Row {
+    CommandSpec {
         path: "port create",
         about: "Create a port: a network card of a node",
         more: "A node needs one before it can be deployed.",
         examples: &["baremetal port create 52:54:00:12:34:56 --node node-1"],
         resource: &PORT,
-        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
         run: records::create,
     },
-    Row {
+    CommandSpec {
         path: "port list",
         about: "List ports",
         more: "",
         examples: &["baremetal port list --node node-1"],
         resource: &PORT,
-        args: &[Part::Query(BY_NODE), Part::OfCommand(LISTING), Part::PrintsMany],
+        args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
         run: records::list,
     },
-    Row {
+    CommandSpec {
         path: "port show",
         about: "Show a port",
         more: "",
         examples: &["baremetal port show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &PORT,
-        args: &[Part::OfCommand(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
         run: records::show,
     },
-    Row {
+    CommandSpec {
         path: "port delete",
         about: "Delete ports",
         more: "Deletes the records in Ironic without asking.",
         examples: &["baremetal port delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &PORT,
-        args: &[Part::OfCommand(&[RECORD_IDS])],
+        args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
         transition: None,
         run: records::delete,
     },
-    Row {
+    CommandSpec {
         path: "allocation list",
         about: "List allocations: reservations of nodes",
         more: "",
         examples: &["baremetal allocation list --node node-1"],
         resource: &ALLOCATION,
-        args: &[Part::Query(BY_NODE), Part::OfCommand(LISTING), Part::PrintsMany],
+        args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
         run: records::list,
     },
-    Row {
+    CommandSpec {
         path: "allocation show",
         about: "Show an allocation",
         more: "",
         examples: &["baremetal allocation show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &ALLOCATION,
-        args: &[Part::OfCommand(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
         run: records::show,
     },
-    Row {
+    CommandSpec {
         path: "allocation delete",
         about: "Delete allocations",
         more: "Deletes the records in Ironic without asking. Ironic refuses if the node has an instance.",
         examples: &["baremetal allocation delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &ALLOCATION,
-        args: &[Part::OfCommand(&[RECORD_IDS])],
+        args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
         transition: None,
         run: records::delete,
     },
-    Row {
+    CommandSpec {
         path: "volume connector create",
         about: "Create a volume connector",
         more: "",
         examples: &["baremetal volume connector create --node node-1 --type iqn --connector-id \
              iqn.2026-01.org:n1"],
         resource: &CONNECTOR,
-        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
         run: records::create,
     },
-    Row {
+    CommandSpec {
         path: "volume connector collect",
         about: "Create the volume connectors that a machine reports",
         more: "Reads the name of the iSCSI initiator (`/etc/iscsi/initiatorname.iscsi`), the names of \
@@ -515,157 +523,172 @@ pub(in crate::cli) static ROWS: &[Row] = &[
             "baremetal volume connector collect --node node-1 --ssh root@10.0.0.9 --type iqn",
         ],
         resource: &CONNECTOR,
-        args: &[Part::OfCommand(COLLECT), Part::PrintsMany],
+        args: &[ArgGroup::OfCommand(COLLECT), ArgGroup::PrintsMany],
         transition: None,
         run: collect::collect,
     },
-    Row {
+    CommandSpec {
         path: "volume connector list",
         about: "List volume connectors",
         more: "",
         examples: &["baremetal volume connector list --node node-1"],
         resource: &CONNECTOR,
-        args: &[Part::Query(BY_NODE), Part::Fields(Use::Filter), Part::OfCommand(LISTING), Part::PrintsMany],
+        args: &[
+            ArgGroup::Query(BY_NODE),
+            ArgGroup::Fields(Purpose::Filter),
+            ArgGroup::OfCommand(LISTING),
+            ArgGroup::PrintsMany,
+        ],
         transition: None,
         run: records::list,
     },
-    Row {
+    CommandSpec {
         path: "volume connector show",
         about: "Show a volume connector",
         more: "",
         examples: &["baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &CONNECTOR,
-        args: &[Part::OfCommand(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
         run: records::show,
     },
-    Row {
+    CommandSpec {
         path: "volume connector set",
         about: "Change a volume connector",
         more: "Overwrites the values that you name; all others stay. The node must be powered off.",
         examples: &["baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7"],
         resource: &CONNECTOR,
-        args: &[Part::OfCommand(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Set)],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
         run: records::set,
     },
-    Row {
+    CommandSpec {
         path: "volume connector unset",
         about: "Remove keys from a volume connector",
         more: "Deletes the values of these keys without asking. The node must be powered off.",
         examples: &["baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack"],
         resource: &CONNECTOR,
-        args: &[Part::OfCommand(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Unset)],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Unset)],
         transition: None,
         run: records::unset,
     },
-    Row {
+    CommandSpec {
         path: "volume connector delete",
         about: "Delete volume connectors",
         more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
          stay. The nodes must be powered off.",
         examples: &["baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &CONNECTOR,
-        args: &[Part::OfCommand(&[RECORD_IDS, POWER_OFF])],
+        args: &[ArgGroup::OfCommand(&[RECORD_IDS, POWER_OFF])],
         transition: None,
         run: records::delete,
     },
-    Row {
+    CommandSpec {
         path: "volume target create",
         about: "Create a volume target",
         more: "",
         examples: &["baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 \
              --boot-index 0"],
         resource: &TARGET,
-        args: &[Part::Fields(Use::Create), Part::OfCommand(&[SHOW_USERNAMES]), Part::PrintsOne],
+        args: &[
+            ArgGroup::Fields(Purpose::Create),
+            ArgGroup::OfCommand(&[SHOW_USERNAMES]),
+            ArgGroup::PrintsOne,
+        ],
         transition: None,
         run: records::create,
     },
-    Row {
+    CommandSpec {
         path: "volume target list",
         about: "List volume targets",
         more: "",
         examples: &["baremetal volume target list --node node-1"],
         resource: &TARGET,
         args: &[
-            Part::Query(BY_NODE),
-            Part::Fields(Use::Filter),
-            Part::OfCommand(LISTING),
-            Part::OfCommand(&[SHOW_USERNAMES]),
-            Part::PrintsMany,
+            ArgGroup::Query(BY_NODE),
+            ArgGroup::Fields(Purpose::Filter),
+            ArgGroup::OfCommand(LISTING),
+            ArgGroup::OfCommand(&[SHOW_USERNAMES]),
+            ArgGroup::PrintsMany,
         ],
         transition: None,
         run: records::list,
     },
-    Row {
+    CommandSpec {
         path: "volume target show",
         about: "Show a volume target",
         more: "",
         examples: &["baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &TARGET,
-        args: &[Part::OfCommand(&[RECORD_ID, FIELDS, SHOW_USERNAMES]), Part::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS, SHOW_USERNAMES]), ArgGroup::PrintsOne],
         transition: None,
         run: records::show,
     },
-    Row {
+    CommandSpec {
         path: "volume target set",
         about: "Change a volume target",
         more: "Overwrites the values that you name; all others stay. The node must be powered off.",
         examples: &["baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1"],
         resource: &TARGET,
-        args: &[Part::OfCommand(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Set)],
+        args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
         run: records::set,
     },
-    Row {
+    CommandSpec {
         path: "volume target unset",
         about: "Remove keys from a volume target",
         more: "Deletes the values of these keys without asking. The node must be powered off.",
         examples: &["baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property \
              target_lun"],
         resource: &TARGET,
-        args: &[Part::OfCommand(&[RECORD_ID, POWER_OFF, UNSET_BOOT_INDEX]), Part::Fields(Use::Unset)],
+        args: &[
+            ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF, UNSET_BOOT_INDEX]),
+            ArgGroup::Fields(Purpose::Unset),
+        ],
         transition: None,
         run: records::unset,
     },
-    Row {
+    CommandSpec {
         path: "volume target delete",
         about: "Delete volume targets",
         more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
          stay. The nodes must be powered off.",
         examples: &["baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &TARGET,
-        args: &[Part::OfCommand(&[RECORD_IDS, POWER_OFF])],
+        args: &[ArgGroup::OfCommand(&[RECORD_IDS, POWER_OFF])],
         transition: None,
         run: records::delete,
     },
 ];
 
 /// Returns the command with these words.
-pub(super) fn find(path: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.path == path)
+pub(super) fn find(path: &str) -> Option<&'static CommandSpec> {
+    COMMANDS.iter().find(|spec| spec.path == path)
 }
 
 /// Returns the examples of a command, or those of two commands of a group.
 pub(in crate::cli) fn examples(path: &str) -> Vec<&'static str> {
-    let is_below = |row: &&Row| match path {
+    let is_below = |spec: &&CommandSpec| match path {
         "" => true,
-        path => row.path.strip_prefix(path).is_some_and(|rest| rest.starts_with(' ')),
+        path => spec.path.strip_prefix(path).is_some_and(|rest| rest.starts_with(' ')),
     };
     match find(path) {
-        Some(row) => row.examples.to_vec(),
-        None => {
-            ROWS.iter().filter(is_below).filter_map(|row| row.examples.first().copied()).take(2).collect()
-        }
+        Some(spec) => spec.examples.to_vec(),
+        None => COMMANDS
+            .iter()
+            .filter(is_below)
+            .filter_map(|spec| spec.examples.first().copied())
+            .take(2)
+            .collect(),
     }
 }
 
 /// Adds the commands whose words begin with those of the group `path`.
 pub(super) fn describe(group: Command, path: &str) -> Command {
     let mut names: Vec<&'static str> = Vec::new();
-    let below = ROWS.iter().filter_map(|row| match path {
-        "" => Some(row.path),
-        path => row.path.strip_prefix(path)?.strip_prefix(' '),
+    let below = COMMANDS.iter().filter_map(|spec| match path {
+        "" => Some(spec.path),
+        path => spec.path.strip_prefix(path)?.strip_prefix(' '),
     });
     for name in below.filter_map(|rest| rest.split(' ').next()) {
         if !names.contains(&name) {
@@ -675,7 +698,7 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
     let commands = names.into_iter().map(|name| {
         let path = format!("{path} {name}").trim().to_owned();
         match find(&path) {
-            Some(row) => row.describe(Command::new(name)),
+            Some(spec) => spec.describe(Command::new(name)),
             None => {
                 let about = GROUPS.iter().find(|(group, _)| *group == path).map_or("", |(_, about)| about);
                 describe(Command::new(name).about(about), &path)
@@ -685,23 +708,23 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
     group.subcommands(commands).subcommand_required(true).arg_required_else_help(true)
 }
 
-impl Row {
+impl CommandSpec {
     fn describe(&self, command: Command) -> Command {
         let command = command.about(self.about);
         let command = match self.more {
             "" => command,
             more => command.long_about(format!("{}\n\n{more}", self.about)),
         };
-        let command = self.args.iter().fold(command, |command, part| match part {
-            Part::Fields(purpose) => {
+        let command = self.args.iter().fold(command, |command, group| match group {
+            ArgGroup::Fields(purpose) => {
                 let fields = self.resource.fields.iter().filter(|field| field.has(*purpose));
                 command.args(fields.map(|field| field.arg(*purpose)))
             }
-            Part::OfCommand(fields) | Part::Query(fields) => {
-                command.args(fields.iter().map(|field| field.arg(Use::OfCommand)))
+            ArgGroup::OfCommand(fields) | ArgGroup::Query(fields) => {
+                command.args(fields.iter().map(|field| field.arg(Purpose::OfCommand)))
             }
-            Part::PrintsOne => command.args(output::args(false)),
-            Part::PrintsMany => command.args(output::args(true)),
+            ArgGroup::PrintsOne => command.args(output::args(false)),
+            ArgGroup::PrintsMany => command.args(output::args(true)),
         });
         self.with_folded_usage(command)
     }

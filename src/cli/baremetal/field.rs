@@ -8,7 +8,7 @@ use crate::cli::duration;
 
 /// The value that an option takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// A text.
     Text,
     /// One of these texts.
@@ -45,7 +45,7 @@ pub(super) struct Field {
     pub value: &'static str,
     pub help: &'static str,
     pub more: &'static str,
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Other spellings of the option. They are hidden, except the first with [`Field::also_shown_as`].
     pub aliases: &'static [&'static str],
     shows_alias: bool,
@@ -56,7 +56,7 @@ pub(super) struct Field {
 
 /// The purpose of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum Purpose {
     /// Sets the field of a new object.
     Create,
     /// Changes the field.
@@ -84,7 +84,7 @@ impl Field {
         option: &'static str,
         key: &'static str,
         value: &'static str,
-        kind: Kind,
+        kind: ValueKind,
         help: &'static str,
     ) -> Field {
         Field {
@@ -103,7 +103,7 @@ impl Field {
 
     /// Describes an option without a value.
     pub(super) const fn switch(option: &'static str, help: &'static str) -> Field {
-        Field::new(option, option, "", Kind::Switch(true), help)
+        Field::new(option, option, "", ValueKind::Switch(true), help)
     }
 
     pub(super) const fn required(self) -> Field {
@@ -161,19 +161,19 @@ impl Field {
     }
 
     /// Returns true if the field has an option for this purpose.
-    pub(super) fn has(&self, purpose: Use) -> bool {
+    pub(super) fn has(&self, purpose: Purpose) -> bool {
         let needed = match purpose {
-            Use::Create => CREATE,
-            Use::Set => SET,
-            Use::Unset => UNSET,
-            Use::Filter => FILTER,
-            Use::OfCommand => return true,
+            Purpose::Create => CREATE,
+            Purpose::Set => SET,
+            Purpose::Unset => UNSET,
+            Purpose::Filter => FILTER,
+            Purpose::OfCommand => return true,
         };
         self.uses & needed != 0
     }
 
     /// Describes the option for clap.
-    pub(super) fn arg(&self, purpose: Use) -> Arg {
+    pub(super) fn arg(&self, purpose: Purpose) -> Arg {
         let arg = Arg::new(self.option);
         let positional = self.uses & POSITIONAL != 0;
         let arg = match (positional, self.aliases) {
@@ -183,11 +183,11 @@ impl Field {
             }
             (false, aliases) => arg.long(self.option).aliases(aliases.iter().copied()),
         };
-        let required = self.uses & REQUIRED != 0 && matches!(purpose, Use::Create | Use::OfCommand);
+        let required = self.uses & REQUIRED != 0 && matches!(purpose, Purpose::Create | Purpose::OfCommand);
         let arg = match purpose {
-            Use::Filter => arg.help(format!("List only those with this `{}`", self.key)),
-            Use::Unset => match self.kind {
-                Kind::Pairs => {
+            Purpose::Filter => arg.help(format!("List only those with this `{}`", self.key)),
+            Purpose::Unset => match self.kind {
+                ValueKind::Pairs => {
                     let help = format!("Remove this key of `{}` (repeatable)", self.key);
                     return arg.value_name("KEY").action(ArgAction::Append).help(help);
                 }
@@ -203,27 +203,27 @@ impl Field {
             more => arg.long_help(format!("{}\n\n{more}", self.help)),
         };
         match self.kind {
-            Kind::Switch(_) => arg.action(ArgAction::SetTrue),
-            kind => valued(arg.value_name(self.value), kind, positional && purpose == Use::OfCommand),
+            ValueKind::Switch(_) => arg.action(ArgAction::SetTrue),
+            kind => valued(arg.value_name(self.value), kind, positional && purpose == Purpose::OfCommand),
         }
     }
 }
 
 /// Describes the value of an option. A positional argument that takes a list needs no commas.
-fn valued(arg: Arg, kind: Kind, positional: bool) -> Arg {
+fn valued(arg: Arg, kind: ValueKind, positional: bool) -> Arg {
     match kind {
-        Kind::Text | Kind::Node | Kind::Json | Kind::Switch(_) => arg,
-        Kind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),
-        Kind::Bool => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
-        Kind::Number => arg.value_parser(clap::value_parser!(u32)),
-        Kind::Duration => arg.value_parser(ValueParser::new(duration::parse)),
-        Kind::OptionalDuration => {
+        ValueKind::Text | ValueKind::Node | ValueKind::Json | ValueKind::Switch(_) => arg,
+        ValueKind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),
+        ValueKind::Bool => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
+        ValueKind::Number => arg.value_parser(clap::value_parser!(u32)),
+        ValueKind::Duration => arg.value_parser(ValueParser::new(duration::parse)),
+        ValueKind::OptionalDuration => {
             arg.num_args(0..=1).default_missing_value("0").value_parser(ValueParser::new(duration::parse))
         }
-        Kind::Pairs => arg.action(ArgAction::Append).value_parser(ValueParser::new(pairs::parse)),
-        Kind::List if positional => arg.action(ArgAction::Append).num_args(1..),
-        Kind::List => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
-        Kind::Sort => {
+        ValueKind::Pairs => arg.action(ArgAction::Append).value_parser(ValueParser::new(pairs::parse)),
+        ValueKind::List if positional => arg.action(ArgAction::Append).num_args(1..),
+        ValueKind::List => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
+        ValueKind::Sort => {
             arg.action(ArgAction::Append).value_delimiter(',').value_parser(ValueParser::new(sort_key))
         }
     }

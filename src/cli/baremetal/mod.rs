@@ -23,7 +23,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use base::Result;
 use call::Call;
-use commands::Row;
+use commands::CommandSpec;
 use connection::Connection;
 
 pub(super) use commands::examples;
@@ -31,14 +31,14 @@ pub(super) use commands::examples;
 /// A command with its arguments.
 pub(super) struct BaremetalArgs {
     connection: Connection,
-    row: &'static Row,
+    spec: &'static CommandSpec,
     matches: ArgMatches,
 }
 
 // The arguments may contain passwords, so Debug omits them.
 impl std::fmt::Debug for BaremetalArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BaremetalArgs").field("row", &self.row.path).finish_non_exhaustive()
+        f.debug_struct("BaremetalArgs").field("spec", &self.spec.path).finish_non_exhaustive()
     }
 }
 
@@ -60,9 +60,9 @@ impl FromArgMatches for BaremetalArgs {
             path.push(name);
             matches = below;
         }
-        let row = commands::find(&path.join(" "))
+        let spec = commands::find(&path.join(" "))
             .ok_or_else(|| clap::Error::raw(ErrorKind::MissingSubcommand, "a command is missing\n"))?;
-        Ok(BaremetalArgs { connection, row, matches: matches.clone() })
+        Ok(BaremetalArgs { connection, spec, matches: matches.clone() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -73,6 +73,6 @@ impl FromArgMatches for BaremetalArgs {
 
 impl BaremetalArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        (self.row.run)(&Call::new(session, self.row, &self.matches, &self.connection))
+        (self.spec.run)(&Call::new(session, self.spec, &self.matches, &self.connection))
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::call::Call;
-use super::field::{Kind, Use};
+use super::field::{Purpose, ValueKind};
 use super::output::LINKS;
 use crate::cli::finish::CommandResult;
 use base::JsonObject;
@@ -13,7 +13,7 @@ use ironic::{Collection, ListOptions, Patch};
 /// Creates an object from the options.
 pub(super) fn create(call: &Call) -> Result<CommandResult> {
     let mut object = JsonObject::new();
-    for field in call.fields(Use::Create) {
+    for field in call.fields(Purpose::Create) {
         if let Some(value) = call.value(field)? {
             object.insert(field.key.to_owned(), value);
         }
@@ -36,7 +36,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
     if options.marker.is_some() && (options.sort.len() > 1 || !server_sorts) {
         return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
     }
-    for field in call.fields(Use::Filter) {
+    for field in call.fields(Purpose::Filter) {
         options.matching.extend(call.value(field)?.map(|value| (field.key, value)));
     }
     for field in call.query() {
@@ -72,10 +72,10 @@ pub(super) fn show(call: &Call) -> Result<CommandResult> {
 /// Changes the named fields of objects.
 pub(super) fn set(call: &Call) -> Result<CommandResult> {
     let mut patch = Patch::new();
-    for field in call.fields(Use::Set) {
+    for field in call.fields(Purpose::Set) {
         match (field.kind, call.value(field)?) {
             // Each key is set separately, so that other keys keep their values.
-            (Kind::Pairs, Some(Value::Object(pairs))) => {
+            (ValueKind::Pairs, Some(Value::Object(pairs))) => {
                 for (key, value) in pairs {
                     patch = patch.set(&[field.key, &key], value);
                 }
@@ -94,9 +94,9 @@ pub(super) fn unset(call: &Call) -> Result<CommandResult> {
             .with_hint("to change it: `monopile baremetal volume target set UUID --boot-index N`"));
     }
     let mut patch = Patch::new();
-    for field in call.fields(Use::Unset) {
+    for field in call.fields(Purpose::Unset) {
         match field.kind {
-            Kind::Pairs => {
+            ValueKind::Pairs => {
                 let keys = call.texts(field.option);
                 patch = keys.iter().fold(patch, |patch, key| patch.remove(&[field.key, key]));
             }

@@ -1,6 +1,6 @@
 //! The resources of Ironic that commands manage, with their fields.
 
-use super::field::{Field, Kind};
+use super::field::{Field, ValueKind};
 use ironic::Collection;
 
 /// A type of objects.
@@ -18,12 +18,12 @@ pub(super) struct Resource {
 pub(super) const CONNECTOR_TYPES: &[&str] = &["iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"];
 
 const NODE_OPTION: Field =
-    Field::new("node", "node_uuid", "NODE", Kind::Node, "Node, by name or UUID").required();
+    Field::new("node", "node_uuid", "NODE", ValueKind::Node, "Node, by name or UUID").required();
 const UUID_OPTION: Field =
-    Field::new("uuid", "uuid", "UUID", Kind::Text, "UUID of the new record [default: a random one]")
+    Field::new("uuid", "uuid", "UUID", ValueKind::Text, "UUID of the new record [default: a random one]")
         .only_created();
 const EXTRA: Field =
-    Field::new("extra", "extra", "KEY=VALUE", Kind::Pairs, "Set this key of the metadata (repeatable)")
+    Field::new("extra", "extra", "KEY=VALUE", ValueKind::Pairs, "Set this key of the metadata (repeatable)")
         .can_unset();
 
 pub(super) static CONNECTOR: Resource = Resource {
@@ -31,13 +31,19 @@ pub(super) static CONNECTOR: Resource = Resource {
     name: "volume connector",
     fields: &[
         NODE_OPTION,
-        Field::new("type", "type", "TYPE", Kind::Choice(CONNECTOR_TYPES), "Type of the connector ID")
+        Field::new("type", "type", "TYPE", ValueKind::Choice(CONNECTOR_TYPES), "Type of the connector ID")
             .required()
             .can_filter(),
-        Field::new("connector-id", "connector_id", "ID", Kind::Text, "ID of the initiator: its name for iqn")
-            .required()
-            .can_filter()
-            .spelled(&["connector_id"]),
+        Field::new(
+            "connector-id",
+            "connector_id",
+            "ID",
+            ValueKind::Text,
+            "ID of the initiator: its name for iqn",
+        )
+        .required()
+        .can_filter()
+        .spelled(&["connector_id"]),
         UUID_OPTION,
         EXTRA,
     ],
@@ -54,13 +60,13 @@ pub(super) static TARGET: Resource = Resource {
             "type",
             "volume_type",
             "TYPE",
-            Kind::Text,
+            ValueKind::Text,
             "Type of access, such as iscsi or fibre_channel",
         )
         .required()
         .can_filter()
         .also_shown_as(&["volume-type", "volume_type"]),
-        Field::new("volume-id", "volume_id", "ID", Kind::Text, "ID of the volume on the storage")
+        Field::new("volume-id", "volume_id", "ID", ValueKind::Text, "ID of the volume on the storage")
             .required()
             .can_filter()
             .spelled(&["volume_id"]),
@@ -68,7 +74,7 @@ pub(super) static TARGET: Resource = Resource {
             "boot-index",
             "boot_index",
             "N",
-            Kind::Number,
+            ValueKind::Number,
             "Boot order among the targets of the node, which boots from 0",
         )
         .required()
@@ -78,7 +84,7 @@ pub(super) static TARGET: Resource = Resource {
             "property",
             "properties",
             "KEY=VALUE",
-            Kind::Pairs,
+            ValueKind::Pairs,
             "Set this property, such as target_iqn or target_portal (repeatable)",
         )
         .can_unset()
@@ -104,18 +110,18 @@ pub(super) static PORT: Resource = Resource {
     collection: Collection::Ports,
     name: "port",
     fields: &[
-        Field::new("address", "address", "ADDRESS", Kind::Text, "MAC address of the network card")
+        Field::new("address", "address", "ADDRESS", ValueKind::Text, "MAC address of the network card")
             .positional(),
         NODE_OPTION,
         UUID_OPTION,
         text("name", "name", "NAME", "Name of the new port"),
-        Field::new("pxe-enabled", "pxe_enabled", "BOOLEAN", Kind::Bool, "Boot over this port or not"),
+        Field::new("pxe-enabled", "pxe_enabled", "BOOLEAN", ValueKind::Bool, "Boot over this port or not"),
         text("physical-network", "physical_network", "NETWORK", "Network to which the port is connected"),
         Field::new(
             "local-link-connection",
             "local_link_connection",
             "KEY=VALUE",
-            Kind::Pairs,
+            ValueKind::Pairs,
             "Set this key of the connection to a switch: switch_id, port_id or switch_info (repeatable)",
         ),
         EXTRA,
@@ -134,7 +140,7 @@ pub(super) static ALLOCATION: Resource = Resource {
 
 /// Describes a field with a text.
 const fn text(option: &'static str, key: &'static str, value: &'static str, help: &'static str) -> Field {
-    Field::new(option, key, value, Kind::Text, help).can_unset()
+    Field::new(option, key, value, ValueKind::Text, help).can_unset()
 }
 
 /// Describes the field of a hardware interface.
@@ -151,7 +157,7 @@ macro_rules! interface {
 
 /// Describes a field of a node with keys and values.
 const fn pairs(option: &'static str, key: &'static str, help: &'static str) -> Field {
-    Field::new(option, key, "KEY=VALUE", Kind::Pairs, help).can_unset()
+    Field::new(option, key, "KEY=VALUE", ValueKind::Pairs, help).can_unset()
 }
 
 pub(super) static NODE: Resource = Resource {
@@ -162,7 +168,7 @@ pub(super) static NODE: Resource = Resource {
             "driver",
             "driver",
             "DRIVER",
-            Kind::Text,
+            ValueKind::Text,
             "Driver that controls the machine, such as ipmi or redfish",
         )
         .required(),
@@ -198,13 +204,13 @@ pub(super) static NODE: Resource = Resource {
         text("description", "description", "TEXT", "Description of the node"),
         text("shard", "shard", "SHARD", "Shard of the node"),
         text("parent-node", "parent_node", "NODE", "Node that this one is part of"),
-        Field::new("network-data", "network_data", "JSON", Kind::Json, "Static network configuration")
+        Field::new("network-data", "network_data", "JSON", ValueKind::Json, "Static network configuration")
             .can_unset(),
         Field::new(
             "automated-clean",
             "automated_clean",
             "",
-            Kind::Switch(true),
+            ValueKind::Switch(true),
             "Clean the node automatically before it becomes available",
         )
         .can_unset(),
@@ -212,17 +218,23 @@ pub(super) static NODE: Resource = Resource {
             "no-automated-clean",
             "automated_clean",
             "",
-            Kind::Switch(false),
+            ValueKind::Switch(false),
             "Do not clean the node automatically",
         )
         .without("automated-clean"),
-        Field::new("protected", "protected", "", Kind::Switch(true), "Protect the node from undeploy")
+        Field::new("protected", "protected", "", ValueKind::Switch(true), "Protect the node from undeploy")
             .only_set()
             .can_unset(),
         text("protected-reason", "protected_reason", "TEXT", "Reason of the protection").only_set(),
-        Field::new("retired", "retired", "", Kind::Switch(true), "Retire the node: it is not provided again")
-            .only_set()
-            .can_unset(),
+        Field::new(
+            "retired",
+            "retired",
+            "",
+            ValueKind::Switch(true),
+            "Retire the node: it is not provided again",
+        )
+        .only_set()
+        .can_unset(),
         text("retired-reason", "retired_reason", "TEXT", "Reason of the retirement").only_set(),
     ],
     short: &["uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance"],

@@ -168,9 +168,9 @@ impl<'a> Page<'a> {
             TagEnd::Emphasis => self.emphasised -= 1,
             TagEnd::Link => {
                 if let Some((target, before)) = self.links.pop()
-                    && let Some(place) = self.place(&target)
+                    && let Some(shown) = self.link_target(&target)
                 {
-                    self.write(&format!("{before}{place}{}", if before == " (" { ")" } else { "" }));
+                    self.write(&format!("{before}{shown}{}", if before == " (" { ")" } else { "" }));
                 }
             }
             TagEnd::Image => self.pictures -= 1,
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
 
     /// Returns the command that prints the page behind a link, a file of the repository, or an address.
     /// Returns nothing for another section of the same page.
-    fn place(&self, target: &str) -> Option<String> {
+    fn link_target(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return Some(target.to_owned());
         }

@@ -105,7 +105,7 @@ pub(super) fn check_never_existing(run: &mut Run<'_>) {
 /// Expects `false` or the error for a missing resource.
 fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
     let Some(method) = ledger::existence_method(resource.kind) else { return Ok(()) };
-    check.expect_present(method)?;
+    check.require_method(method)?;
     match check.call(method, &[json!(resource.cid)])? {
         AnswerBody::Result(Value::Bool(false)) => Ok(()),
         AnswerBody::Result(other) => fail(format!("`{method}` answered {other} and not false")),
@@ -138,14 +138,14 @@ fn expect_success_or_not_found(
     arguments: &[Value],
     expected: &[&str],
 ) -> CheckOutcome {
-    check.expect_present(method)?;
+    check.require_method(method)?;
     check.expect_unpromised();
     match check.call(method, arguments)? {
         AnswerBody::Result(_) => {
             check.add_note("answered success");
             Ok(())
         }
-        response => expect_type(check, method, response, expected),
+        answer => expect_type(check, method, answer, expected),
     }
 }
 
@@ -155,20 +155,20 @@ fn expect_refusal(
     arguments: &[Value],
     expected: &[&str],
 ) -> CheckOutcome {
-    check.expect_present(method)?;
-    let response = check.call(method, arguments)?;
-    expect_type(check, method, response, expected)
+    check.require_method(method)?;
+    let answer = check.call(method, arguments)?;
+    expect_type(check, method, answer, expected)
 }
 
 fn expect_type(
     check: &mut RunningCheck<'_, '_>,
     method: Method,
-    response: AnswerBody,
+    answer: AnswerBody,
     expected: &[&str],
 ) -> CheckOutcome {
     let expected_types =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
-    match response {
+    match answer {
         AnswerBody::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
         AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             check.stop_for_refusal(method, refusal)

@@ -147,7 +147,8 @@ impl ResourceLedger {
         if let Some(leftover_log) = &mut self.leftover_log
             && let Err(error) = write(leftover_log)
         {
-            tracing::warn!(error = %error.chain().join(": "), "the notes of the check could not be written");
+            let problem = error.chain().join(": ");
+            tracing::warn!(error = %problem, "the leftover log of the check could not be written");
         }
     }
 

@@ -331,12 +331,12 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let run = &mut *self.run;
         let count = run.settings.parallel_calls.max(2);
         let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
-            check.expect_present(Method::CreateDisk)?;
+            check.require_method(Method::CreateDisk)?;
             check.expect_unpromised();
             let present = vm.filter(|_| lost.is_none());
             let arguments = disk_arguments(check, present.map(|vm| vm.cid.as_str()));
-            for response in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
-                expect_success(check, Method::CreateDisk, response)?;
+            for answer in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
+                expect_success(check, Method::CreateDisk, answer)?;
             }
             let cids: std::collections::BTreeSet<&str> =
                 check.created().iter().map(|disk| disk.cid.as_str()).collect();
@@ -366,11 +366,11 @@ impl<'a> LifecycleCheck<'_, 'a> {
             expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
         run.check_needing(&format!("{count} delete_disk at once"), some, none, |check, disks| {
-            check.expect_present(Method::DeleteDisk)?;
+            check.require_method(Method::DeleteDisk)?;
             check.expect_unpromised();
-            let response = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;
-            for (response, disk) in response.into_iter().zip(disks) {
-                expect_success(check, Method::DeleteDisk, response)?;
+            let answers = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;
+            for (answer, disk) in answers.into_iter().zip(disks) {
+                expect_success(check, Method::DeleteDisk, answer)?;
                 check.remove_if_gone(disk)?;
             }
             Ok(())
@@ -427,8 +427,8 @@ fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutco
     check.call_or_stop(Method::CreateDisk, &arguments).map(drop)
 }
 
-fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: AnswerBody) -> CheckOutcome {
-    match response {
+fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, answer: AnswerBody) -> CheckOutcome {
+    match answer {
         AnswerBody::Result(result) => check.parse_answer(method, &result).map(drop),
         AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
         AnswerBody::Unusable => fail(format!("`{method}` gave no usable answer")),
@@ -440,9 +440,9 @@ fn expect_all_exist(
     method: Method,
     arguments: &[Vec<Value>],
 ) -> CheckOutcome {
-    check.expect_present(method)?;
-    for response in check.call_in_parallel(method, arguments)? {
-        match response {
+    check.require_method(method)?;
+    for answer in check.call_in_parallel(method, arguments)? {
+        match answer {
             AnswerBody::Result(Value::Bool(true)) => {}
             AnswerBody::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
             other => expect_success(check, method, other)?,

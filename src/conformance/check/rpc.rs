@@ -61,7 +61,7 @@ fn check_info(run: &mut Run<'_>) {
                 let Answer::Info(info) = check.parse_answer(Method::Info, &result)? else { return Ok(()) };
                 check.add_note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
-                    check.add_problem(
+                    check.add_violation(
                         "`info` lacks `stemcell_formats`, by which a director chooses among CPIs",
                     );
                 }

@@ -113,8 +113,8 @@ impl<'a> Run<'a> {
         let mut check = RunningCheck {
             run: self,
             stage: &stage,
-            problems: Vec::new(),
-            unmet_expectations: Vec::new(),
+            violations: Vec::new(),
+            unpromised: Vec::new(),
             is_promised: true,
             was_refused: false,
             notes: Vec::new(),
@@ -124,8 +124,8 @@ impl<'a> Run<'a> {
         };
         let outcome = body(&mut check);
         let RunningCheck {
-            mut problems,
-            mut unmet_expectations,
+            mut violations,
+            mut unpromised,
             is_promised,
             notes,
             duration,
@@ -137,8 +137,8 @@ impl<'a> Run<'a> {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
-                if !problems.contains(&reason) && !unmet_expectations.contains(&reason) {
-                    let reasons = if is_promised { &mut problems } else { &mut unmet_expectations };
+                if !violations.contains(&reason) && !unpromised.contains(&reason) {
+                    let reasons = if is_promised { &mut violations } else { &mut unpromised };
                     reasons.insert(0, reason);
                 }
                 (None, None)
@@ -149,10 +149,9 @@ impl<'a> Run<'a> {
                 return (None, created);
             }
         };
-        let deviation = Deviation::of(&problems, &unmet_expectations);
-        problems.append(&mut unmet_expectations);
+        let deviation = Deviation::of(&violations, &unpromised);
         let (verdict, reasons) = match (deviation, skipped) {
-            (Some(_), _) => (Verdict::Fail, problems),
+            (Some(_), _) => (Verdict::Fail, [violations, unpromised].concat()),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),
             (None, None) => (Verdict::Pass, notes),
         };

@@ -49,9 +49,9 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,
     /// Violations of the contract.
-    pub(super) problems: Vec<String>,
-    /// Deviations from the expectations of callers that the contract does not promise.
-    pub(super) unmet_expectations: Vec<String>,
+    pub(super) violations: Vec<String>,
+    /// Expectations of callers that the CPI does not meet, and that the contract does not promise.
+    pub(super) unpromised: Vec<String>,
     /// True if the contract promises the behaviour that the check expects.
     pub(super) is_promised: bool,
     /// True if the CPI refused a call of a method that it implements.
@@ -89,18 +89,19 @@ impl RunningCheck<'_, '_> {
         self.is_promised = false;
     }
 
-    /// Adds a problem. The check continues and fails at its end.
-    pub(super) fn add_problem(&mut self, problem: impl Into<String>) {
+    /// Adds a violation of the contract. The check continues and fails at its end.
+    pub(super) fn add_violation(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
+        if !self.violations.contains(&problem) {
+            self.violations.push(problem);
         }
     }
 
-    /// Adds a deviation from an expectation that the contract does not promise.
-    fn add_deviation(&mut self, problem: String) {
-        if !self.unmet_expectations.contains(&problem) {
-            self.unmet_expectations.push(problem);
+    /// Adds an unmet expectation that the contract does not promise. The check continues, and fails at its
+    /// end.
+    fn add_unpromised(&mut self, problem: String) {
+        if !self.unpromised.contains(&problem) {
+            self.unpromised.push(problem);
         }
     }
 
@@ -115,14 +116,14 @@ impl RunningCheck<'_, '_> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
             let request = self.announce(method, arguments)?;
-            let response = self.send(&request, Some(method))?;
-            match response {
+            let answer = self.send(&request, Some(method))?;
+            match answer {
                 AnswerBody::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
                     self.add_note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
                     self.wait(pause);
                     pause *= 2;
                 }
-                response => return Ok(response),
+                answer => return Ok(answer),
             }
         }
         Ok(AnswerBody::Unusable)
@@ -165,11 +166,11 @@ impl RunningCheck<'_, '_> {
             joined.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
         });
         // Every answer is read before an error is returned, because each call may have created a resource.
-        let response: Vec<Result<AnswerBody>> = exchanges
+        let answers: Vec<Result<AnswerBody>> = exchanges
             .into_iter()
             .map(|exchange| exchange.map(|exchange| self.read_answer(exchange, Some(method))))
             .collect();
-        Ok(response.into_iter().collect::<Result<Vec<AnswerBody>>>()?)
+        Ok(answers.into_iter().collect::<Result<Vec<AnswerBody>>>()?)
     }
 
     /// Reads the answer of a process. Records created resources in the ledger first.
@@ -179,7 +180,7 @@ impl RunningCheck<'_, '_> {
         self.last_call = Some(last_call(&exchange));
         if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
             self.run.unresponsive = true;
-            self.add_problem("`info` did not end, so the CPI was not checked further");
+            self.add_violation("`info` did not end, so the CPI was not checked further");
         }
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
@@ -194,12 +195,12 @@ impl RunningCheck<'_, '_> {
             };
             // A missing answer is a violation only if the contract promises an answer.
             match self.is_promised || raw_answer.content != AnswerBody::Unusable {
-                true => self.add_problem(problem),
-                false => self.add_deviation(problem),
+                true => self.add_violation(problem),
+                false => self.add_unpromised(problem),
             }
         }
-        for problem in raw_answer.unmet_expectations {
-            self.add_deviation(
+        for problem in raw_answer.unpromised {
+            self.add_unpromised(
                 method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")),
             );
         }
@@ -224,7 +225,7 @@ impl RunningCheck<'_, '_> {
         let id = request_id(&request);
         if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
             if raw_answer.result_beside_error.is_some() {
-                self.add_problem(format!(
+                self.add_violation(format!(
                     "`{method}` failed and left {} '{}' behind",
                     ledger::json_name(kind),
                     resource.cid
@@ -246,7 +247,7 @@ impl RunningCheck<'_, '_> {
 
     /// Makes a call that must succeed. Otherwise stops the check.
     pub(super) fn call_or_stop(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
-        self.expect_present(method)?;
+        self.require_method(method)?;
         match self.call(method, arguments)? {
             AnswerBody::Result(result) => self.parse_answer(method, &result),
             AnswerBody::Refused(refusal) => self.stop_for_refusal(method, refusal),
@@ -261,7 +262,7 @@ impl RunningCheck<'_, '_> {
         match CheckedAnswer::parse(method, terms, result) {
             Ok(CheckedAnswer { answer, remark }) => {
                 if let Some(remark) = remark {
-                    self.add_problem(remark);
+                    self.add_violation(remark);
                 }
                 Ok(answer)
             }
@@ -273,7 +274,7 @@ impl RunningCheck<'_, '_> {
     pub(super) fn stop_for_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.unimplemented.push(method);
-            return self.expect_present(method).and_then(|()| fail("not implemented"));
+            return self.require_method(method).and_then(|()| fail("not implemented"));
         }
         // Callers handle this error.
         if has_error_type(&refusal, "NotSupported")
@@ -284,8 +285,8 @@ impl RunningCheck<'_, '_> {
         fail(format!("`{method}` failed: {}", refusal.text()))
     }
 
-    /// Ends the check if the method is not implemented or is left out.
-    pub(super) fn expect_present(&self, method: Method) -> CheckOutcome {
+    /// Ends the check if the CPI does not implement the method, or the run leaves it out.
+    pub(super) fn require_method(&self, method: Method) -> CheckOutcome {
         if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
             return Err(CheckStop::Skipped(format!("`{method}` is left out (--skip)")));
         }
@@ -333,10 +334,10 @@ impl RunningCheck<'_, '_> {
     /// resource counts.
     pub(super) fn delete_at_end(&mut self, resource: &CreatedResource) -> CheckOutcome {
         let method = ledger::delete_method(resource.kind);
-        let response = self.call(method, &[json!(resource.cid)])?;
-        let mut problems = std::mem::take(&mut self.problems);
-        problems.append(&mut self.unmet_expectations);
-        let gone = match &response {
+        let answer = self.call(method, &[json!(resource.cid)])?;
+        let mut problems = std::mem::take(&mut self.violations);
+        problems.append(&mut self.unpromised);
+        let gone = match &answer {
             AnswerBody::Result(_) => true,
             AnswerBody::Refused(refusal) => {
                 ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(refusal, kind))
@@ -352,13 +353,13 @@ impl RunningCheck<'_, '_> {
             }
             _ => None,
         };
-        self.problems.clear();
-        self.unmet_expectations.clear();
+        self.violations.clear();
+        self.unpromised.clear();
         if exists.map_or(gone, |exists| !exists) {
             self.run.ledger.record_deletion(resource);
             return Ok(());
         }
-        fail(match response {
+        fail(match answer {
             AnswerBody::Refused(refusal) => refusal.text(),
             AnswerBody::Unusable => problems.join("; "),
             AnswerBody::Result(_) => format!("`{method}` succeeded, but the resource still exists"),

@@ -75,14 +75,14 @@ impl Executable {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
-        let begin = AnswerFileRename::of(files).map_err(local("preparing the CPI's answer file failed"))?;
+        let rename = AnswerFileRename::of(files).map_err(local("preparing the CPI's answer file failed"))?;
         // SAFETY: setsid, rename and fsync are async-signal-safe, and their arguments were created before the
         // fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]
         unsafe {
             command.pre_exec(move || {
                 rustix::process::setsid()?;
-                begin.mark()
+                rename.make()
             });
         }
         command
@@ -203,8 +203,8 @@ impl AnswerFileRename {
         Ok(AnswerFileRename(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
     }
 
-    /// Renames the file. Allocates no memory, because it runs between fork and exec.
-    fn mark(&self) -> io::Result<()> {
+    /// Makes the rename. Allocates no memory, because it runs between fork and exec.
+    fn make(&self) -> io::Result<()> {
         if let Some((from, to, directory)) = &self.0 {
             rustix::fs::rename(from.as_c_str(), to.as_c_str())?;
             rustix::fs::fsync(directory)?;
@@ -213,7 +213,7 @@ impl AnswerFileRename {
     }
 }
 
-/// Creates files in `directory` for a call that needs no journal because it changes nothing.
+/// Creates files in `directory` for a call that needs no journal because it changes nothing on record.
 pub(super) fn create_scratch_files(
     directory: &Path,
     request_id: &RequestId,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::connection::CpiConnection;
-use super::source::{CpiInputs, CpiSources, LocatedCpi, LocationSource};
+use super::source::{CpiInputs, LocatedCpi, LocationSource, ResolvedCpis};
 use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
 use base::console::LastBoot;
@@ -21,7 +21,7 @@ pub(crate) type CpiName = Option<String>;
 /// The CPIs of a run, found, installed and connected as needed.
 pub(crate) struct Cpis<'a> {
     run: &'a RunContext,
-    sources: CpiSources<'a>,
+    resolved_cpis: ResolvedCpis<'a>,
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
@@ -41,9 +41,11 @@ impl<'a> Cpis<'a> {
         state: &State,
         highest: Option<u32>,
     ) -> Result<Self> {
-        let sources = CpiSources::find(run, inputs)?;
-        let stemcell_api_versions =
-            sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
+        let resolved_cpis = ResolvedCpis::find(run, inputs)?;
+        let stemcell_api_versions = resolved_cpis
+            .names()
+            .map(|name| (name.map(str::to_owned), state.stemcell_api_version(name)))
+            .collect();
         let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
         let used: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
         let locations = state
@@ -55,7 +57,7 @@ impl<'a> Cpis<'a> {
             .collect();
         Ok(Cpis {
             run,
-            sources,
+            resolved_cpis,
             locations,
             director_uuid: state.director_id.clone(),
             highest,
@@ -72,7 +74,7 @@ impl<'a> Cpis<'a> {
 
     /// Installs a CPI if needed, without asking it for `info`.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
-        let located = self.sources.install(name, stage)?;
+        let located = self.resolved_cpis.install(name, stage)?;
         self.located.borrow_mut().insert(name.map(str::to_owned), located);
         Ok(())
     }
@@ -84,7 +86,7 @@ impl<'a> Cpis<'a> {
         names.insert(name.map(str::to_owned));
         names.iter().try_for_each(|name| {
             self.check_location(name.as_deref())?;
-            self.sources.check(name.as_deref(), stage)
+            self.resolved_cpis.check(name.as_deref(), stage)
         })
     }
 
@@ -98,13 +100,13 @@ impl<'a> Cpis<'a> {
         let located = self.located.borrow_mut().remove(&key);
         let located = match located {
             Some(located) => located,
-            None => self.sources.install(name, stage)?,
+            None => self.resolved_cpis.install(name, stage)?,
         };
         let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
         let connection = CpiConnection::open(
             self.run,
             name,
-            (located, self.sources.location(name)?),
+            (located, self.resolved_cpis.location(name)?),
             &self.director_uuid,
             self.highest,
             stemcell_api_version,
@@ -129,7 +131,7 @@ impl<'a> Cpis<'a> {
 
     /// Returns the directory of the VM, if its CPI keeps it on this machine.
     fn vm_directory(&self, vm: &VmHandle) -> Result<Option<PathBuf>> {
-        Ok(self.sources.location(vm.cpi())?.vm_directory(&vm.cid))
+        Ok(self.resolved_cpis.location(vm.cpi())?.vm_directory(&vm.cid))
     }
 
     /// Returns the directory of the VM like [`Self::vm_directory`]. Fails if the records are of another
@@ -168,7 +170,7 @@ impl<'a> Cpis<'a> {
         let Some(recorded_id) = recorded_id.and_then(|location| location.id.as_deref()) else {
             return Ok(());
         };
-        let location = self.sources.location(name)?;
+        let location = self.resolved_cpis.location(name)?;
         // If it is no directory, another CPI has become the default one.
         let LocationSource::Directory(root) = &location else { return Ok(()) };
         let actual_id = match location.current()? {
@@ -193,7 +195,11 @@ impl<'a> Cpis<'a> {
 
     /// Returns the names of all CPIs except this one.
     pub(crate) fn other_cpis(&self, name: Option<&str>) -> Vec<CpiName> {
-        self.sources.names().filter(|other| *other != name).map(|other| other.map(str::to_owned)).collect()
+        self.resolved_cpis
+            .names()
+            .filter(|other| *other != name)
+            .map(|other| other.map(str::to_owned))
+            .collect()
     }
 }
 

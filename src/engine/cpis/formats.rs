@@ -2,14 +2,14 @@
 
 use crate::run_context::RunContext;
 use base::{Error, Result};
-use manifest::deployment::ArtifactPlace;
+use manifest::deployment::ArtifactOrigin;
 
-/// Checks that the CPI accepts the stemcell named at `place`, if both declare their formats.
+/// Checks that the CPI accepts the stemcell, which is named in `origin`, if both declare their formats.
 pub(crate) fn check_formats(
     run: &RunContext,
     name: Option<&str>,
     cpi: Option<&[String]>,
-    place: &ArtifactPlace,
+    origin: &ArtifactOrigin,
     stemcell: &[String],
 ) -> Result<()> {
     let formats = cpi.filter(|formats| !formats.is_empty());
@@ -23,13 +23,13 @@ pub(crate) fn check_formats(
             let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
                 "{}{who} accepts the stemcell formats {}, but this stemcell has {}",
-                place.prefix(),
+                origin.prefix(),
                 formats.join(", "),
                 stemcell.join(", ")
             ))
-            .with_hint(match place {
-                ArtifactPlace::Manifest { .. } => "set the stemcell's `url` to the stemcell for this IaaS",
-                ArtifactPlace::CommandLine => "pass the stemcell for this IaaS",
+            .with_hint(match origin {
+                ArtifactOrigin::Manifest { .. } => "set the stemcell's `url` to the stemcell for this IaaS",
+                ArtifactOrigin::CommandLine => "pass the stemcell for this IaaS",
             }))
         }
         (None, Some(name)) => {

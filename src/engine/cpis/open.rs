@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::names;
-use super::source::{CpiSources, LocatedCpi, OwnedCpiInputs};
+use super::source::{LocatedCpi, OwnedCpiInputs, ResolvedCpis};
 use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
 use crate::prepare::{self, obtain};
@@ -94,8 +94,8 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
             Some(VmAndDiskInputs { deployment, stemcell })
         }
     };
-    let sources = CpiSources::find(run, cpi_inputs.borrowed())?;
-    let LocatedCpi { executable, context, installed, .. } = sources.install(name, &opening)?;
+    let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
+    let LocatedCpi { executable, context, installed, .. } = resolved_cpis.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
             Some(CallRegistry::start(config, run.paths.scratch.join("registry.json").as_path().into())?)

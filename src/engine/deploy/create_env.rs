@@ -90,8 +90,8 @@ pub fn create_env(
     let connection = cpis.connect(cpi, &connecting)?;
     let contract = connection.contract();
     connecting.finish();
-    let place = &prepared.deployment.stemcell.place;
-    check_formats(run, cpi, connection.stemcell_formats(), place, &opened.stemcell.stemcell_formats)?;
+    let origin = &prepared.deployment.stemcell.origin;
+    check_formats(run, cpi, connection.stemcell_formats(), origin, &opened.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unreachable.is_some() {
         deploy_run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, run)?;

@@ -33,18 +33,18 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     )
 }
 
-/// Removes a state that has no resources on record. Keeps it if suspects are on record, unless `ask` is true
-/// and the operator forgets them.
+/// Removes a state that has no resources on record. Keeps it if suspects are on record, unless
+/// `asks_operator` is true and the operator forgets them.
 fn remove_state(
     run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
     done: &str,
-    ask: bool,
+    asks_operator: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
         suspects::check_suspected_vm(run, &endpoint(run, provider)?, store.state())?;
-        if !(ask && suspects::ask_to_forget(run, &mut store)?) {
+        if !(asks_operator && suspects::ask_to_forget(run, &mut store)?) {
             let ids = store.state().monopile.suspects.iter().map(|suspect| suspect.request_id.as_str());
             let requests = match ids.collect::<Vec<_>>().as_slice() {
                 [id] => format!("a failed call may have created something (request {id})"),

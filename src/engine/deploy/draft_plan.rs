@@ -59,7 +59,7 @@ impl DraftPlan {
             recreate: request.recreate,
             recreate_persistent_disks: request.recreate_persistent_disks,
             strategy: request.strategy,
-            snapshot: request.snapshot.is_taken(),
+            takes_snapshot: request.snapshot.is_taken(),
             now: base::encoding::now(),
             ..PlanOptions::default()
         };

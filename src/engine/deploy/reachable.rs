@@ -31,14 +31,14 @@ impl ReachableEnvironment {
         Self::find(run, inputs, command, timeout, true)
     }
 
-    /// Opens the state, boots the VM if it is off and `boots` is set, and connects to its agent. A VM that
+    /// Opens the state, boots the VM if it is off and `boots_vm` is set, and connects to its agent. A VM that
     /// was booted gets the time of a boot to answer.
     fn find(
         run: &RunContext,
         inputs: &Inputs,
         command: &str,
         timeout: Duration,
-        boots: bool,
+        boots_vm: bool,
     ) -> Result<Self> {
         let store = lock::open(run, command)?;
         if !store.exists() {
@@ -53,7 +53,7 @@ impl ReachableEnvironment {
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
         let vm = records::vm_on_record(run, state)?;
-        let booted = boots && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
+        let booted = boots_vm && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
         validating.finish();
 
         let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };

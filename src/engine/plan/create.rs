@@ -59,7 +59,7 @@ pub struct PlanOptions {
     /// The way in which an existing VM is changed.
     pub strategy: Strategy,
     /// Takes a snapshot of the persistent disk before the VM is replaced.
-    pub snapshot: bool,
+    pub takes_snapshot: bool,
     /// The current time, RFC 3339 UTC. Snapshots that were kept until an earlier time are deleted.
     pub now: String,
     /// True if the VM on record no longer exists.
@@ -78,7 +78,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
     if reasons.is_empty() {
         return Ok(plan_cleanup(state, options, plan));
     }
-    let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.needs_vm);
+    let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.replaces_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
         Some(vm) => {
             plan_update(state, desired, &reasons, vm, &mut plan);
@@ -122,7 +122,7 @@ fn plan_new_vm(
     };
     if let Some(vm) = state.vm_handle() {
         plan.push(Step::StopVm(vm.clone()), reason.clone());
-        if let Some(disk) = state.current_disk().filter(|_| options.snapshot) {
+        if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
             plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
         }
         plan.push_deletion(vm, reason.clone());
@@ -156,10 +156,10 @@ fn plan_new_vm(
 
 /// Joins the reasons in one line. If some need a new VM, the others are left out.
 fn join_reasons(reasons: &[Reason]) -> String {
-    let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
+    let replaces_vm = reasons.iter().any(|reason| reason.replaces_vm);
     let texts: Vec<&str> = reasons
         .iter()
-        .filter(|reason| reason.needs_vm == needs_vm)
+        .filter(|reason| reason.replaces_vm == replaces_vm)
         .map(|reason| reason.text.as_str())
         .collect();
     texts.join("; ")

@@ -11,16 +11,16 @@ use manifest::cpi_label;
 pub(super) struct Reason {
     /// The reason, as text for the operator.
     pub(super) text: String,
-    /// True if the VM on record must be replaced.
-    pub(super) needs_vm: bool,
+    /// True if the VM on record, if there is one, must be replaced.
+    pub(super) replaces_vm: bool,
 }
 
-fn vm_reason(text: impl Into<String>) -> Reason {
-    Reason { text: text.into(), needs_vm: true }
+fn replacement_reason(text: impl Into<String>) -> Reason {
+    Reason { text: text.into(), replaces_vm: true }
 }
 
 fn jobs_reason(text: impl Into<String>) -> Reason {
-    Reason { text: text.into(), needs_vm: false }
+    Reason { text: text.into(), replaces_vm: false }
 }
 
 /// Returns the reasons for a deploy, those for a new VM first. The list is empty if nothing changed.
@@ -28,28 +28,28 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     let mut reasons = Vec::new();
     if options.recreate {
         reasons.push(match options.command {
-            "" | "create-env" => vm_reason("--recreate"),
-            command => vm_reason(format!("requested by {command}")),
+            "" | "create-env" => replacement_reason("--recreate"),
+            command => replacement_reason(format!("requested by {command}")),
         });
     }
     if options.recreate_persistent_disks {
-        reasons.push(vm_reason("--recreate-persistent-disks"));
+        reasons.push(replacement_reason("--recreate-persistent-disks"));
     }
     let unfinished = state.current_deploy_digest.is_empty();
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
     if state.vm_cid().is_none() {
         let is_new = unfinished && state.current_disk().is_none();
-        reasons.push(vm_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
+        reasons.push(replacement_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
         return reasons;
     }
     if options.vm_is_gone {
-        reasons.push(vm_reason("the VM does not exist any more"));
+        reasons.push(replacement_reason("the VM does not exist any more"));
     }
     if unfinished {
-        reasons.push(Reason { text: unfinished_reason(state).to_owned(), needs_vm: !is_ready });
+        reasons.push(Reason { text: unfinished_reason(state).to_owned(), replaces_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
-        reasons.push(vm_reason(format!(
+        reasons.push(replacement_reason(format!(
             "the VM moves from {} to {}",
             cpi_label(on_record.cpi()),
             cpi_label(desired.cpi)
@@ -57,7 +57,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     } else if state.current_stemcell().is_none() && unfinished && !is_ready {
         // The stemcell of a VM is recorded as current once the VM is ready.
     } else if let Some(reason) = stemcell_change(state, desired) {
-        reasons.push(vm_reason(reason));
+        reasons.push(replacement_reason(reason));
     }
     let manifest_changed = !unfinished && state.current_deploy_digest != desired.deploy_digest;
     if manifest_changed {
@@ -67,19 +67,19 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         reasons.extend(release_changes(state, desired.releases).map(jobs_reason));
     }
     // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.
-    if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
-        reasons.extend(vm_changes(state, desired).into_iter().map(vm_reason));
-        reasons.extend(disk_change_reason(state, desired).map(vm_reason));
-        reasons.extend(options.unusable_agent.as_ref().map(|why| vm_reason(why.clone())));
+    if !reasons.is_empty() && !reasons.iter().any(|reason| reason.replaces_vm) {
+        reasons.extend(vm_changes(state, desired).into_iter().map(replacement_reason));
+        reasons.extend(disk_change_reason(state, desired).map(replacement_reason));
+        reasons.extend(options.unusable_agent.as_ref().map(|why| replacement_reason(why.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
-            vm_reason(format!(
+            replacement_reason(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
                  tries again on the same VM)"
             ))
         }));
     }
     // The operator wants to know first why the VM must be replaced.
-    reasons.sort_by_key(|reason| !reason.needs_vm);
+    reasons.sort_by_key(|reason| !reason.replaces_vm);
     reasons
 }
 

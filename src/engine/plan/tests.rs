@@ -506,7 +506,8 @@ fn changed_disk_stays_unless_the_cpi_declines() {
 fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
     let mut state = deployed();
     let snapshot = Step::SnapshotDisk(handle("disk-1"));
-    let options = |now: &str| PlanOptions { snapshot: true, now: now.to_owned(), ..PlanOptions::default() };
+    let options =
+        |now: &str| PlanOptions { takes_snapshot: true, now: now.to_owned(), ..PlanOptions::default() };
     let case = |options| Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() };
     let taken = steps(&case(options("")).plan(&state));
     let [stop, delete] = stop_and_delete().try_into().unwrap();

@@ -80,7 +80,7 @@ pub(super) fn check_source(
     let exists = state.vms().next().is_some() || !state.disks.is_empty();
     let foreign = deployed.filter(|_| exists).map(|deployed| deployed.foreign(values)).unwrap_or_default();
     let Some(first) = foreign.first() else { return Ok(()) };
-    let is_stored = values.iter().any(|value| value.name == **first && value.stored);
+    let is_stored = values.iter().any(|value| value.name == **first && value.is_stored);
     let source = match given.vars_store.as_ref().filter(|_| is_stored) {
         Some(path) => format!("the vars store '{path}' is"),
         None => "the given credentials are".to_owned(),

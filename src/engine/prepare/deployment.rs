@@ -127,9 +127,9 @@ pub(crate) fn redact_hint(run: &RunContext, hint: &DiskHint) {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides {
     /// `--new-credentials`: deploy other values although the deployed ones are not given.
-    pub new_credentials: bool,
+    pub accepts_new_credentials: bool,
     /// `--ignore-untracked-vm`: create a VM although another one, not on record, has its address.
-    pub untracked_vm: bool,
+    pub ignores_untracked_vm: bool,
 }
 
 /// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record,
@@ -142,10 +142,11 @@ pub(crate) fn prepare(
     overrides: Overrides,
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
-    let loaded = manifest::load_checked(inputs, &run.redactor, &|values| match overrides.new_credentials {
-        true => Ok(()),
-        false => credentials::check(run, inputs, state, values),
-    })?;
+    let loaded =
+        manifest::load_checked(inputs, &run.redactor, &|values| match overrides.accepts_new_credentials {
+            true => Ok(()),
+            false => credentials::check(run, inputs, state, values),
+        })?;
     let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
     let cpi_config = loaded.cpis()?;
@@ -156,7 +157,8 @@ pub(crate) fn prepare(
         let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
         obtain::all(run, stemcell, identify_by, releases, &directory, stage)
     };
-    let (obtained, looked) = untracked::check_during(run, &deployment, state, overrides.untracked_vm, obtain);
+    let (obtained, looked) =
+        untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
     let (stemcell, releases) = obtained?;
     let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
     let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));

@@ -16,7 +16,7 @@ use artifact::{
 };
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
-use manifest::deployment::{ArtifactPlace, ArtifactRef, ReleaseRef};
+use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef};
 
 /// An artifact on this machine.
 pub(crate) struct ObtainedArtifact {
@@ -143,13 +143,13 @@ impl<'m> WantedArtifact<'m> {
 
     /// Returns [`Self::title`] after its place in the manifest, for errors.
     fn title_with_place(&self) -> String {
-        format!("{}{}", self.artifact.place.prefix(), self.title())
+        format!("{}{}", self.artifact.origin.prefix(), self.title())
     }
 
     fn expected(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
         let Some(text) = &self.artifact.sha1 else { return Ok(None) };
-        let position = match &self.artifact.place {
-            ArtifactPlace::Manifest { sha1: Some(sha1), .. } => format!("{sha1}: "),
+        let position = match &self.artifact.origin {
+            ArtifactOrigin::Manifest { sha1: Some(sha1), .. } => format!("{sha1}: "),
             _ => String::new(),
         };
         let digest = text.parse().map_err(|problem: ParseDigestError| {

@@ -47,12 +47,12 @@ pub(super) struct UntrackedCheck {
     pub(super) untracked: Option<UntrackedListener>,
 }
 
-/// Asks the agent's address while `work` is done. With `ignore`, asks nothing.
+/// Asks the agent's address while `work` is done. With `is_ignored`, asks nothing.
 pub(super) fn check_during<T>(
     run: &RunContext,
     deployment: &Deployment,
     state: &State,
-    ignore: bool,
+    is_ignored: bool,
     work: impl FnOnce() -> T,
 ) -> (T, Result<UntrackedCheck>) {
     let endpoint = match endpoint(run, &deployment.cloud_provider) {
@@ -60,7 +60,7 @@ pub(super) fn check_during<T>(
         Err(error) => return (work(), Err(error)),
     };
     let unchecked = reason_not_to_check(deployment, &endpoint, state);
-    let asks = !ignore && unchecked.is_none();
+    let asks = !is_ignored && unchecked.is_none();
     let (done, untracked) = thread::scope(|scope| {
         let looking = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let done = work();

@@ -234,7 +234,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
 }
 
 /// Keys of a hint whose values only locate a disk. Other keys of the agent's `DiskSettings` hold credentials.
-const PLACES: [&str; 9] = [
+const LOCATING_KEYS: [&str; 9] = [
     "path",
     "id",
     "device_id",
@@ -254,7 +254,7 @@ fn without_credentials(hint: &Value) -> Value {
             .map(|(key, value)| {
                 let value = match value {
                     Value::Object(_) | Value::Array(_) => without_credentials(value),
-                    value if PLACES.contains(&key.as_str()) => value.clone(),
+                    value if LOCATING_KEYS.contains(&key.as_str()) => value.clone(),
                     _ => Value::from("<redacted>"),
                 };
                 (key.clone(), value)

@@ -272,18 +272,18 @@ fn interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
 }
 
 /// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. Reports a
-/// failure once, unless `announced`.
+/// failure once, unless `is_announced`.
 fn open_registry(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
-    announced: bool,
+    is_announced: bool,
 ) -> Option<CallRegistry> {
     let endpoint = intent.registry.clone()?;
     match CallRegistry::start_again(endpoint, store.journal().registry_document()) {
         Ok(registry) => Some(registry),
         Err(error) => {
-            if !announced {
+            if !is_announced {
                 run.reporter.warn(format!(
                     "the registry that the CPI process of an earlier run needs cannot be started again \
                      yet: {}",

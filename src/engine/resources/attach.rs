@@ -93,13 +93,13 @@ fn check_presence(
     executor: &Executor<'_>,
     run: &RunContext,
     disk: &DiskHandle,
-    recorded: bool,
+    is_recorded: bool,
 ) -> Result<()> {
     executor.cpis().connect_in_own_stage(disk.cpi())?;
     let asking = run.reporter.stage(format!("Asking the CPI for disk {disk}"));
     match executor.ask_presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::Exists => {}
-        Presence::Unknown(reason) if recorded => {
+        Presence::Unknown(reason) if is_recorded => {
             run.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
         }
         Presence::Gone => {

@@ -13,7 +13,7 @@ use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Stor
 use artifact::{self, ArtifactIdentity};
 use base::events::Stage;
 use base::{Error, Result};
-use manifest::deployment::{ArtifactPlace, ArtifactRef};
+use manifest::deployment::{ArtifactOrigin, ArtifactRef};
 use manifest::{CpiConfig, Deployment, cpi_label};
 
 /// The request of `upload-stemcell`.
@@ -57,7 +57,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let stemcell_ref = ArtifactRef {
         url: request.url.clone(),
         sha1: request.sha1.clone(),
-        place: ArtifactPlace::CommandLine,
+        origin: ArtifactOrigin::CommandLine,
     };
     let obtained = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
@@ -214,8 +214,8 @@ fn find_accepting_cpis(
     let mut refusals = Vec::new();
     for cpi in asked {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
-        let (accepted, place) = (connection.stemcell_formats(), ArtifactPlace::CommandLine);
-        let fits = check_formats(run, cpi.as_deref(), accepted, &place, &stemcell.stemcell_formats);
+        let (accepted, origin) = (connection.stemcell_formats(), ArtifactOrigin::CommandLine);
+        let fits = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
         match fits {
             Ok(()) => accepting.push(cpi),
             Err(error) => refusals.push(error),

@@ -24,7 +24,7 @@ pub(super) const INTENT_KIND: &str = "intent";
 /// elsewhere.
 pub(super) const ANSWER_KIND: &str = "answer";
 /// The kind of document that states that a call was never made.
-pub(super) const NEVER_MADE: &str = "unasked";
+pub(super) const NEVER_STARTED_KIND: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
 const ANNOUNCED: &str = "announced";
 const PREPARED: &str = "prepared";
@@ -213,8 +213,8 @@ impl WatchedCall {
         if !bytes.is_empty() || self.files.answer_path().exists() {
             return Ok(Some(ProcessProgress::Ended(bytes)));
         }
-        let never_asked = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
-        Ok(never_asked.then_some(ProcessProgress::NeverStarted))
+        let never_started = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
+        Ok(never_started.then_some(ProcessProgress::NeverStarted))
     }
 
     /// Returns the output so far. The process may still run.

@@ -58,8 +58,8 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
         given.values.push(VariableValue {
             name: "password".into(),
             value: Some(value.into()),
-            stored: true,
-            rotated: false,
+            is_stored: true,
+            was_rotated: false,
         });
         Credentials::of(&given).unwrap()
     };

@@ -64,7 +64,7 @@ impl Credentials {
             .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
             .collect();
         let given = present()
-            .filter(|(variable, _)| !variable.stored)
+            .filter(|(variable, _)| !variable.is_stored)
             .map(|(variable, _)| variable.name.clone())
             .collect();
         let vars_store = credentials.vars_store.clone();
@@ -96,7 +96,7 @@ impl Credentials {
                 .into_iter()
                 .filter(|variable| variable.value.is_some())
                 .partition(|variable| self.had_value(variable) == Some(true));
-            let others: Vec<_> = others.into_iter().filter(|variable| !variable.rotated).collect();
+            let others: Vec<_> = others.into_iter().filter(|variable| !variable.was_rotated).collect();
             match others.len() >= MIN_FOREIGN.max(FOREIGN_FOR_EACH_KNOWN * unchanged.len()) {
                 true => others,
                 false => Vec::new(),
@@ -108,7 +108,7 @@ impl Credentials {
     /// differ, and no rotation kept their earlier values.
     pub fn replaced<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         let has_changed =
-            |variable: &&VariableValue| !variable.rotated && self.had_value(variable) != Some(true);
+            |variable: &&VariableValue| !variable.was_rotated && self.had_value(variable) != Some(true);
         self.recorded(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
     }
 
@@ -175,11 +175,11 @@ mod tests {
     use super::*;
 
     fn values(all: &[(&str, Option<&str>, bool)]) -> Vec<VariableValue> {
-        let variable = |(name, value, stored): &(&str, Option<&str>, bool)| VariableValue {
+        let variable = |(name, value, is_stored): &(&str, Option<&str>, bool)| VariableValue {
             name: (*name).to_owned(),
             value: value.map(str::to_owned),
-            stored: *stored,
-            rotated: false,
+            is_stored: *is_stored,
+            was_rotated: false,
         };
         all.iter().map(variable).collect()
     }
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(foreign(vec![("a", Some("new"), true), ("b", None, false), given("new")]), "");
         assert_eq!(foreign(vec![("a", Some("new"), true), ("b", Some("new"), true)]), "a b");
         let mut rotated = values(&with("new", &["a", "b"]));
-        rotated.iter_mut().for_each(|variable| variable.rotated = true);
+        rotated.iter_mut().for_each(|variable| variable.was_rotated = true);
         assert_eq!(record.foreign(&rotated), Vec::<&str>::new());
         assert_eq!(record.changed(&rotated), ["a", "b"]);
         assert_eq!(record.replaced(&rotated), Vec::<&str>::new());

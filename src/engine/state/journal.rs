@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call_rules::{self, Evidence, Published};
-use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_MADE, ProcessProgress};
+use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_STARTED_KIND, ProcessProgress};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
@@ -78,7 +78,7 @@ pub struct OpenCall {
     files: CallFiles,
     /// True if an earlier run announced the call. A process of that run may have put the answer into the
     /// journal.
-    inherited: bool,
+    is_inherited: bool,
 }
 
 /// The progress of an open call's process.
@@ -125,9 +125,9 @@ impl Journal {
         self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(failed)
     }
 
-    fn open(&self, request_id: &RequestId, inherited: bool) -> OpenCall {
+    fn open(&self, request_id: &RequestId, is_inherited: bool) -> OpenCall {
         let files = CallFiles::new(self.storage.calls(), request_id);
-        OpenCall { storage: self.storage.clone(), files, inherited }
+        OpenCall { storage: self.storage.clone(), files, is_inherited }
     }
 
     /// Returns the document with the content of the VM's registry. It may not exist.
@@ -262,7 +262,7 @@ impl OpenCall {
         let answer = self.storage.read(&self.document(ANSWER_KIND))?;
         let published = match &answer {
             Some(_) => Some(Published::Answer),
-            None => self.storage.read(&self.document(NEVER_MADE))?.map(|_| Published::NeverStarted),
+            None => self.storage.read(&self.document(NEVER_STARTED_KIND))?.map(|_| Published::NeverStarted),
         };
         Ok(match call_rules::progress(Evidence::Journal(published)) {
             call_rules::EvidentProgress::NeverStarted => CallProgress::NeverStarted,
@@ -301,9 +301,9 @@ impl OpenCall {
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
         self.storage.remove(&self.document(INTENT_KIND)).map_err(failed)?;
-        if self.inherited && self.storage.answers_outside_journal() {
+        if self.is_inherited && self.storage.answers_outside_journal() {
             // An answer may hold secrets.
-            for kind in [ANSWER_KIND, NEVER_MADE] {
+            for kind in [ANSWER_KIND, NEVER_STARTED_KIND] {
                 self.storage.remove(&self.document(kind)).map_err(failed)?;
             }
         }

@@ -65,13 +65,13 @@ pub struct ArtifactRef {
     pub url: String,
     /// The digest in any BOSH notation.
     pub sha1: Option<String>,
-    /// The place of its `url` and `sha1`.
-    pub place: ArtifactPlace,
+    /// The origin of its `url` and `sha1`.
+    pub origin: ArtifactOrigin,
 }
 
-/// The place that names an artifact.
+/// The origin of a reference to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArtifactPlace {
+pub enum ArtifactOrigin {
     /// The manifest.
     Manifest {
         /// The place of the `url`.
@@ -83,12 +83,12 @@ pub enum ArtifactPlace {
     CommandLine,
 }
 
-impl ArtifactPlace {
+impl ArtifactOrigin {
     /// Returns the beginning of an error about the artifact: the place of its `url`, or nothing.
     pub fn prefix(&self) -> String {
         match self {
-            ArtifactPlace::Manifest { url, .. } => format!("{url}: "),
-            ArtifactPlace::CommandLine => String::new(),
+            ArtifactOrigin::Manifest { url, .. } => format!("{url}: "),
+            ArtifactOrigin::CommandLine => String::new(),
         }
     }
 }
@@ -220,7 +220,7 @@ pub struct CloudProvider {
     pub mbus_place: String,
     /// The agent's credentials and certificates that rotations replaced and that the VM may still have, the
     /// latest first.
-    pub previous: Vec<PreviousAgent>,
+    pub previous_agents: Vec<PreviousAgent>,
     /// The certificate that the agent presents, with its CA.
     pub cert: CertificateBundle,
     /// Properties of the CPI.

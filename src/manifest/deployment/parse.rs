@@ -9,7 +9,7 @@ use super::az::{self, Az};
 use super::network::{self, Network};
 use super::sections::{Sections, names};
 use super::{
-    ArtifactPlace, ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup,
+    ArtifactOrigin, ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup,
     JobRef, ReleaseRef, VmSpec, WatchTime,
 };
 use super::{disk, registry, vm};
@@ -151,8 +151,9 @@ pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<Art
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
     }
     let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
-    let place = ArtifactPlace::Manifest { url: place_of("url").unwrap_or_default(), sha1: place_of("sha1") };
-    Some(ArtifactRef { url, sha1, place })
+    let origin =
+        ArtifactOrigin::Manifest { url: place_of("url").unwrap_or_default(), sha1: place_of("sha1") };
+    Some(ArtifactRef { url, sha1, origin })
 }
 
 fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
@@ -342,14 +343,14 @@ fn cloud_provider(
         properties.extend(own);
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
-    let (mbus, previous) = (mbus?, Vec::new());
+    let (mbus, previous_agents) = (mbus?, Vec::new());
     Some(CloudProvider {
         cpi: cpi?,
         cpi_place,
         userland,
         mbus,
         mbus_place,
-        previous,
+        previous_agents,
         cert,
         properties,
         registry,

@@ -1,20 +1,20 @@
 //! The operations `replace`, `remove` and `test`.
 
-use super::item_index::{ItemIndex, ItemPlace};
+use super::item_index::{ItemAddress, ItemIndex};
 use super::path::{Modifier, Path, Token};
 use super::walk::{MatchResult, PathError, PathErrorKind, TokenAt, find_indexed, to_i64};
 use yaml::{Data, Mapping, Node};
 
-/// A value, and its place if it is an item of a list.
+/// A value, and its address if it is an item of a list.
 struct Visited<'n> {
     node: &'n mut Node,
-    place: Option<ItemPlace>,
+    address: Option<ItemAddress>,
 }
 
 impl<'n> Visited<'n> {
     fn item(items: &'n mut [Node], at: usize) -> Self {
-        let place = Some(ItemPlace::new(items, at));
-        Visited { node: &mut items[at], place }
+        let address = Some(ItemAddress::new(items, at));
+        Visited { node: &mut items[at], address }
     }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn replace(
     value: Node,
     index: &mut ItemIndex,
 ) -> Result<(), PathError> {
-    let mut visited = Visited { node: root, place: None };
+    let mut visited = Visited { node: root, address: None };
     for (step, token) in TokenAt::all(path) {
         if step.is_last() {
             return put(visited, step, token, value, index);
@@ -63,7 +63,7 @@ fn descend_making<'a>(
                 map.insert(Node::string(key), created.into());
             }
             let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
-            Ok(Visited { node, place: None })
+            Ok(Visited { node, address: None })
         }
         Token::Index { index: at, modifiers } => {
             let items = step.seq_mut(node)?;
@@ -101,16 +101,16 @@ fn put(
                 return Err(step.missing_key(key, map));
             }
             let old = map.insert(Node::string(key), value);
-            index.note_entry(visited.place, key, old.as_ref(), map.get(key));
+            index.note_entry(visited.address, key, old.as_ref(), map.get(key));
         }
         Token::Index { index: at, modifiers } => {
             let items = step.seq_mut(visited.node)?;
-            place(items, step, *at, modifiers, value, index)?;
+            replace_or_insert(items, step, *at, modifiers, value, index)?;
         }
         Token::Match { key, value: match_value, is_optional, modifiers } => {
             let items = step.seq_mut(visited.node)?;
             match step.find(key, match_value, *is_optional, items, index)? {
-                MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value, index)?,
+                MatchResult::One(at) => replace_or_insert(items, step, to_i64(at), modifiers, value, index)?,
                 MatchResult::Absent => push(items, value, index),
             }
         }
@@ -121,13 +121,13 @@ fn put(
 
 /// Adds an item at the end of a sequence.
 fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
-    let end = ItemPlace::new(items, items.len());
+    let end = ItemAddress::new(items, items.len());
     items.push(value);
     index.note_insertion(end, items);
 }
 
 /// Replaces an item of a sequence, or inserts the value before or after it.
-fn place(
+fn replace_or_insert(
     items: &mut Vec<Node>,
     step: TokenAt<'_>,
     at: i64,
@@ -143,13 +143,13 @@ fn place(
     let at = step.index(at, moves, items)?;
     match insertion {
         Some(behind) => {
-            let new = ItemPlace::new(items, at + behind);
+            let new = ItemAddress::new(items, at + behind);
             items.insert(at + behind, value);
             index.note_insertion(new, items);
         }
         None => {
             let old = std::mem::replace(&mut items[at], value);
-            index.note_replacement(ItemPlace::new(items, at), &old, &items[at]);
+            index.note_replacement(ItemAddress::new(items, at), &old, &items[at]);
         }
     }
     Ok(())
@@ -157,7 +157,7 @@ fn place(
 
 /// Removes the value at a path. A missing value is an error unless its token is optional.
 pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
-    let mut visited = Visited { node: root, place: None };
+    let mut visited = Visited { node: root, address: None };
     for (step, token) in TokenAt::all(path) {
         match token {
             Token::Key { key, is_optional } => {
@@ -167,11 +167,11 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 }
                 if step.is_last() {
                     let old = map.remove(key);
-                    index.note_entry(visited.place, key, old.as_ref(), map.get(key));
+                    index.note_entry(visited.address, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
                 let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
-                visited = Visited { node, place: None };
+                visited = Visited { node, address: None };
             }
             Token::Index { .. } | Token::Match { .. } => {
                 let items = step.seq_mut(visited.node)?;
@@ -188,7 +188,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 let at = step.index(at, modifiers, items)?;
                 if step.is_last() {
                     let old = items.remove(at);
-                    index.note_removal(ItemPlace::new(items, at), &old);
+                    index.note_removal(ItemAddress::new(items, at), &old);
                     return Ok(());
                 }
                 visited = Visited::item(items, at);

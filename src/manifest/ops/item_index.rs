@@ -12,7 +12,7 @@ use yaml::{Data, Node};
 
 /// Shorter lists are searched item by item.
 const MIN_ITEMS: usize = 32;
-/// The place of a hash that several items have.
+/// Stands in place of an index for a hash that several items have.
 const SEVERAL: usize = usize::MAX;
 
 /// The indexes of the long lists of one document.
@@ -28,13 +28,13 @@ pub(crate) struct ItemIndex {
 struct IndexedList {
     /// The number of items when the list was last seen.
     length: usize,
-    keys: HashMap<String, Places, RandomState>,
+    keys: HashMap<String, ItemIndices, RandomState>,
 }
 
-/// The places of items by the hash of the string that they have under one key. It is empty until the second
+/// The indices of items by the hash of the string that they have under one key. It is empty until the second
 /// search, because a single search is faster without an index.
 #[derive(Default)]
-struct Places {
+struct ItemIndices {
     by_hash: Option<HashMap<u64, usize, RandomState>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Indexed {
 
 /// An item of a list, by the address of the items and its index.
 #[derive(Clone, Copy)]
-pub(super) struct ItemPlace {
+pub(super) struct ItemAddress {
     list: usize,
     at: usize,
 }
@@ -64,9 +64,9 @@ fn text<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
     item.get(key).and_then(Node::as_str)
 }
 
-impl ItemPlace {
+impl ItemAddress {
     pub(super) fn new(items: &[Node], at: usize) -> Self {
-        ItemPlace { list: address(items), at }
+        ItemAddress { list: address(items), at }
     }
 }
 
@@ -80,11 +80,11 @@ impl ItemIndex {
         if list.length != items.len() {
             *list = IndexedList { length: items.len(), ..IndexedList::default() };
         }
-        let Some(places) = list.keys.get_mut(key) else {
-            list.keys.insert(key.to_owned(), Places::default());
+        let Some(indices) = list.keys.get_mut(key) else {
+            list.keys.insert(key.to_owned(), ItemIndices::default());
             return Indexed::Unknown;
         };
-        let by_hash = places.by_hash.get_or_insert_with(|| {
+        let by_hash = indices.by_hash.get_or_insert_with(|| {
             let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
             for (at, item) in items.iter().enumerate() {
                 if let Some(text) = text(item, key) {
@@ -101,16 +101,16 @@ impl ItemIndex {
         }
     }
 
-    /// Reports that the item at this place is new, and that the items after it have moved. The address of the
-    /// list in `place` is the one before the insertion.
-    pub(super) fn note_insertion(&mut self, place: ItemPlace, items: &[Node]) {
-        let Some(mut list) = self.lists.remove(&place.list) else { return };
-        let at = place.at;
+    /// Reports that the item at this address is new, and that the items after it have moved. The address of
+    /// the list in it is the one before the insertion.
+    pub(super) fn note_insertion(&mut self, item_address: ItemAddress, items: &[Node]) {
+        let Some(mut list) = self.lists.remove(&item_address.list) else { return };
+        let at = item_address.at;
         let is_last = at == list.length;
         list.length += 1;
         for (key, by_hash) in list.built() {
             if !is_last {
-                shift(by_hash, |place| place + usize::from(place >= at));
+                shift(by_hash, |index| index + usize::from(index >= at));
             }
             if let Some(text) = items.get(at).and_then(|item| text(item, key)) {
                 enter(by_hash, self.hasher.hash_one(text), at);
@@ -120,53 +120,55 @@ impl ItemIndex {
     }
 
     /// Reports that `item` was removed from the list, and that the items after it have moved.
-    pub(super) fn note_removal(&mut self, place: ItemPlace, item: &Node) {
+    pub(super) fn note_removal(&mut self, item_address: ItemAddress, item: &Node) {
         self.forget(item);
-        let Some(list) = self.lists.get_mut(&place.list) else { return };
+        let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         list.length -= 1;
-        let is_last = place.at == list.length;
+        let is_last = item_address.at == list.length;
         for (key, by_hash) in list.built() {
             if let Some(text) = text(item, key) {
-                leave(by_hash, self.hasher.hash_one(text), place.at);
+                leave(by_hash, self.hasher.hash_one(text), item_address.at);
             }
             if !is_last {
-                shift(by_hash, |at| at - usize::from(at > place.at));
+                shift(by_hash, |at| at - usize::from(at > item_address.at));
             }
         }
     }
 
     /// Reports that `old` was replaced by `new`.
-    pub(super) fn note_replacement(&mut self, place: ItemPlace, old: &Node, new: &Node) {
+    pub(super) fn note_replacement(&mut self, item_address: ItemAddress, old: &Node, new: &Node) {
         self.forget(old);
-        let Some(list) = self.lists.get_mut(&place.list) else { return };
+        let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         for (key, by_hash) in list.built() {
             if let Some(text) = text(old, key) {
-                leave(by_hash, self.hasher.hash_one(text), place.at);
+                leave(by_hash, self.hasher.hash_one(text), item_address.at);
             }
             if let Some(text) = text(new, key) {
-                enter(by_hash, self.hasher.hash_one(text), place.at);
+                enter(by_hash, self.hasher.hash_one(text), item_address.at);
             }
         }
     }
 
-    /// Reports that the value of a key of a mapping was replaced or removed. `place` is that of the mapping,
-    /// if it is an item of a list.
+    /// Reports that the value of a key of a mapping was replaced or removed. `item_address` is that of the
+    /// mapping, if it is an item of a list.
     pub(super) fn note_entry(
         &mut self,
-        place: Option<ItemPlace>,
+        item_address: Option<ItemAddress>,
         key: &str,
         old: Option<&Node>,
         new: Option<&Node>,
     ) {
         old.into_iter().for_each(|old| self.forget(old));
-        let Some(place) = place else { return };
-        let Some(list) = self.lists.get_mut(&place.list) else { return };
-        let Some(by_hash) = list.keys.get_mut(key).and_then(|places| places.by_hash.as_mut()) else { return };
+        let Some(item_address) = item_address else { return };
+        let Some(list) = self.lists.get_mut(&item_address.list) else { return };
+        let Some(by_hash) = list.keys.get_mut(key).and_then(|indices| indices.by_hash.as_mut()) else {
+            return;
+        };
         if let Some(text) = old.and_then(Node::as_str) {
-            leave(by_hash, self.hasher.hash_one(text), place.at);
+            leave(by_hash, self.hasher.hash_one(text), item_address.at);
         }
         if let Some(text) = new.and_then(Node::as_str) {
-            enter(by_hash, self.hasher.hash_one(text), place.at);
+            enter(by_hash, self.hasher.hash_one(text), item_address.at);
         }
     }
 
@@ -189,15 +191,15 @@ impl ItemIndex {
 impl IndexedList {
     /// Returns the keys that have an index.
     fn built(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
-        self.keys.iter_mut().filter_map(|(key, places)| Some((key.as_str(), places.by_hash.as_mut()?)))
+        self.keys.iter_mut().filter_map(|(key, indices)| Some((key.as_str(), indices.by_hash.as_mut()?)))
     }
 }
 
 fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
-    by_hash.entry(hash).and_modify(|place| *place = SEVERAL).or_insert(at);
+    by_hash.entry(hash).and_modify(|index| *index = SEVERAL).or_insert(at);
 }
 
-/// Removes a place. If several items had the hash, it stays unknown which ones are left.
+/// Removes an index. If several items had the hash, it stays unknown which ones are left.
 fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
     if by_hash.get(&hash) == Some(&at) {
         by_hash.remove(&hash);
@@ -205,7 +207,7 @@ fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
 }
 
 fn shift(by_hash: &mut HashMap<u64, usize, RandomState>, moved: impl Fn(usize) -> usize) {
-    by_hash.values_mut().filter(|place| **place != SEVERAL).for_each(|place| *place = moved(*place));
+    by_hash.values_mut().filter(|index| **index != SEVERAL).for_each(|index| *index = moved(*index));
 }
 
 #[cfg(test)]

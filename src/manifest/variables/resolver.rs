@@ -318,7 +318,7 @@ impl<'a> Resolver<'a> {
         let mut copied = 0;
         for reference in syntax::references(text) {
             let Some(value) = self.value(&reference, position)? else { continue };
-            if reference.spaced {
+            if reference.has_spaces {
                 self.notes.push(format!(
                     "{}: {} is not replaced: inside a text, write a reference without spaces",
                     position.describe(),

@@ -14,7 +14,7 @@ pub struct Reference<'a> {
     pub range: Range<usize>,
     /// True if there is a space inside the parentheses. Such a reference is replaced only if it is the whole
     /// value.
-    pub spaced: bool,
+    pub has_spaces: bool,
 }
 
 impl<'a> Reference<'a> {
@@ -114,7 +114,7 @@ fn reference_at(text: &str, start: usize) -> Option<Reference<'_>> {
     (!name.is_empty()).then(|| Reference {
         name,
         range: start..text.len() - tail.len(),
-        spaced: inner.len() != after_space.len() || rest.len() != rest_after_space.len(),
+        has_spaces: inner.len() != after_space.len() || rest.len() != rest_after_space.len(),
     })
 }
 

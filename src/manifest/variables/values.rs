@@ -15,14 +15,14 @@ pub struct VariableValue {
     /// The value in a form in which equal values are equal; `None` if it would be generated.
     pub value: Option<String>,
     /// True if the vars store is the source of the value.
-    pub stored: bool,
+    pub is_stored: bool,
     /// True if a rotation replaced its value, and the earlier one is kept until the next deploy.
-    pub rotated: bool,
+    pub was_rotated: bool,
 }
 
 impl std::fmt::Debug for VariableValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (present: {}, stored: {})", self.name, self.value.is_some(), self.stored)
+        write!(f, "{} (present: {}, stored: {})", self.name, self.value.is_some(), self.is_stored)
     }
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn values(
             let value = given.or_else(|| store?.get(&definition.name)).map(canonical);
             VariableValue {
                 name: definition.name.clone(),
-                stored: given.is_none() && value.is_some(),
-                rotated: rotated.contains(definition.name.as_str()),
+                is_stored: given.is_none() && value.is_some(),
+                was_rotated: rotated.contains(definition.name.as_str()),
                 value,
             }
         })

@@ -32,7 +32,7 @@ pub struct VarsStore {
     /// True if [`Self::lock`] created the file.
     made_for_lock: bool,
     /// True if nothing is written to the file.
-    detached: bool,
+    is_detached: bool,
     encryption: Encryption,
     /// The encryption of the file as last read or written.
     stored_form: StoredForm,
@@ -50,7 +50,7 @@ impl VarsStore {
             changed: false,
             lock: None,
             made_for_lock: false,
-            detached: false,
+            is_detached: false,
             encryption: encryption.clone(),
             stored_form: StoredForm::Plain,
             written: None,
@@ -61,7 +61,7 @@ impl VarsStore {
 
     /// Returns the same values, detached from the file: nothing is written.
     pub fn detached(self) -> Self {
-        VarsStore { detached: true, ..self }
+        VarsStore { is_detached: true, ..self }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -157,7 +157,7 @@ impl VarsStore {
 
     /// Removes the replaced values of these variables from the file.
     pub fn forget_previous(&mut self, names: &[&str]) -> Result<()> {
-        if self.previous().is_none() || self.detached {
+        if self.previous().is_none() || self.is_detached {
             return Ok(());
         }
         self.lock()?;
@@ -185,7 +185,7 @@ impl VarsStore {
     /// Locks the store against other runs until [`Self::unlock`], and reads it again. The lock ends with the
     /// process.
     pub fn lock(&mut self) -> Result<()> {
-        if self.detached {
+        if self.is_detached {
             return Ok(());
         }
         let failed = |error| {
@@ -241,7 +241,7 @@ impl VarsStore {
     /// Writes the store if a value was set: a new file of mode 0600 is made durable, then replaces the old
     /// one.
     pub fn save(&mut self) -> Result<()> {
-        if !self.changed || self.detached {
+        if !self.changed || self.is_detached {
             return Ok(());
         }
         let failed = |error| {

@@ -263,9 +263,9 @@ async fn log_in(
 /// Returns the hash algorithms to try: several for RSA, one `None` for other keys.
 async fn rsa_hashes_to_try(
     handle: &Handle<SessionCallbacks>,
-    rsa: bool,
+    is_rsa: bool,
 ) -> Result<Vec<Option<HashAlg>>, russh::Error> {
-    if !rsa {
+    if !is_rsa {
         return Ok(vec![None]);
     }
     Ok(match handle.best_supported_rsa_hash().await? {

@@ -9,9 +9,9 @@ use crate::position::{LineColumn, narrow};
 const INDENT: &str = "indent the line like the lines around it";
 const QUOTE: &str = "put the value in quotes";
 
-/// Returns the place of a line without a ':' after its key. The parser takes such a line for the beginning of
-/// a value that goes on, and finds its error in the next line.
-pub(super) fn keyless_line(text: &str, error: &ScanError) -> Option<LineColumn> {
+/// Returns the line and column of a key without a ':' after it. The parser takes such a line for the
+/// beginning of a value that goes on, and finds its error in the next line.
+pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineColumn> {
     if !matches!(error.kind(), Kind::MappingValueNotAllowed) {
         return None;
     }
@@ -26,8 +26,9 @@ pub(super) fn keyless_line(text: &str, error: &ScanError) -> Option<LineColumn> 
         .then(|| LineColumn { line: narrow(index + 1), column: narrow(indentation(line) + 1) })
 }
 
-/// Returns the place of the first bracket that is open at the error and was opened in an earlier line, with
-/// the bracket. The parser reports a later line, where something stands that cannot be inside brackets.
+/// Returns the line and column of the first bracket that is open at the error and was opened in an earlier
+/// line, with the bracket. The parser reports a later line, where something stands that cannot be inside
+/// brackets.
 pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineColumn, char)> {
     let is_of_brackets = matches!(
         error.kind(),

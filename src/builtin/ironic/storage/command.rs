@@ -11,7 +11,7 @@ use std::process::Stdio;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Export, FibreChannel, Initiators, Iscsi, Login, VolumeDriver};
+use super::{Export, FibreChannel, Initiators, Iscsi, Login, StorageTool};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 
@@ -29,7 +29,7 @@ pub(crate) struct CommandSettings {
     arguments: Vec<String>,
 }
 
-/// The driver, see the module documentation.
+/// The storage tool, see the module documentation.
 pub(super) struct Command {
     settings: CommandSettings,
 }
@@ -53,7 +53,7 @@ struct ProgramAnswer {
 }
 
 impl Command {
-    /// Checks the settings and creates the driver.
+    /// Checks the settings and creates the storage tool.
     pub(super) fn new(settings: CommandSettings) -> CpiResult<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
@@ -100,7 +100,7 @@ impl Command {
     }
 }
 
-impl VolumeDriver for Command {
+impl StorageTool for Command {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         self.ask("import", volume, json!({"image": image})).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Storage tools: drivers that keep volumes and export them to machines. Each runs an external program.
+//! Storage tools, which keep volumes and export them to machines. Each runs external programs.
 
 mod command;
 mod lvm;
@@ -18,7 +18,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use base::JsonObject;
 
 /// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
-pub(super) trait VolumeDriver {
+pub(super) trait StorageTool {
     /// Creates a volume with the content of a file.
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()>;
     /// Creates an empty volume of `mib` MiB.
@@ -51,8 +51,8 @@ pub(super) enum StorageSettings {
 }
 
 impl StorageSettings {
-    /// Checks the settings and creates the driver.
-    pub(super) fn open(self) -> CpiResult<Box<dyn VolumeDriver>> {
+    /// Checks the settings and creates the storage tool.
+    pub(super) fn open(self) -> CpiResult<Box<dyn StorageTool>> {
         match self {
             StorageSettings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
             StorageSettings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),

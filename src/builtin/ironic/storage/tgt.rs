@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{Export, Initiators, Iscsi, Login, VolumeDriver, check_names, default_iqn, run};
+use super::{Export, Initiators, Iscsi, Login, StorageTool, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 use base::files::durable::{self, create_private_directory};
@@ -41,13 +41,13 @@ pub(crate) struct TgtSettings {
 /// The LUN of a target's only volume. LUN 0 is the controller.
 const LUN: u64 = 1;
 
-/// The driver, see the module documentation.
+/// The storage tool, see the module documentation.
 pub(super) struct Tgt {
     settings: TgtSettings,
 }
 
 impl Tgt {
-    /// Checks the settings and creates the driver.
+    /// Checks the settings and creates the storage tool.
     pub(super) fn new(settings: TgtSettings) -> CpiResult<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             let directory = settings.directory.display();
@@ -180,7 +180,7 @@ impl Tgt {
     }
 }
 
-impl VolumeDriver for Tgt {
+impl StorageTool for Tgt {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| copy(image, partial))

@@ -43,7 +43,7 @@ pub(super) fn records(root: &Path) -> Result<FileRecords> {
     visit_files(root, &mut |path, metadata| {
         let kind = metadata.file_type();
         let content = if kind.is_symlink() {
-            let target = std::fs::read_link(path).map_err(|error| failed(path, error))?;
+            let target = std::fs::read_link(path).map_err(|error| read_error(path, error))?;
             printable(&target)
         } else if kind.is_file() && metadata.mode() & OWNER_READS != 0 {
             Digest::of_file(path, &[Algorithm::Sha256])?.to_string()
@@ -70,8 +70,8 @@ pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords)
 /// Calls `visit` with the path and the metadata of everything below a directory, in a fixed order.
 fn visit_files(root: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
     for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
-        let entry = entry.map_err(|error| failed(root, error.into()))?;
-        let metadata = entry.metadata().map_err(|error| failed(entry.path(), error.into()))?;
+        let entry = entry.map_err(|error| read_error(root, error.into()))?;
+        let metadata = entry.metadata().map_err(|error| read_error(entry.path(), error.into()))?;
         visit(entry.path(), &metadata)?;
     }
     Ok(())
@@ -86,7 +86,7 @@ fn printable(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
 
-fn failed(path: &Path, error: std::io::Error) -> Error {
+fn read_error(path: &Path, error: std::io::Error) -> Error {
     Error::io(format!("reading '{}'", path.display()), error)
 }
 

@@ -11,24 +11,25 @@ use artifact::release::Package;
 /// The version of the cache layout.
 const KEY_FORMAT: &str = "monopile CPI package 2";
 
-/// The place where packages are compiled. It is a part of their keys, because it determines their content.
-pub(super) struct CompilePlace<'a> {
+/// The platform and the directory where packages are compiled. Both are part of the keys of packages,
+/// because they determine the content.
+pub(super) struct CompileSite<'a> {
     /// The platform of compiled programs.
     platform: String,
     /// The directory in which they are compiled. Its path becomes part of their content.
     root: &'a Path,
 }
 
-impl<'a> CompilePlace<'a> {
-    /// Returns the place of packages in `root` of this machine.
+impl<'a> CompileSite<'a> {
+    /// Returns the site for packages in `root` of this machine.
     pub(super) fn on_this_machine(root: &'a Path) -> Self {
-        CompilePlace { platform: platform(), root }
+        CompileSite { platform: platform(), root }
     }
 
-    /// Returns the place of packages in a userland. Only its content determines them.
+    /// Returns the site for packages in a userland. Only its content determines them.
     pub(super) fn in_userland(digest: &str) -> Self {
         let platform = format!("userland {} {digest}", std::env::consts::ARCH);
-        CompilePlace { platform, root: Path::new(PACKAGES) }
+        CompileSite { platform, root: Path::new(PACKAGES) }
     }
 }
 
@@ -39,7 +40,7 @@ impl<'a> CompilePlace<'a> {
 pub(super) fn package_key(
     package: &Package,
     dependencies: &[(&str, &str)],
-    place: &CompilePlace<'_>,
+    site: &CompileSite<'_>,
 ) -> String {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {
@@ -48,8 +49,8 @@ pub(super) fn package_key(
         hash.update(field);
     };
     add(KEY_FORMAT.as_bytes());
-    add(place.platform.as_bytes());
-    add(place.root.as_os_str().as_encoded_bytes());
+    add(site.platform.as_bytes());
+    add(site.root.as_os_str().as_encoded_bytes());
     add(package.name.as_bytes());
     add(package.fingerprint.as_bytes());
     add(package.content.to_string().as_bytes());
@@ -95,25 +96,25 @@ mod tests {
 
     #[test]
     fn every_compilation_input_changes_the_key() {
-        let place =
-            |platform: &str, root| CompilePlace { platform: platform.to_owned(), root: Path::new(root) };
-        let this_place = place("linux", "/cache");
-        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_place);
-        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_place));
+        let site =
+            |platform: &str, root| CompileSite { platform: platform.to_owned(), root: Path::new(root) };
+        let this_site = site("linux", "/cache");
+        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_site);
+        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_site));
         let mut other_content = package("a", "f");
         other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [
-            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &this_place),
-            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &this_place),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &this_place),
-            package_key(&package("a", "f"), &[("b", "1")], &this_place),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("darwin", "/cache")),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("linux", "/elsewhere")),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &CompilePlace::in_userland("1")),
-            package_key(&other_content, &[("b", "1"), ("c", "2")], &this_place),
-            package_key(&compiled, &[("b", "1"), ("c", "2")], &this_place),
+            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &this_site),
+            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &this_site),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &this_site),
+            package_key(&package("a", "f"), &[("b", "1")], &this_site),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &site("darwin", "/cache")),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &site("linux", "/elsewhere")),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &CompileSite::in_userland("1")),
+            package_key(&other_content, &[("b", "1"), ("c", "2")], &this_site),
+            package_key(&compiled, &[("b", "1"), ("c", "2")], &this_site),
         ] {
             assert_ne!(usual, other);
         }

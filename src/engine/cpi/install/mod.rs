@@ -29,7 +29,7 @@ use base::{events::Stage, redact::Redactor};
 
 use super::create_private_directory;
 use super::userland::Userland;
-use key::CompilePlace;
+use key::CompileSite;
 use needed::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
 
@@ -69,11 +69,11 @@ pub struct CompileSettings<'a> {
 }
 
 impl CompileSettings<'_> {
-    /// Returns the place that determines packages which are compiled in `root`.
-    fn place<'p>(&self, root: &'p Path) -> CompilePlace<'p> {
+    /// Returns the site of packages that are compiled in `root`.
+    fn compile_site<'p>(&self, root: &'p Path) -> CompileSite<'p> {
         match self.userland {
-            Some(userland) => CompilePlace::in_userland(&userland.content.digest),
-            None => CompilePlace::on_this_machine(root),
+            Some(userland) => CompileSite::in_userland(&userland.content.digest),
+            None => CompileSite::on_this_machine(root),
         }
     }
 }
@@ -137,7 +137,7 @@ fn install_in_cache(
     // While this is held, no other run prunes the cache.
     let cache = Cache::open(compile_settings.cache)?;
     let package_store = CpiPackageStore::cache(&compile_settings.cache.join("cpi"))?;
-    let needed = needed::find(jobs, &compile_settings.place(package_store.root()))?;
+    let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed::check_compiled(&needed, compile_settings.userland)?;
     preflight::check(&needed, &package_store, compile_settings)?;
     let locks = parking_lot::Mutex::new(Vec::new());
@@ -179,7 +179,7 @@ fn install_in_directory(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     let package_store = CpiPackageStore::directory(directory)?;
-    let needed = needed::find(jobs, &compile_settings.place(package_store.root()))?;
+    let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed::check_compiled(&needed, compile_settings.userland)?;
     needed::check_names(&needed)?;
     loop {

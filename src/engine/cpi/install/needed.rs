@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::CpiJob;
-use super::key::{CompilePlace, package_key};
+use super::key::{CompileSite, package_key};
 use crate::cpi::userland::Userland;
 use artifact::Release;
 use artifact::release::Package;
@@ -22,7 +22,7 @@ pub(super) struct NeededPackage<'r> {
 }
 
 /// Returns the packages of the jobs and their dependencies, each after its own dependencies.
-pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<Vec<NeededPackage<'r>>> {
+pub(super) fn find<'r>(jobs: &[CpiJob<'r>], site: &CompileSite<'_>) -> Result<Vec<NeededPackage<'r>>> {
     let mut needed: Vec<NeededPackage<'r>> = Vec::new();
     // Indexes by release and name. Two releases with the same package share one index.
     let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -44,7 +44,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<
                 with.push((compiled_before.package.name.as_str(), compiled_before.key.as_str()));
                 dependencies.insert(index);
             }
-            let key = package_key(package, &with, place);
+            let key = package_key(package, &with, site);
             let dependencies = dependencies.into_iter().collect();
             let index = needed.iter().position(|other| other.key == key).unwrap_or_else(|| {
                 needed.push(NeededPackage { release, package, key, dependencies, is_named_by_job: false });

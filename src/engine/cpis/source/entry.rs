@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, jobs};
+use super::{CpiInputs, LocatedCpi, ResolvedCpis, agent, builtin_config, check_program, jobs};
 use crate::cpi::create_private_directory;
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
@@ -50,30 +50,38 @@ impl<'a> ResolvedEntry<'a> {
     }
 
     /// Installs the CPI if needed, with its own files below `root`.
-    pub(super) fn install(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
+    pub(super) fn install(
+        &self,
+        resolved_cpis: &ResolvedCpis<'_>,
+        root: &Path,
+        stage: &Stage,
+    ) -> Result<LocatedCpi> {
         let CpiEntry { kind, properties, .. } = self.cpi;
-        let provider = sources.inputs.provider;
+        let provider = resolved_cpis.inputs.provider;
         match &self.entry_kind {
-            EntryKind::Executable(program) => {
-                Ok(sources.plain(program.clone(), Vec::new(), with_registry(properties, sources), root))
-            }
+            EntryKind::Executable(program) => Ok(resolved_cpis.plain(
+                program.clone(),
+                Vec::new(),
+                with_registry(properties, resolved_cpis),
+                root,
+            )),
             EntryKind::Builtin => {
                 create_private_directory(root)?;
                 // The entry's properties are only in the context of requests, where they take precedence.
-                let config = builtin_config(sources.run, kind, provider, &Map::new());
-                let mut context = with_registry(properties, sources);
+                let config = builtin_config(resolved_cpis.run, kind, provider, &Map::new());
+                let mut context = with_registry(properties, resolved_cpis);
                 if properties.contains_key("agent") {
                     context.insert("agent".into(), agent(provider, properties));
                 }
-                sources.builtin(kind, (root.join("cpi.json"), config), context, root)
+                resolved_cpis.builtin(kind, (root.join("cpi.json"), config), context, root)
             }
             EntryKind::Job(job) => {
-                let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
-                let mut located = sources
+                let cpi_jobs = jobs::of_type(job, &resolved_cpis.inputs)?;
+                let mut located = resolved_cpis
                     .open_userland(self.cpi.userland.as_ref(), stage)
                     .and_then(|userland| {
                         let properties = self.job_properties(provider);
-                        jobs::install(sources, &cpi_jobs, &properties, userland, root, stage)
+                        jobs::install(resolved_cpis, &cpi_jobs, &properties, userland, root, stage)
                     })
                     .context(|| self.cannot_be_installed())?;
                 located.context.clone_from(properties);
@@ -83,15 +91,21 @@ impl<'a> ResolvedEntry<'a> {
     }
 
     /// Checks it like [`Self::install`], but compiles no packages.
-    pub(super) fn check(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<()> {
+    pub(super) fn check(&self, resolved_cpis: &ResolvedCpis<'_>, root: &Path, stage: &Stage) -> Result<()> {
         let EntryKind::Job(job) = &self.entry_kind else {
-            return self.install(sources, root, stage).map(drop);
+            return self.install(resolved_cpis, root, stage).map(drop);
         };
-        let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
-        sources
+        let cpi_jobs = jobs::of_type(job, &resolved_cpis.inputs)?;
+        resolved_cpis
             .check_userland(self.cpi.userland.as_ref())
             .and_then(|()| {
-                jobs::check(sources, &cpi_jobs, &self.job_properties(sources.inputs.provider), root, stage)
+                jobs::check(
+                    resolved_cpis,
+                    &cpi_jobs,
+                    &self.job_properties(resolved_cpis.inputs.provider),
+                    root,
+                    stage,
+                )
             })
             .context(|| self.cannot_be_installed())
     }
@@ -116,9 +130,9 @@ impl<'a> ResolvedEntry<'a> {
 }
 
 /// Returns the request context of a CPI without templates, which has to include the registry of contract v1.
-fn with_registry(properties: &Map<String, Value>, sources: &CpiSources<'_>) -> Map<String, Value> {
+fn with_registry(properties: &Map<String, Value>, resolved_cpis: &ResolvedCpis<'_>) -> Map<String, Value> {
     let mut context = properties.clone();
-    if let Some(registry) = sources.inputs.provider.properties.get("registry") {
+    if let Some(registry) = resolved_cpis.inputs.provider.properties.get("registry") {
         context.entry("registry").or_insert_with(|| registry.clone());
     }
     context

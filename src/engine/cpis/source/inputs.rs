@@ -97,8 +97,8 @@ fn open_releases(
         return Ok(releases);
     }
     let mut others = Deployment::parse_releases(&loaded.root, &|name| !named(name))?;
-    let says_so = |release: &ReleaseRef| release.name.contains("cpi");
-    others.sort_by_key(|release| !says_so(release));
+    let is_named_like_cpi = |release: &ReleaseRef| release.name.contains("cpi");
+    others.sort_by_key(|release| !is_named_like_cpi(release));
     for release in &others {
         let mut missing =
             types().filter(|cpi| !releases.iter().any(|opened| jobs::has_type(opened, &cpi.kind))).peekable();
@@ -108,7 +108,9 @@ fn open_releases(
         let builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
         match open(std::slice::from_ref(release)) {
             Ok(opened) => releases.extend(opened),
-            Err(error) if builtin && !says_so(release) => {
+            // Every missing type is also a built-in CPI, so a release that does not look like a CPI may be
+            // unreadable.
+            Err(error) if builtin && !is_named_like_cpi(release) => {
                 tracing::info!(release = release.name, problem = %error.chain().join(": "),
                     "this release was not searched for CPIs");
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{CpiInputs, CpiSources, LocatedCpi, with_directories};
+use super::{CpiInputs, LocatedCpi, ResolvedCpis, with_directories};
 use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
 };
@@ -97,28 +97,28 @@ fn with_plugins(job: &JobName, named_jobs: &[JobName], found_jobs: &[FoundJob<'_
 
 /// Checks the jobs like [`install`], but compiles no packages.
 pub(super) fn check(
-    sources: &CpiSources<'_>,
+    resolved_cpis: &ResolvedCpis<'_>,
     named_jobs: &[JobName],
     properties: &Map<String, Value>,
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let found_jobs = find_jobs(named_jobs, sources.inputs.releases)?;
+    let found_jobs = find_jobs(named_jobs, resolved_cpis.inputs.releases)?;
     only_cpi_job(&found_jobs)?;
-    render_jobs(&sources.inputs, &found_jobs, properties, &root.join("jobs"), stage)
+    render_jobs(&resolved_cpis.inputs, &found_jobs, properties, &root.join("jobs"), stage)
 }
 
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
 /// `--package-dir`.
 pub(super) fn install(
-    sources: &CpiSources<'_>,
+    resolved_cpis: &ResolvedCpis<'_>,
     named_jobs: &[JobName],
     properties: &Map<String, Value>,
     userland: Option<Arc<Userland>>,
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
-    let CpiSources { run, inputs: parts, .. } = sources;
+    let ResolvedCpis { run, inputs: parts, .. } = resolved_cpis;
     let found_jobs = find_jobs(named_jobs, parts.releases)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
@@ -126,7 +126,8 @@ pub(super) fn install(
     render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
 
     let userland = userland.as_deref();
-    let installed = install_job_packages(sources, named_jobs, &found_jobs, userland, root, &installing)?;
+    let installed =
+        install_job_packages(resolved_cpis, named_jobs, &found_jobs, userland, root, &installing)?;
     installing.finish();
     let mut executable = match userland {
         None => Executable {
@@ -190,15 +191,15 @@ fn render_jobs(
 
 /// Installs the packages of these jobs, once per set of jobs and userland.
 fn install_job_packages(
-    sources: &CpiSources<'_>,
+    resolved_cpis: &ResolvedCpis<'_>,
     named_jobs: &[JobName],
     found_jobs: &[FoundJob<'_>],
     userland: Option<&Userland>,
     root: &Path,
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
-    let run = sources.run;
-    let mut installed = sources.installed.borrow_mut();
+    let run = resolved_cpis.run;
+    let mut installed = resolved_cpis.installed.borrow_mut();
     let key = (named_jobs.to_vec(), userland.map(|userland| userland.content.digest.clone()));
     if let Some((_, earlier)) = installed.iter().find(|(installed_key, _)| *installed_key == key) {
         return Ok(Arc::clone(earlier));
@@ -207,8 +208,8 @@ fn install_job_packages(
         .iter()
         .map(|found_job| CpiJob { release: found_job.release, name: &found_job.job.name })
         .collect();
-    let is_default = match &sources.inputs.provider.cpi {
-        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.inputs)? == named_jobs,
+    let is_default = match &resolved_cpis.inputs.provider.cpi {
+        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &resolved_cpis.inputs)? == named_jobs,
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::CpiSources;
+use super::ResolvedCpis;
 use crate::protocol::{BuiltinCpi, VmCid};
 use crate::run_context::RunContext;
 use crate::state::CurrentLocation;
@@ -46,7 +46,7 @@ impl LocationSource {
     }
 }
 
-impl CpiSources<'_> {
+impl ResolvedCpis<'_> {
     /// Returns the source of the location of a CPI's resources. No name means the default CPI.
     pub(crate) fn location(&self, name: Option<&str>) -> Result<LocationSource> {
         let (builtin, properties) = self.kind_and_properties(name)?;

@@ -49,7 +49,7 @@ pub(crate) struct LocatedCpi {
 }
 
 /// All CPIs of a manifest, found but not yet installed.
-pub(crate) struct CpiSources<'a> {
+pub(crate) struct ResolvedCpis<'a> {
     run: &'a RunContext,
     inputs: CpiInputs<'a>,
     entries: Vec<ResolvedEntry<'a>>,
@@ -59,12 +59,18 @@ pub(crate) struct CpiSources<'a> {
     userlands: RefCell<Vec<(UserlandRef, Arc<Userland>)>>,
 }
 
-impl<'a> CpiSources<'a> {
+impl<'a> ResolvedCpis<'a> {
     /// Resolves the kind of each CPI of the config, without installing any.
     pub(crate) fn find(run: &'a RunContext, inputs: CpiInputs<'a>) -> Result<Self> {
         let cpis = inputs.config.map_or(&[][..], |config| &config.cpis);
         let entries = cpis.iter().map(|cpi| ResolvedEntry::resolve(cpi, &inputs)).collect::<Result<_>>()?;
-        Ok(CpiSources { run, inputs, entries, installed: RefCell::default(), userlands: RefCell::default() })
+        Ok(ResolvedCpis {
+            run,
+            inputs,
+            entries,
+            installed: RefCell::default(),
+            userlands: RefCell::default(),
+        })
     }
 
     /// Returns the names of all CPIs. The default one comes first, if there is one.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::CpiSources;
+use super::ResolvedCpis;
 use crate::cpi::create_private_directory;
 use crate::cpi::userland::Userland;
 use crate::run_context::interrupt_check;
@@ -15,7 +15,7 @@ use base::files::directory::parent;
 use base::{Error, Result};
 use manifest::UserlandRef;
 
-impl CpiSources<'_> {
+impl ResolvedCpis<'_> {
     /// Returns the userland that a CPI gets: that of `--cpi-userland`, or its `own`. Returns `None` for this
     /// machine.
     pub(super) fn wanted_userland(&self, own: Option<&UserlandRef>) -> Option<UserlandRef> {

@@ -162,7 +162,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
         || match watched.progress().map_err(failed)? {
-            Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_MADE, Vec::new()))),
+            Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
             Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
             Some(ProcessProgress::Running) => Ok(None),
             None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),

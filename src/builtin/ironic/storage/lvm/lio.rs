@@ -3,7 +3,7 @@
 //!
 //! targetcli reads its commands from standard input, because other users could see a login among its
 //! arguments. Its exit status does not show whether a command failed. So each call ends with `saveconfig`,
-//! and the driver compares the saved file with the requested configuration.
+//! and monopile compares the saved file with the requested configuration.
 //!
 //! Each call has its own home directory, so the operator's preferences neither apply nor change.
 
@@ -101,7 +101,7 @@ struct Portal {
 }
 
 impl Lio {
-    /// Checks the settings and creates the driver.
+    /// Checks the settings.
     pub(super) fn new(portals: Vec<String>, iqn: String) -> CpiResult<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
@@ -346,9 +346,9 @@ mod tests {
         assert_eq!(joined(&parse_errors("/> /> ")), "no message");
     }
 
-    /// Returns a driver with a program in place of targetcli. `script` runs in a shell, with the number of
+    /// Returns a target with a program in place of targetcli. `script` runs in a shell, with the number of
     /// the call in `$call` and the path of the saved configuration in `$saved`.
-    fn driver(script: &str) -> (tempfile::TempDir, Lio) {
+    fn target_with(script: &str) -> (tempfile::TempDir, Lio) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
@@ -367,13 +367,13 @@ mod tests {
         for (first, asked) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
-            let (dir, lio) = driver(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
+            let (dir, lio) = target_with(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
             lio.unexport(&volume).unwrap();
             let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
             assert_eq!(text.matches("saveconfig\n").count(), 2, "{first}");
             assert_eq!(text.matches("/iscsi delete").count(), asked, "{first}");
         }
-        let (dir, lio) = driver(&format!("save '{EMPTY}'"));
+        let (dir, lio) = target_with(&format!("save '{EMPTY}'"));
         lio.unexport(&volume).unwrap();
         let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
         assert_eq!(text.matches("saveconfig\n").count(), 1);
@@ -387,7 +387,7 @@ mod tests {
             ("save '{}'; rm $saved", "saved.json', which cannot be read: No such file"),
             ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
         ] {
-            let (_dir, lio) = driver(script);
+            let (_dir, lio) = target_with(script);
             let failure = lio.unexport(&VolumeName::new(VolumeKind::Disk)).err().unwrap();
             assert!(failure.message.contains(words), "{failure}");
             assert!(!failure.message.contains("s3cret"), "{failure}");
@@ -398,7 +398,7 @@ mod tests {
     fn export_is_verified_and_errors_hide_the_password() {
         let volume = VolumeName::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
-        let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
+        let (_dir, lio) = target_with(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
         let names = ["iqn.y".to_owned()];
         let failure = lio.export(&volume, Path::new("/dev/x"), &names, &login).err().unwrap();
         assert!(failure.message.contains("Error: no ******"), "{failure}");

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use self::lio::Lio;
 use self::volumes::Volumes;
-use super::{Export, Initiators, Login, VolumeDriver, check_names, default_iqn, run};
+use super::{Export, Initiators, Login, StorageTool, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 use base::files::durable::create_private_directory;
@@ -41,14 +41,14 @@ pub(crate) struct LvmSettings {
 const LOCKS: &str = "/run/monopile";
 const PARTIAL: &str = ".partial";
 
-/// The driver, see the module documentation.
+/// The storage tool, see the module documentation.
 pub(super) struct Lvm {
     volumes: Volumes,
     lio: Lio,
 }
 
 impl Lvm {
-    /// Checks the settings and creates the driver.
+    /// Checks the settings and creates the storage tool.
     pub(super) fn new(settings: LvmSettings) -> CpiResult<Lvm> {
         let LvmSettings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;
@@ -79,7 +79,7 @@ impl Lvm {
     }
 }
 
-impl VolumeDriver for Lvm {
+impl StorageTool for Lvm {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         let action = format!("importing '{}'", image.display());
