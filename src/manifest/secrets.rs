@@ -144,7 +144,7 @@ struct SecretTexts<'n> {
     declared: HashSet<&'n str, RandomState>,
     /// Texts that stay visible: short texts under plainly named keys, paths of key files.
     visible: HashSet<&'n str, RandomState>,
-    /// Names on record and keys of the documents, with their descriptions.
+    /// Names in the documents and keys of the documents, with their descriptions.
     public: PublicTexts<'n>,
     /// Values that are named like secrets, in their order.
     named_values: Vec<NamedValue<'n>>,
@@ -310,7 +310,8 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
     map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
 }
 
-/// Collects the names on record. Output shows them all the time, and hiding them would garble it.
+/// Collects the names that a document gives to the environment, releases, networks and other things. Output
+/// shows them all the time, and hiding them would garble it.
 fn declared_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     let mut add = |description: &'static str, name: Option<&'n str>| {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
-/// The way out for a VM whose address is in use, after "choose".
+/// The end of a hint for a VM whose address is in use. It follows the word "choose".
 pub const ANOTHER_ADDRESS: &str =
     "another address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`";
 

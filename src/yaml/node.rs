@@ -13,7 +13,7 @@ pub use text::Text;
 pub struct Node {
     /// The value.
     pub data: Data,
-    /// The place of the value in its document.
+    /// The position of the value in its document.
     pub position: Position,
 }
 

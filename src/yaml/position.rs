@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use granit_parser::Marker;
 
-/// The place of a node in its input.
+/// The position of a node: file, line and column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
     /// The file, or a label for other input, such as `--var`. `None` for generated nodes.

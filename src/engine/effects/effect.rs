@@ -13,7 +13,7 @@ use crate::state::{
     StemcellRecord, Suspect, VmHandle, VmRecord, describe_in_iaas,
 };
 
-/// A CPI call that changes something. Records have no CID until the CPI has answered.
+/// A CPI call that changes something on record. Records have no CID until the CPI has answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {

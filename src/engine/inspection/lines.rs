@@ -37,7 +37,7 @@ impl LineSplitter {
                 use_line(&self.line)?;
                 self.line.clear();
             } else if self.line.len() >= MAX_LINE_BYTES {
-                // No secret is cut between two words.
+                // The line is split at a blank, so that no secret without blanks is cut in two.
                 let word = self.line.iter().rposition(u8::is_ascii_whitespace);
                 let word = word.filter(|at| *at >= MAX_LINE_BYTES / 2);
                 let rest = self.line.split_off(word.map_or(self.line.len(), |at| at + 1));

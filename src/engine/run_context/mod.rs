@@ -68,8 +68,8 @@ pub struct RunContext {
     /// `--cpi-userland`: the userland of CPIs from releases, in place of that in the manifest. `host`, an
     /// absolute path or a URL.
     pub cpi_userland: Option<String>,
-    /// `--cpi-timeout`: the time to wait for a CPI process. The process of a call that changes something is
-    /// never killed, because its outcome must become known.
+    /// `--cpi-timeout`: the time to wait for a CPI process. The process of a call that changes something on
+    /// record is never killed, because its outcome must become known. Others, such as a reboot, are killed.
     pub cpi_timeout: Option<Duration>,
     /// Set when the run left a CPI process running, which may still read the scratch directory.
     pub left_cpi_running: Arc<AtomicBool>,

@@ -2,8 +2,8 @@
 //!
 //! A run reads the state with [`State::read`], or takes the lock and gets a [`Store`], the only type with
 //! write methods. Every change goes through one transition function, [`State::apply`]. A call that changes
-//! something in the IaaS is announced in the [`Journal`] before it is made, and settled after its outcome is
-//! in the state.
+//! something on record is announced in the [`Journal`] before it is made, and settled after its outcome is in
+//! the state.
 
 pub(crate) mod call_rules;
 mod calls;

@@ -179,6 +179,7 @@ impl Lowerer {
         Ok(Expr { node, span: (loc.begin as u32, loc.end as u32) })
     }
 
+    /// Translates a node of the parser's tree, and the nodes below it.
     pub(super) fn node(&mut self, ast: &Ast) -> Lowered<Node> {
         Ok(match ast {
             Ast::Nil(_) | Ast::EmptyElse(_) => Node::Nil,

@@ -10,6 +10,7 @@ use crate::evaluator::stdlib;
 use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value};
 
 impl Interp {
+    /// Calls a method of Array. Returns `None` if Array does not implement it.
     pub(super) fn array_method(
         &mut self,
         array: &Rc<RArray>,

@@ -44,6 +44,7 @@ const EDITS: &[&str] = &[
 const MAX_LENGTH: i64 = 1 << 60;
 
 impl Interp {
+    /// Calls a method of Array that changes the array. Returns `None` for any other method.
     pub(super) fn array_edit(
         &mut self,
         array: &Rc<RArray>,

@@ -13,6 +13,7 @@ use crate::evaluator::value::{
 };
 
 impl Interp {
+    /// Calls a method of a class or module itself. Returns `None` if it does not implement the method.
     pub(super) fn class_method(
         &mut self,
         class: &Rc<Class>,

@@ -6,6 +6,7 @@ use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
+    /// Calls a method of the evaluation context, such as `p`. Returns `None` if the context does not have it.
     pub(super) fn context_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "p" => self.property(args)?,

@@ -7,6 +7,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{ProcKind, Value};
 
 impl Interp {
+    /// Calls a method of Enumerable that searches, counts or takes parts. Returns `None` for any other.
     pub(super) fn enumerable_search(
         &mut self,
         over: &Value,

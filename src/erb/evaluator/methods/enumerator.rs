@@ -40,6 +40,7 @@ impl Interp {
         Ok(self.object(class, data))
     }
 
+    /// Calls a method of Enumerator. Returns `None` if Enumerator does not implement it.
     pub(super) fn enumerator_method(
         &mut self,
         object: &Rc<Object>,

@@ -6,6 +6,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
+    /// Calls a method of an exception. Returns `None` if exceptions do not implement it.
     pub(super) fn exception_method(
         &mut self,
         object: &Rc<Object>,

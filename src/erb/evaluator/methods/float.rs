@@ -68,6 +68,7 @@ impl Interp {
         Ok(Value::big(BigInt::parse_bytes(format!("{float:.0}").as_bytes(), 10).unwrap_or_default()))
     }
 
+    /// Calls a method of Float. Returns `None` if Float does not implement it.
     pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         let this = Value::Float(float);
         if let Some(other) = args.get(0)

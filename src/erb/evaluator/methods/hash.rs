@@ -45,6 +45,7 @@ impl Interp {
         }
     }
 
+    /// Calls a method of Hash. Returns `None` if Hash does not implement it.
     pub(super) fn hash_method(
         &mut self,
         hash: &Rc<RHash>,

@@ -13,6 +13,7 @@ use crate::evaluator::value::{VALUE_BYTES, Value};
 const MAX_BITS: u64 = 1 << 20;
 
 impl Interp {
+    /// Calls a method of Integer. Returns `None` if Integer does not implement it.
     pub(super) fn integer_method(
         &mut self,
         receiver: &Value,

@@ -9,6 +9,7 @@ use crate::evaluator::value::ProcKind;
 use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility, hash_code};
 
 impl Interp {
+    /// Calls a method that every object has. Returns `None` for any other method.
     pub(super) fn object_method(
         &mut self,
         receiver: &Value,

@@ -7,6 +7,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{ProcKind, RProc, Value};
 
 impl Interp {
+    /// Calls a method of Proc. Returns `None` if Proc does not implement it.
     pub(super) fn proc_method(
         &mut self,
         block: &Rc<RProc>,

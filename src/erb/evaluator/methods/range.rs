@@ -256,6 +256,7 @@ impl Interp {
         Err(self.error("RangeError", format!("cannot get the {what} of {which} range")))
     }
 
+    /// Calls a method of Range. Returns `None` if Range does not implement it.
     pub(super) fn range_method(
         &mut self,
         range: &Rc<RRange>,

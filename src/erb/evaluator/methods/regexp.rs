@@ -132,6 +132,7 @@ impl Interp {
         }
     }
 
+    /// Calls a method of Regexp. Returns `None` if Regexp does not implement it.
     pub(super) fn regexp_method(
         &mut self,
         regexp: &Rc<Regex>,
@@ -198,6 +199,7 @@ impl Interp {
         }))
     }
 
+    /// Calls a method of MatchData. Returns `None` if MatchData does not implement it.
     pub(super) fn match_method(
         &mut self,
         matched: &Rc<RMatch>,

@@ -12,6 +12,7 @@ impl Interp {
         self.object(class, Data::Set(Rc::new(hash)))
     }
 
+    /// Calls a method of Set. Returns `None` if Set does not implement it.
     pub(super) fn set_method(
         &mut self,
         object: &Rc<Object>,

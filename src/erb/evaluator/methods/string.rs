@@ -8,6 +8,7 @@ use crate::evaluator::stdlib;
 use crate::evaluator::value::{RString, Value};
 
 impl Interp {
+    /// Calls a method of String. Returns `None` if String does not implement it.
     pub(super) fn string_method(
         &mut self,
         string: &Rc<RString>,
@@ -110,6 +111,7 @@ impl Interp {
         Ok(result)
     }
 
+    /// Calls a method of a string as text. Returns `None` if String does not implement it.
     fn text_method(
         &mut self,
         string: &Rc<RString>,

@@ -41,6 +41,7 @@ const EDITS: &[&str] = &[
 ];
 
 impl Interp {
+    /// Calls a method of String that changes the string. Returns `None` for any other method.
     pub(super) fn string_edit(
         &mut self,
         string: &Rc<RString>,

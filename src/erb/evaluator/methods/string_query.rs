@@ -10,6 +10,7 @@ use crate::evaluator::meter;
 use crate::evaluator::value::{RString, VALUE_BYTES, Value};
 
 impl Interp {
+    /// Calls a method of String that inspects, splits, matches or replaces. Returns `None` for any other.
     pub(super) fn string_query(
         &mut self,
         string: &Rc<RString>,

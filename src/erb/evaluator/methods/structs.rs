@@ -61,6 +61,7 @@ impl Interp {
         Ok(())
     }
 
+    /// Calls a method of an object of a Struct. Returns `None` if Struct does not implement it.
     pub(super) fn struct_method(
         &mut self,
         object: &Rc<Object>,

@@ -8,6 +8,7 @@ use crate::evaluator::value::{ProcKind, RHash, RProc, RString, Value};
 use crate::parse::ir::Name;
 
 impl Interp {
+    /// Calls a method of Symbol. Returns `None` if Symbol does not implement it.
     pub(super) fn symbol_method(
         &mut self,
         symbol: &Name,
@@ -43,6 +44,7 @@ impl Interp {
         }))
     }
 
+    /// Calls a method of nil. Returns `None` if NilClass does not implement it.
     pub(super) fn nil_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" => {
@@ -63,6 +65,7 @@ impl Interp {
         }))
     }
 
+    /// Calls a method of true or false. Returns `None` if their classes do not implement it.
     pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" | "inspect" => Value::str(flag.to_string()),

@@ -230,6 +230,8 @@ impl Emitter {
         self.column = 0;
     }
 
+    /// Writes an indicator such as `-` or `[`, as libyaml does. With `need_blank`, a space stands before it.
+    /// With `is_blank`, none is needed after it. With `is_indention`, it counts as indentation.
     fn indicator(&mut self, text: &str, need_blank: bool, is_blank: bool, is_indention: bool) {
         if need_blank && !self.has_space_before {
             self.put(' ');
