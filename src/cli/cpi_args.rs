@@ -58,8 +58,9 @@ pub struct CpiArgs {
 
     /// Stop waiting for a CPI call after this time [default: no limit]
     ///
-    /// The process of a call that changes something is not killed. Run the same command again: it waits for
-    /// that process and picks up its answer. The process of any other call is killed.
+    /// The process of a call that changes something on record is not killed. Run the same command again: it
+    /// waits for that process and picks up its answer. The process of any other call, such as a reboot, is
+    /// killed.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     cpi_timeout: Option<Duration>,
 }
