@@ -20,7 +20,12 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
         .name("signals".into())
         .spawn(move || {
             for signal in signals.forever() {
-                let before = counted.count(u8::try_from(signal).unwrap_or(0));
+                let number = u8::try_from(signal).unwrap_or(0);
+                let before = counted.count(number);
+                // A command that only reads does not wait for a call of the CPI either.
+                if reporter.is_none() {
+                    counted.count(number);
+                }
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 let name = name(signal);

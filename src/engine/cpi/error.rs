@@ -115,8 +115,11 @@ impl CpiErrorKind {
             CpiErrorKind::Cloud if is_about_limits(message) => {
                 format!("check quotas and capacity in the IaaS; {look}")
             }
-            CpiErrorKind::Cloud => {
+            CpiErrorKind::Cloud if is_about_access(message) => {
                 format!("check credentials and permissions in `cloud_provider.properties`; {look}")
+            }
+            CpiErrorKind::Cloud => {
+                format!("the message above is from the IaaS: correct what it names; {look}")
             }
             CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
                 format!("the CPI gave no error type; {look}")
@@ -130,6 +133,13 @@ impl CpiErrorKind {
             }
         }
     }
+}
+
+/// Returns true if the message is about credentials or permissions.
+fn is_about_access(message: &str) -> bool {
+    const WORDS: [&str; 7] = ["auth", "credential", "permission", "forbidden", "denied", "401", "403"];
+    let message = message.to_lowercase();
+    WORDS.iter().any(|word| message.contains(word))
 }
 
 /// Returns true if the message of an error is about a quota, or about the capacity of the IaaS.
@@ -332,7 +342,7 @@ impl From<CpiError> for Error {
             ))
             .with_hint("run the same command again: it waits for the same process and picks up the answer"),
             CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
-                Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
+                Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
             CpiError::Killed { stop: StopWaiting::Timeout(after), .. } => {
                 let waited = base::text::duration(after);

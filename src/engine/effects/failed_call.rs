@@ -106,7 +106,7 @@ pub(super) fn error(
     match suspect {
         Some(suspect) => failed
             .with_note("the CPI may have created something before it failed")
-            .with_hint(hint(run, suspect))
+            .with_hint(hint(run, state, suspect))
             .with_retry_hint(),
         None => failed,
     }
@@ -118,13 +118,19 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
     Some(StemcellHandle::new(cid, effect.cpi()).into())
 }
 
-fn hint(run: &RunContext, suspect: &Suspect) -> String {
+/// Describes how to look for what a failed call may have created. The CPI may have declared the error as
+/// passing, so that the call was repeated, and each attempt is on record.
+fn hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
+    let (drop, option) = match state.monopile.suspects.len() {
+        1 => ("drop the record", format!("--call {}", suspect.request_id)),
+        _ => ("drop the records of all failed calls", "--failed-calls".to_owned()),
+    };
     format!(
         "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, \
-         delete it. Then, or if you find nothing, drop the record: `{}`",
+         delete it. Then, or if you find nothing, {drop}: `{}`",
         suspect.how_to_find(),
         suspect.failed_at,
-        forget_command(run, &format!("--call {}", suspect.request_id))
+        forget_command(run, &option)
     )
 }
 

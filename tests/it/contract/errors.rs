@@ -13,8 +13,8 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
-        ("Bosh::Clouds::CloudError", "check credentials and permissions in `cloud_provider.properties`"),
-        ("Bosh::Clouds::CpiError", "check credentials and permissions in `cloud_provider.properties`"),
+        ("Bosh::Clouds::CloudError", "correct what it names"),
+        ("Bosh::Clouds::CpiError", "correct what it names"),
         ("My::Own::Error", "an error type that the API does not define ('My::Own::Error')"),
         ("", "gave no error type"),
     ] {
