@@ -701,7 +701,9 @@ impl Status {
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
             )));
         }
+        // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
         let newest = self.last_change_of_jobs.as_ref();
+        let newest = newest.filter(|run| run.record.command != "cloud-check" || !self.record.deployed);
         let (command, outcome) = match newest.map_or("create-env", |run| run.record.command.as_str()) {
             "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
             "delete-env" => ("delete-env", ", it finishes the deletion"),
