@@ -12,6 +12,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -37,7 +38,16 @@ pub(crate) struct Cloud {
 /// A directory that this process has locked exclusively.
 pub(crate) struct ObjectLock {
     pub path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl ObjectLock {
+    /// Returns the lock as the standard input of a program that changes the object. The object stays locked
+    /// until the program ends, even if this process is killed before.
+    pub(crate) fn as_stdin(&self) -> CpiResult<Stdio> {
+        let lock = self.lock.try_clone().map_err(|error| CpiFailure::io("passing on a lock", error))?;
+        Ok(lock.into())
+    }
 }
 
 impl Cloud {
@@ -173,7 +183,7 @@ impl Cloud {
         publish().map_err(|error| {
             CpiFailure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
         })?;
-        Ok(ObjectLock { path, _lock: staged._lock })
+        Ok(ObjectLock { path, lock: staged.lock })
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
@@ -275,7 +285,7 @@ fn hold(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
         lock.lock()?;
     }
     // The previous holder may have moved the directory.
-    Ok(is_same(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), _lock: lock }))
+    Ok(is_same(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), lock }))
 }
 
 /// Returns true if `path` is the directory that was opened.

@@ -41,8 +41,13 @@ impl Finished {
 
 /// Runs a program to its end. Kills it after `limit`, which is an error of the kind `TimedOut`.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Finished> {
+    run_with_stdin(command, Stdio::null(), limit)
+}
+
+/// Runs a program like [`run`], with this standard input.
+pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, limit: Duration) -> io::Result<Finished> {
     let deadline = Instant::now() + limit;
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = thread::spawn(move || stdout.map(collect).unwrap_or_default());
     let stderr = thread::spawn(move || stderr.map(collect).unwrap_or_default());

@@ -98,7 +98,7 @@ pub(super) fn update(
     check_size("resize_disk", size)?;
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
-        Images::new(&call.programs())?.resize(&held.path.join(IMAGE), size)?;
+        Images::new(&call.programs())?.resize(&held, &held.path.join(IMAGE), size)?;
         record.size = size;
         records::write(&held, cid.kind(), &record)?;
     }

@@ -2,14 +2,15 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::programs::{Programs, cannot_run};
+use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::programs::run;
+use crate::cpi::programs::run_with_stdin;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// The timeout of a copy of a whole image.
@@ -95,11 +96,12 @@ impl Images {
         self.run("create", &arguments, Some(directory), TIMEOUT).map(drop)
     }
 
-    /// Grows an image that no VM uses.
-    pub(super) fn resize(&self, image: &Path, mib: u64) -> CpiResult<()> {
+    /// Grows an image that no VM uses. The program holds the lock of the disk, so that the next call waits
+    /// for it if this one is killed.
+    pub(super) fn resize(&self, held: &ObjectLock, image: &Path, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}M");
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run("resize", &arguments, None, TIMEOUT).map(drop)
+        self.run_with_stdin("resize", &arguments, None, held.as_stdin()?, TIMEOUT).map(drop)
     }
 
     /// Copies an image of the given format to a new one in format qcow2.
@@ -116,10 +118,22 @@ impl Images {
         directory: Option<&Path>,
         limit: Duration,
     ) -> CpiResult<Vec<u8>> {
+        self.run_with_stdin(command, arguments, directory, Stdio::null(), limit)
+    }
+
+    fn run_with_stdin(
+        &self,
+        command: &str,
+        arguments: &[&OsStr],
+        directory: Option<&Path>,
+        stdin: Stdio,
+        limit: Duration,
+    ) -> CpiResult<Vec<u8>> {
         let mut program = Command::new(&self.program);
         program.arg(command).args(arguments).env_clear().env("LC_ALL", "C");
         program.current_dir(directory.unwrap_or(Path::new("/")));
-        let finished = run(&mut program, limit).map_err(|error| cannot_run(&self.program, error))?;
+        let finished =
+            run_with_stdin(&mut program, stdin, limit).map_err(|error| cannot_run(&self.program, error))?;
         if finished.status.success() {
             return Ok(finished.stdout);
         }

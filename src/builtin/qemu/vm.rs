@@ -5,7 +5,6 @@
 //! `has_vm` answers accordingly.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -52,7 +51,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         fs::hard_link(stemcell.path.join(stemcell::IMAGE), staged.path.join(BASE))
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
         drop(stemcell);
-        make_disks(&images, &staged.path, &properties)?;
+        make_disks(&images, &staged, &properties)?;
         let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.own);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
@@ -75,8 +74,9 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
     Ok(if call.is_v2 { json!([cid.as_str(), planned.answered]) } else { json!(cid.as_str()) })
 }
 
-/// Creates the root disk and the ephemeral disk in the VM's directory.
-fn make_disks(images: &Images, directory: &Path, properties: &VmProperties) -> CpiResult<()> {
+/// Creates the root disk and the ephemeral disk in the VM's staged directory.
+fn make_disks(images: &Images, staged: &ObjectLock, properties: &VmProperties) -> CpiResult<()> {
+    let directory = staged.path.as_path();
     images.overlay(directory, BASE, ROOT)?;
     let root = directory.join(ROOT);
     if let Some(size) = properties.root_disk_size {
@@ -87,7 +87,7 @@ fn make_disks(images: &Images, directory: &Path, properties: &VmProperties) -> C
                  {least} MiB: set it to {least} or more, or remove it"
             )));
         }
-        images.resize(&root, size)?;
+        images.resize(staged, &root, size)?;
     }
     match properties.ephemeral_disk {
         Some(size) => images.create(&directory.join(EPHEMERAL), size),

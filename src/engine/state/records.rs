@@ -602,7 +602,7 @@ impl State {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match blank_name(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
-                None if untyped.is_object() && untyped.get("director_id").is_none() => {
+                None if untyped.is_object() && STATE_KEYS.iter().all(|key| untyped.get(key).is_none()) => {
                     Error::invalid("it has no `director_id`, which every state has: it is another JSON file")
                 }
                 None => Error::invalid(describe_damage(&error, bytes)),
