@@ -38,8 +38,8 @@ const NETWORKS: u32 = 128 * 128;
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
 
-/// Returns a network below 127.0.0.0/8 that no other test on this machine uses, and no VM of a killed test. All
-/// have the same length, because text is wrapped by it.
+/// Returns a network below 127.0.0.0/8 that no other test on this machine uses, and no VM of a killed test.
+/// All have the same length, because text is wrapped by it.
 pub(crate) fn subnet() -> String {
     let subnet = |number: u32| format!("127.{}.{}", 100 + number / 128, 100 + number % 128);
     let is_free = |number| TcpListener::bind(format!("{}.2:6868", subnet(number))).is_ok();
