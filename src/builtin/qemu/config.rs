@@ -18,8 +18,9 @@ use serde_json::Value;
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::qemu::properties::misspelt_key;
 use base::JsonObject;
-use base::error::{nearest, question};
+use base::error::question;
 
 /// The keys that this module reads.
 const KEYS: [&str; 7] =
@@ -94,16 +95,14 @@ impl Config {
 /// manifest that an ops file adapts to this one.
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
     let known_keys = KEYS.into_iter().chain(OTHER_KEYS);
-    for key in properties.keys().filter(|key| !known_keys.clone().any(|known_key| known_key == *key)) {
-        if let Some(near) = nearest(key, known_keys.clone()) {
-            return Err(CpiFailure::cloud(format!(
-                "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
-                key.escape_debug(),
-                question(near)
-            )));
-        }
+    match misspelt_key(properties, known_keys) {
+        Some((key, near)) => Err(CpiFailure::cloud(format!(
+            "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
+            key.escape_debug(),
+            question(near)
+        ))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

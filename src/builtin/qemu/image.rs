@@ -72,7 +72,7 @@ impl Images {
     fn describe(&self, options: &[&str], image: &Path) -> CpiResult<ImageInfo> {
         let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
         arguments.push(image.as_os_str());
-        let stdout = self.run("info", &arguments, None, TIMEOUT)?;
+        let stdout = self.run("info", &arguments, None, Stdio::null(), TIMEOUT)?;
         serde_json::from_slice(&stdout).map_err(|error| {
             CpiFailure::cloud(format!("'{} info' printed no description: {error}", self.program.display()))
         })
@@ -87,13 +87,13 @@ impl Images {
     pub(super) fn create_bytes(&self, image: &Path, bytes: u64) -> CpiResult<()> {
         let size = bytes.to_string();
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run("create", &arguments, None, TIMEOUT).map(drop)
+        self.run("create", &arguments, None, Stdio::null(), TIMEOUT).map(drop)
     }
 
     /// Creates the overlay `name` of the image `base`, both in `directory`.
     pub(super) fn overlay(&self, directory: &Path, base: &str, name: &str) -> CpiResult<()> {
         let arguments = ["-q", "-f", "qcow2", "-F", "qcow2", "-b", base, name].map(OsStr::new);
-        self.run("create", &arguments, Some(directory), TIMEOUT).map(drop)
+        self.run("create", &arguments, Some(directory), Stdio::null(), TIMEOUT).map(drop)
     }
 
     /// Grows an image that no VM uses. The program holds the lock of the disk, so that the next call waits
@@ -101,27 +101,17 @@ impl Images {
     pub(super) fn resize(&self, held: &ObjectLock, image: &Path, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}M");
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run_with_stdin("resize", &arguments, None, held.as_stdin()?, TIMEOUT).map(drop)
+        self.run("resize", &arguments, None, held.as_stdin()?, TIMEOUT).map(drop)
     }
 
     /// Copies an image of the given format to a new one in format qcow2.
     pub(super) fn convert(&self, from: &Path, format: &str, to: &Path) -> CpiResult<()> {
         let options = ["-f", format, "-O", "qcow2"].map(OsStr::new);
         let paths = [from.as_os_str(), to.as_os_str()];
-        self.run("convert", &[&options[..], &paths[..]].concat(), None, COPY_TIMEOUT).map(drop)
+        self.run("convert", &[&options[..], &paths[..]].concat(), None, Stdio::null(), COPY_TIMEOUT).map(drop)
     }
 
     fn run(
-        &self,
-        command: &str,
-        arguments: &[&OsStr],
-        directory: Option<&Path>,
-        limit: Duration,
-    ) -> CpiResult<Vec<u8>> {
-        self.run_with_stdin(command, arguments, directory, Stdio::null(), limit)
-    }
-
-    fn run_with_stdin(
         &self,
         command: &str,
         arguments: &[&OsStr],

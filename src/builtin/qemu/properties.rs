@@ -90,11 +90,9 @@ pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResul
     let mistake = |why: String| {
         CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {why}"))
     };
-    for key in properties.keys().filter(|key| !NETWORK_KEYS.contains(&key.as_str())) {
-        if let Some(near) = nearest(key, NETWORK_KEYS) {
-            let key = key.escape_debug();
-            return Err(mistake(format!("have the unknown key '{key}': {}", question(near))));
-        }
+    if let Some((key, near)) = misspelt_key(properties, NETWORK_KEYS) {
+        let key = key.escape_debug();
+        return Err(mistake(format!("have the unknown key '{key}': {}", question(near))));
     }
     let device = |key: &str| match properties.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -105,6 +103,16 @@ pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResul
         (Some(_), Some(_)) => Err(mistake("have 'bridge' and 'tap': remove one".to_owned())),
         (bridge, tap) => Ok(bridge.map(HostDevice::Bridge).or(tap.map(HostDevice::Tap))),
     }
+}
+
+/// Returns the first unknown key that resembles a known one, and the known one.
+pub(super) fn misspelt_key(
+    properties: &JsonObject,
+    known_keys: impl IntoIterator<Item = &'static str> + Clone,
+) -> Option<(&str, &'static str)> {
+    let is_known = |key: &str| known_keys.clone().into_iter().any(|known_key| known_key == key);
+    let mut unknown = properties.keys().map(String::as_str).filter(|key| !is_known(key));
+    unknown.find_map(|key| Some((key, nearest(key, known_keys.clone())?)))
 }
 
 fn check_keys(method: &str, kind: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {

@@ -66,24 +66,21 @@ pub(super) fn plan(
     let mut guest = networks.clone();
     let mut answered = networks.clone();
     let mut own = Networks { user_network: None, device_networks: Vec::new() };
-    let agent_is_on_device = match agent.listener()?.first() {
-        Some(mbus) => cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip())),
-        None => return Err(CpiFailure::cloud("the host of agent.mbus has no address")),
+    let Some(mbus) = agent.listener()?.first().copied() else {
+        return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
+    let agent_is_on_device = cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip()));
     for (index, Card { name, manual, device }) in cards.into_iter().enumerate() {
         let mac = mac(vm, index);
-        if let Some(Value::Object(network)) = guest.get_mut(name) {
-            network.insert("mac".to_owned(), mac.clone().into());
-        }
+        add(&mut guest, name, &json!({"mac": mac}));
         match device {
             Some(device) => own.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
-                let agent = (!agent_is_on_device).then_some(agent);
-                own.user_network = Some(UserNetwork::plan(mac, manual, agent, ports, restrict)?);
+                let mbus = (!agent_is_on_device).then_some(mbus);
+                own.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, restrict)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
-                let of_guest =
-                    json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY, "dns": [user::DNS]});
-                add(&mut guest, name, &of_guest);
+                add(&mut guest, name, &address);
+                add(&mut guest, name, &json!({"dns": [user::DNS]}));
                 if manual.is_none() {
                     add(&mut answered, name, &address);
                 }

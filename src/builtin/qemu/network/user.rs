@@ -7,7 +7,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use serde::{Deserialize, Serialize};
 
 use super::not_possible;
-use crate::cpi::agent::AgentConfig;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::Port;
 use net::listener;
@@ -40,16 +39,14 @@ struct Forward {
 
 impl UserNetwork {
     /// Plans the network. `manual` is the address of the forwarded ports; without one, it is the host of the
-    /// agent's URL. Without `agent`, its port is not forwarded.
+    /// agent's URL, `mbus`. Without `mbus`, the port of the agent is not forwarded.
     pub(super) fn plan(
         mac: String,
         manual: Option<IpAddr>,
-        agent: Option<&AgentConfig>,
+        mbus: Option<SocketAddr>,
         ports: &[Port],
         restrict: bool,
     ) -> CpiResult<UserNetwork> {
-        let mbus =
-            agent.map(AgentConfig::listener).transpose()?.and_then(|addresses| addresses.first().copied());
         let agent_port =
             mbus.map(|mbus| Port { name: "agent".to_owned(), host: mbus.port(), guest: mbus.port() });
         let mut forwards: Vec<Forward> = Vec::new();
