@@ -363,12 +363,15 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
     };
     change_command(with_flags(grammar), path, &mut |command| {
         let mut command = with_flags(command);
+        // Looking for the default store reads the file system.
+        let takes_store = command.get_arguments().any(|arg| arg.get_id() == "store");
+        let store = takes_store.then(|| content.vars_store_in_use()).flatten();
         let places = [
             ("manifest", &content.manifest),
             ("manifests", &content.manifest),
             ("state", &content.state),
             ("vars_store", &content.vars_store),
-            ("store", &content.vars_store_in_use()),
+            ("store", &store),
         ];
         for (id, path) in places {
             // A default must not conflict with a given argument, such as --path.
