@@ -284,15 +284,14 @@ impl<'a> CpiConnection<'a> {
 
     /// Asks the CPI whether a resource exists.
     pub(crate) fn ask_presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
+        let doubt = |reason: String, is_failure| Presence::Unknown(Doubt { reason, is_failure });
         let (method, not_found) = match resource {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
             Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
             Resource::Stemcell(_) | Resource::Snapshot(_) => {
-                let reason = format!("the CPI API cannot check {}s", resource.kind());
-                return Ok(Presence::Unknown(Doubt { reason, is_failure: false }));
+                return Ok(doubt(format!("the CPI API cannot check {}s", resource.kind()), false));
             }
         };
-        let doubt = |reason: String, is_failure| Presence::Unknown(Doubt { reason, is_failure });
         match self.call_unrecorded(stage, method, vec![json!(resource.cid())])? {
             Ok(Answer::Boolean(true)) => Ok(Presence::Exists),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),

@@ -2,9 +2,7 @@
 //! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
 //! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
-use serde_json::Value;
-
-use crate::agent::{Agent, AgentEndpoint, AgentError, connect, endpoint, identity};
+use crate::agent::{Agent, AgentEndpoint, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
@@ -125,9 +123,10 @@ pub(crate) fn with_vm_search(
     state: &State,
     effect: &Effect,
 ) -> Error {
-    let Some((agent, answer)) = ask_agent_of_call(run, inputs, state, effect) else { return error };
-    let (address, Effect::CreateVm { record, .. }) = (agent.address(), effect) else { return error };
-    match answer {
+    let Effect::CreateVm { record, .. } = effect else { return error };
+    let Some(agent) = agent_of_manifest(run, inputs, state) else { return error };
+    let address = agent.address();
+    match agent.get_state() {
         Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
             let error = error.with_note(format!("the VM exists: its agent answers at {address}"));
             match identity::vm_cid(&agent_state) {
@@ -146,20 +145,10 @@ pub(crate) fn with_vm_search(
     }
 }
 
-/// Asks the agent at the address of the manifest for its state, after a `create_vm` without an answer.
-fn ask_agent_of_call(
-    run: &RunContext,
-    inputs: &Inputs,
-    state: &State,
-    effect: &Effect,
-) -> Option<(Agent, Result<Value, AgentError>)> {
-    if !matches!(effect, Effect::CreateVm { .. }) {
-        return None;
-    }
+/// Returns the agent at the address of the manifest, if that can be read.
+fn agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = prepare::load(run, &inputs).ok()?;
     let provider = loaded.provider().ok()?;
-    let agent = connect(run, endpoint(run, &provider).ok()?, state);
-    let answer = agent.get_state();
-    Some((agent, answer))
+    Some(connect(run, endpoint(run, &provider).ok()?, state))
 }
