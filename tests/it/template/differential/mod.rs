@@ -26,7 +26,7 @@ const BATCH: usize = 1500;
 
 /// Expressions whose native values once differed from Ruby's. A line that starts with `unsupported:` is one
 /// that the native renderer does not support.
-const REGRESSIONS: &str = include_str!("differential/regressions.txt");
+const REGRESSIONS: &str = include_str!("regressions.txt");
 
 /// A value as `inspect` shows it, or the class of an exception.
 type Outcome = Result<String, String>;

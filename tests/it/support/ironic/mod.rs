@@ -175,7 +175,7 @@ impl Ironic {
             }
             RequiredAuth::Keystone(_) => "keystone".to_owned(),
         };
-        let mut config = include_str!("ironic/ironic.conf")
+        let mut config = include_str!("ironic.conf")
             .replace("@DIRECTORY@", directory.to_str().unwrap())
             .replace("@PORT@", &port.to_string())
             .replace("@BOOT_PORT@", &boot_port.to_string())
