@@ -198,7 +198,7 @@ impl Digest {
 
     /// Computes the digest of a file, which is read once.
     pub fn of_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
-        let read_error = |error| input::unreadable("the file", path, error);
+        let read_error = |error| input::read_error("the file", path, error);
         let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut hasher = Hasher::new(algorithms);
         io::copy(&mut file, &mut hasher).map_err(read_error)?;

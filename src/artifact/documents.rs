@@ -24,15 +24,16 @@ const MAX_BRACKETS: usize = 64;
 
 /// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
 pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
-    let refused = || Error::invalid(format!("{file} is not valid"));
-    let text = std::str::from_utf8(text).map_err(|_| refused().with_source("it is not UTF-8 text"))?;
-    check_shape(text).map_err(|why| refused().with_source(why))?;
-    serde_yaml::from_str(text).map_err(|error| undecodable(text, file, &error))
+    let invalid_document_error = || Error::invalid(format!("{file} is not valid"));
+    let text = std::str::from_utf8(text)
+        .map_err(|_| invalid_document_error().with_source("it is not UTF-8 text"))?;
+    check_shape(text).map_err(|why| invalid_document_error().with_source(why))?;
+    serde_yaml::from_str(text).map_err(|error| decode_error(text, file, &error))
 }
 
 /// Returns the error for a document that cannot be decoded, in the words of the crate `yaml` if it is not
 /// YAML.
-fn undecodable(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
+fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
     let place =
         |line: usize, column: usize| match file.strip_prefix('\'').and_then(|file| file.strip_suffix('\'')) {
             Some(path) => format!("{path}:{line}:{column}: "),

@@ -49,7 +49,7 @@ pub fn repack_stemcell(
     archive::unpack_file(&source.path, &source_name, &dir, None, &Options::default(), &mut progress)?;
     let image = dir.join(stemcell::IMAGE);
     if !image.is_file() {
-        return Err(stemcell::no_image(&source_name));
+        return Err(stemcell::no_image_error(&source_name));
     }
     if changes.empty_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
@@ -84,11 +84,12 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
         manifest.insert("stemcell_formats".into(), Value::Sequence(formats));
     }
     if let Some(text) = &changes.cloud_properties {
-        let wrong = || {
+        let not_a_mapping_error = || {
             Error::usage(format!("the cloud properties '{text}' are not a YAML mapping"))
                 .with_hint("write them as a mapping, such as '{key: value}'")
         };
-        let more: Mapping = serde_yaml::from_str(text).map_err(|error| wrong().with_source(error))?;
+        let more: Mapping =
+            serde_yaml::from_str(text).map_err(|error| not_a_mapping_error().with_source(error))?;
         let properties = manifest.entry("cloud_properties".into()).or_insert(Value::Null);
         if properties.is_null() {
             *properties = Value::Mapping(Mapping::new());

@@ -25,7 +25,7 @@ pub struct Source {
 impl Source {
     /// Returns the file or directory `path` as a source. Fails if `path` does not exist or is neither.
     pub fn local(path: &Path) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|error| input::unreadable("the file", path, error))?;
+        let metadata = fs::metadata(path).map_err(|error| input::read_error("the file", path, error))?;
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
         }

@@ -100,18 +100,20 @@ impl Encryption {
             check_recipient(recipient).map_err(|error| error.context(problem()))?;
         }
         for (name, text) in &identities {
-            let wrong = |why: String| {
+            let identity_file_error = |why: String| {
                 Error::usage(format!("'{name}' is not an age identity file: {why}"))
                     .with_hint("make one with `age-keygen -o FILE`: a line begins with AGE-SECRET-KEY-1")
             };
             if is_encrypted(text.as_bytes()) {
-                return Err(wrong("it is encrypted with a passphrase, which is not supported".into()));
+                return Err(identity_file_error(
+                    "it is encrypted with a passphrase, which is not supported".into(),
+                ));
             }
             // The parser's error is dropped, because it may quote a line.
-            let parsed =
-                identities_in(text).map_err(|_| wrong("one of its lines is not an identity".into()))?;
+            let parsed = identities_in(text)
+                .map_err(|_| identity_file_error("one of its lines is not an identity".into()))?;
             if parsed.is_empty() {
-                return Err(wrong("it is empty".into()));
+                return Err(identity_file_error("it is empty".into()));
             }
         }
         Ok(Encryption { recipients, identities: identities.into_iter().map(|(_, text)| text).collect() })
@@ -187,9 +189,9 @@ impl Encryption {
         if !is_encrypted(&bytes) {
             return Ok(bytes);
         }
-        let unreadable = |why: Error| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let identity_error = |why: Error| io::Error::new(io::ErrorKind::InvalidInput, why);
         if self.identities.is_empty() {
-            return Err(unreadable(
+            return Err(identity_error(
                 Error::invalid("it is encrypted with age, and this run has no identity").with_hint(
                     "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
                 ),
@@ -197,18 +199,20 @@ impl Encryption {
         }
         let identities: Vec<Box<dyn Identity>> =
             self.identities.iter().filter_map(|text| identities_in(text).ok()).flatten().collect();
-        let damaged = |error: age::DecryptError| match error {
-            age::DecryptError::NoMatchingKeys => unreadable(
+        let decrypt_error = |error: age::DecryptError| match error {
+            age::DecryptError::NoMatchingKeys => identity_error(
                 Error::invalid("it is encrypted with age, but not for the identity given").with_hint(
                     "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
                 ),
             ),
-            other => unreadable(Error::invalid(format!("it is encrypted with age, but damaged: {other}"))),
+            other => {
+                identity_error(Error::invalid(format!("it is encrypted with age, but damaged: {other}")))
+            }
         };
-        let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(damaged)?;
+        let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(decrypt_error)?;
         let identities = identities.iter().map(|identity| &**identity);
         let mut opened = Vec::new();
-        decryptor.decrypt(identities).map_err(damaged)?.read_to_end(&mut opened)?;
+        decryptor.decrypt(identities).map_err(decrypt_error)?.read_to_end(&mut opened)?;
         Ok(opened)
     }
 }

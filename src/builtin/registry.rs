@@ -28,11 +28,12 @@ impl Client {
     /// Creates a client from an endpoint in user data, `http://[user:password@]host:port`. Errors do not
     /// quote the endpoint, which is a secret.
     pub(crate) fn new(endpoint: &str) -> Result<Self> {
-        let malformed = || Error::invalid("the registry's endpoint must be http://user:password@host:port");
-        let url = Url::parse(endpoint).map_err(|_| malformed())?;
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
+        let endpoint_error =
+            || Error::invalid("the registry's endpoint must be http://user:password@host:port");
+        let url = Url::parse(endpoint).map_err(|_| endpoint_error())?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(endpoint_error)?;
         if url.scheme() != "http" {
-            return Err(malformed());
+            return Err(endpoint_error());
         }
         let http = ureq::Agent::config_builder()
             // The registry is on loopback.
@@ -67,15 +68,15 @@ impl Client {
             status => return Err(self.refusal_error("GET", id, status)),
         }
         // serde's message may quote a value, and settings contain secrets.
-        let malformed = || {
+        let malformed_settings_error = || {
             Error::failure(format!(
                 "the registry at {} sent settings of '{id}' that are not JSON in the form of a registry",
                 self.base
             ))
         };
-        let answer: Value = serde_json::from_str(&body).map_err(|_| malformed())?;
-        let settings = answer.get("settings").and_then(Value::as_str).ok_or_else(malformed)?;
-        serde_json::from_str(settings).map(Some).map_err(|_| malformed())
+        let answer: Value = serde_json::from_str(&body).map_err(|_| malformed_settings_error())?;
+        let settings = answer.get("settings").and_then(Value::as_str).ok_or_else(malformed_settings_error)?;
+        serde_json::from_str(settings).map(Some).map_err(|_| malformed_settings_error())
     }
 
     /// Stores settings under this id.
@@ -111,15 +112,19 @@ impl Client {
         id: &str,
         response: std::result::Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<(u16, String)> {
-        let failed = |error: ureq::Error| {
+        let request_error = |error: ureq::Error| {
             let text =
                 format!("the registry at {} cannot be reached ({method} settings of '{id}')", self.base);
             Error::failure(text).with_source(error)
         };
-        let mut response = response.map_err(failed)?;
+        let mut response = response.map_err(request_error)?;
         let status = response.status().as_u16();
-        let body =
-            response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string().map_err(failed)?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(MAX_ANSWER_BYTES)
+            .read_to_string()
+            .map_err(request_error)?;
         Ok((status, body))
     }
 

@@ -186,14 +186,14 @@ fn list(session: &Session) -> Result<CommandResult> {
 fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
-        let failed = |error| {
+        let write_error = |error| {
             Error::io(format!("writing '{}'", path.display()), error)
                 .with_owner_hint(&path, "`monopile example NAME DIR`")
         };
         if fs::read(&path).is_ok_and(|existing| existing == *content) {
             continue;
         }
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
+        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(write_error)?;
         let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
         if path.exists() {
             let note = match example.name == requested {
@@ -207,7 +207,7 @@ fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
                 )));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        file.and_then(|mut file| file.write_all(content)).map_err(failed)?;
+        file.and_then(|mut file| file.write_all(content)).map_err(write_error)?;
     }
     Ok(())
 }

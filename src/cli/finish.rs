@@ -85,7 +85,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
-    let report = |failed| session.report(failed).map(Box::new);
+    let report = |has_failed| session.report(has_failed).map(Box::new);
     let code = match result {
         Ok((summary, false, exit_code)) => {
             session.end_record(exit_code, elapsed, &summary, false);

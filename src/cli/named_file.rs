@@ -19,7 +19,7 @@ pub(super) fn check_is_manifest(file: &Path, state: &Path) -> Result<()> {
         return Err(error.with_source(reason).with_hint("name the manifest"));
     }
     match State::read(&Storage::from(path.as_path())) {
-        Ok(Some(_)) => Err(paths::is_a_state(file)),
+        Ok(Some(_)) => Err(paths::state_as_manifest_error(file)),
         Ok(None) => Ok(()),
         // The first text names the file.
         Err(damage) => Err(error

@@ -87,15 +87,15 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
                 .with_hint("add --state PATH"))
         }
         None if expand(manifest, home.as_deref()).is_dir() => {
-            Err(input::unreadable("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))
+            Err(input::read_error("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))
         }
-        None if is_state_name(manifest) => Err(is_a_state(manifest)),
+        None if is_state_name(manifest) => Err(state_as_manifest_error(manifest)),
         None => absolute(&with_suffix(&expand(manifest, home.as_deref()), STATE_SUFFIX)),
     }
 }
 
 /// Returns the error for a state in place of a manifest.
-pub(super) fn is_a_state(file: &Path) -> Error {
+pub(super) fn state_as_manifest_error(file: &Path) -> Error {
     Error::invalid(format!("'{}' is a state, not a manifest", file.display()))
         .with_hint("name the manifest; --state FILE names a state with another name")
 }

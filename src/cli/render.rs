@@ -98,18 +98,18 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
 /// Writes a file that only its owner can read, because it may hold credentials.
 fn write(out: &Path, file: &JobFile) -> Result<()> {
     let path = out.join(&file.target);
-    let failed =
+    let write_error =
         |error| Error::io(format!("writing '{}'", path.display()), error).with_owner_hint(&path, "--out DIR");
     if let Some(directory) = path.parent() {
-        create_private_directory(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(write_error)?;
     }
     // Otherwise, an existing file would keep its mode, and a link would be followed.
     match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(write_error(error)),
         _ => {}
     }
     let mode = if file.is_executable { 0o700 } else { 0o600 };
     let mut target =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
-    target.write_all(&file.content).map_err(failed)
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(write_error)?;
+    target.write_all(&file.content).map_err(write_error)
 }

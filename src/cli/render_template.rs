@@ -46,7 +46,7 @@ impl RenderTemplateArgs {
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
             input::read_text(&path, input::MAX_FILE_BYTES)
-                .map_err(|error| input::unreadable("the file", &path, error))
+                .map_err(|error| input::read_error("the file", &path, error))
         };
         let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let text = read(&self.context)?;
@@ -57,7 +57,7 @@ impl RenderTemplateArgs {
         let renderer = templates::renderer(self.templates.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
-        let failed = |error| templates::render_error(error, &context, ContextSource::File);
-        Ok(CommandResult::Output(rendered.map_err(failed)?))
+        let template_error = |error| templates::render_error(error, &context, ContextSource::File);
+        Ok(CommandResult::Output(rendered.map_err(template_error)?))
     }
 }

@@ -53,21 +53,21 @@ impl RunLog {
 
     /// Begins a log in `directory`, and removes the oldest ones there.
     pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
-        let failed = |error| {
+        let create_error = |error| {
             Error::io(format!("creating a log in '{}'", directory.display()), error)
                 .with_owner_hint(directory, "XDG_STATE_HOME=DIR")
         };
-        create_private_directory(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(create_error)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
         let words = command.replace(' ', "-");
         let name = format!("{time}-{words}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);
         // Lock the file before it gets its name, so that no other run removes it.
         let unnamed = temporary_path(&path, "new");
-        let file = create_private(&unnamed).map_err(failed)?;
+        let file = create_private(&unnamed).map_err(create_error)?;
         // Where locks are not supported, old logs are kept.
         let _ = file.try_lock();
-        fs::rename(&unnamed, &path).map_err(failed)?;
+        fs::rename(&unnamed, &path).map_err(create_error)?;
         prune(directory);
         let _ = self.file.set(LogFile { path, open: Mutex::new((file, 0)) });
         self.add_line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));

@@ -125,14 +125,14 @@ impl RunRecord {
         progress.recorded.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
-    /// Reports the steps and stages so far. `failed` marks the last step as failed, unless a step has failed
-    /// already.
-    pub(super) fn report(&self, failed: bool) -> Option<RunReport> {
+    /// Reports the steps and stages so far. `has_failed` marks the last step as failed, unless a step has
+    /// failed already.
+    pub(super) fn report(&self, has_failed: bool) -> Option<RunReport> {
         let stages = self.ended();
         let progress = self.progress();
         let state = Some(progress.state.clone()?);
         let mut steps = progress.steps.clone();
-        if failed
+        if has_failed
             && steps.iter().all(|step| step.done && !step.failed_later)
             && let Some(last) = steps.last_mut()
         {
@@ -276,8 +276,8 @@ mod tests {
         begin(4, "Delete stemcell s-1");
         deleting.reporter().stage("Deleting stemcell s-1").finish();
         drop(deleting);
-        let step_outcomes = |failed: bool| -> Vec<(bool, Option<String>)> {
-            let report = record.report(failed).unwrap();
+        let step_outcomes = |has_failed: bool| -> Vec<(bool, Option<String>)> {
+            let report = record.report(has_failed).unwrap();
             report.steps.into_iter().map(|step| (step.done, step.skipped)).collect()
         };
         let skipped = Some("its agent cannot be used".to_owned());

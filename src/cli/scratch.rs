@@ -34,26 +34,26 @@ impl Scratch {
     }
 
     fn create_below(base: &Path) -> Result<Scratch> {
-        let failed = |error| {
+        let create_error = |error| {
             Error::io(format!("creating a scratch directory in '{}'", base.display()), error)
                 .with_owner_hint(&base.join(PREFIX), "TMPDIR=DIR")
         };
-        create_private_directory(base).map_err(failed)?;
+        create_private_directory(base).map_err(create_error)?;
         clean_up(base);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
             // Rendered templates and the configuration of CPIs hold secrets.
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(base)
-            .map_err(failed)?;
+            .map_err(create_error)?;
         let new_lock = directory.path().join(NEW_LOCK);
-        let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(failed)?);
+        let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(create_error)?);
         match lock.try_lock() {
             // The name is new, so the lock is free. On a file system without locks, no directory is swept.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
         // Another run can find the lock only from here on.
-        std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(failed)?;
+        std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(create_error)?;
         Ok(Scratch { directory, stays: false, _lock: lock })
     }
 

@@ -190,13 +190,13 @@ impl Session {
         }
     }
 
-    /// Reports the steps and stages of a run that has a log and no output of its own. `failed` marks the last
-    /// step as failed.
-    pub(super) fn report(&self, failed: bool) -> Option<base::events::RunReport> {
+    /// Reports the steps and stages of a run that has a log and no output of its own. `has_failed` marks the
+    /// last step as failed.
+    pub(super) fn report(&self, has_failed: bool) -> Option<base::events::RunReport> {
         self.log().filter(|_| !self.stdout_reserved)?;
-        let mut report = self.record.report(failed)?;
+        let mut report = self.record.report(has_failed)?;
         // A successful delete-env has removed its state, unless suspects are still on record.
-        let deletes = !failed && self.command.get().is_some_and(|command| command == "delete-env");
+        let deletes = !has_failed && self.command.get().is_some_and(|command| command == "delete-env");
         let is_gone = |state: &String| paths::is_url(Path::new(state)) || !Path::new(state).exists();
         report.state = report.state.filter(|state| !(deletes && is_gone(state)));
         Some(report)

@@ -48,7 +48,7 @@ impl StateArgs {
     /// before a missing state.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
         if manifest != Path::new("-") && !paths::exists(manifest) {
-            return Err(input::missing("manifest", manifest));
+            return Err(input::missing_error("manifest", manifest));
         }
         self.path_or_url(manifest)
     }

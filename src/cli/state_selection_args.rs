@@ -52,7 +52,7 @@ impl StateSelectionArgs {
         let named =
             self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
         let path = paths::expand(named, paths::home().as_deref());
-        (!paths::exists(&path)).then(|| input::missing("manifest", &path))
+        (!paths::exists(&path)).then(|| input::missing_error("manifest", &path))
     }
 
     /// Returns the path or URL of the state.

@@ -233,43 +233,43 @@ impl Asker<'_> {
             StatusTarget::Directory(directory) => shown(directory),
             StatusTarget::State(url) => url.clone(),
             StatusTarget::Unreadable(path, problem) => {
-                return Some(Row::failed(path.clone(), problem.clone()));
+                return Some(Row::of_problem(path.clone(), problem.clone()));
             }
         };
         match self.run_status(target) {
             Ok((exit_code, status, errors)) => Some(Row::new(environment, exit_code, &status, &errors)),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => None,
-            Err(error) => Some(Row::failed(environment, error.chain().join(": "))),
+            Err(error) => Some(Row::of_problem(environment, error.chain().join(": "))),
         }
     }
 
     /// Runs the process. Returns its exit code, its output, and the end of its standard error.
     fn run_status(&self, target: &StatusTarget) -> Result<(u8, Vec<u8>, Vec<u8>)> {
-        let failed = |error: io::Error| Error::io("running `monopile status`", error);
-        let mut errors = tempfile::tempfile_in(self.scratch.path()).map_err(failed)?;
+        let run_error = |error: io::Error| Error::io("running `monopile status`", error);
+        let mut errors = tempfile::tempfile_in(self.scratch.path()).map_err(run_error)?;
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(errors.try_clone().map_err(failed)?);
+            .stderr(errors.try_clone().map_err(run_error)?);
         match target {
             StatusTarget::Directory(directory) => command.current_dir(directory),
             StatusTarget::State(url) => command.args(["--no-env-file", "--", url]),
             StatusTarget::Unreadable(..) => &mut command,
         };
-        let mut process = Process(command.spawn().map_err(failed)?);
+        let mut process = Process(command.spawn().map_err(run_error)?);
         let status = match process.0.stdout.take() {
             Some(mut output) => read_to_end(&mut output, Instant::now() + ENVIRONMENT_TIMEOUT)?,
             None => Vec::new(),
         };
         // Its output has ended, and so does the process.
-        let end = process.0.wait().map_err(failed)?;
+        let end = process.0.wait().map_err(run_error)?;
         let exit_code = end.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::ENVIRONMENT);
-        let length = errors.seek(io::SeekFrom::End(0)).map_err(failed)?;
-        errors.seek(io::SeekFrom::Start(length.saturating_sub(MAX_ERRORS_BYTES))).map_err(failed)?;
+        let length = errors.seek(io::SeekFrom::End(0)).map_err(run_error)?;
+        errors.seek(io::SeekFrom::Start(length.saturating_sub(MAX_ERRORS_BYTES))).map_err(run_error)?;
         let mut text = Vec::new();
-        errors.take(MAX_ERRORS_BYTES).read_to_end(&mut text).map_err(failed)?;
+        errors.take(MAX_ERRORS_BYTES).read_to_end(&mut text).map_err(run_error)?;
         Ok((exit_code, status, text))
     }
 }
@@ -300,7 +300,7 @@ impl Drop for Process {
 
 /// Reads the output of a process to its end, until `deadline`, a signal, or the maximum size.
 fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
-    let failed = |error: io::Error| Error::io("reading the output of `monopile status`", error);
+    let read_error = |error: io::Error| Error::io("reading the output of `monopile status`", error);
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
@@ -312,15 +312,15 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
         match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&SIGNAL_CHECK)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => {}
-            Err(error) => return Err(failed(error.into())),
+            Err(error) => return Err(read_error(error.into())),
         }
-        let count = output.read(&mut buffer).map_err(failed)?;
+        let count = output.read(&mut buffer).map_err(read_error)?;
         if count == 0 {
             return Ok(bytes);
         }
         bytes.extend_from_slice(&buffer[..count]);
         if bytes.len() > MAX_STATUS_BYTES {
-            return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large")));
+            return Err(read_error(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large")));
         }
     }
 }
@@ -352,7 +352,7 @@ impl Row {
         }
     }
 
-    fn failed(environment: String, problem: String) -> Row {
+    fn of_problem(environment: String, problem: String) -> Row {
         Row {
             environment,
             exit_code: exit_code::ENVIRONMENT,
@@ -441,7 +441,7 @@ mod tests {
     use super::*;
 
     fn row(exit_code: u8) -> Row {
-        Row { exit_code, problem: None, ..Row::failed(format!("env-{exit_code}"), String::new()) }
+        Row { exit_code, problem: None, ..Row::of_problem(format!("env-{exit_code}"), String::new()) }
     }
 
     #[test]

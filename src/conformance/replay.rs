@@ -85,11 +85,11 @@ impl TranscriptPlayer {
                 recorded.played += 1;
                 recorded.entry.exchange(input)
             }
-            None => self.unknown(input, request.as_ref()),
+            None => self.unknown_request(input, request.as_ref()),
         }
     }
 
-    fn unknown(&self, input: &[u8], request: Option<&Value>) -> Exchange {
+    fn unknown_request(&self, input: &[u8], request: Option<&Value>) -> Exchange {
         let method = request.and_then(|request| request.get("method")?.as_str());
         let input_name = method.map_or("this input".to_owned(), |method| format!("this `{method}`"));
         let message = format!("the transcript '{}' has no answer to {input_name}", self.name);
@@ -110,7 +110,7 @@ impl TranscriptPlayer {
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = TranscriptPlayer::read(path)?;
     let position = position_file(path);
-    let failed = |error| Error::io(format!("writing the position to '{}'", position.display()), error);
+    let write_error = |error| Error::io(format!("writing the position to '{}'", position.display()), error);
     let mut file = File::options()
         .read(true)
         .write(true)
@@ -118,10 +118,10 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
         .truncate(false)
         .mode(0o600)
         .open(&position)
-        .map_err(failed)?;
-    file.lock().map_err(failed)?;
+        .map_err(write_error)?;
+    file.lock().map_err(write_error)?;
     let mut text = String::new();
-    file.read_to_string(&mut text).map_err(failed)?;
+    file.read_to_string(&mut text).map_err(write_error)?;
     // Start from the beginning if the position does not fit the transcript.
     let played: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
     if played.len() == player.recorded.len() {
@@ -134,7 +134,7 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     file.rewind()
         .and_then(|()| file.set_len(0))
         .and_then(|()| file.write_all(json!(played).to_string().as_bytes()))
-        .map_err(failed)?;
+        .map_err(write_error)?;
     Ok(exchange)
 }
 

@@ -159,15 +159,15 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the transcript at `path`, and replaces an existing file.
     pub fn create(path: &Path, redactor: &Redactor) -> Result<Self> {
-        let failed = |error| {
+        let write_error = |error| {
             Error::io(format!("writing the transcript '{}'", path.display()), error)
                 .with_owner_hint(path, "--record FILE")
         };
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
-        let file = file.map_err(failed)?;
+        let file = file.map_err(write_error)?;
         // An existing file would otherwise keep its mode. Devices and pipes are left alone.
-        if file.metadata().map_err(failed)?.is_file() {
-            file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        if file.metadata().map_err(write_error)?.is_file() {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(write_error)?;
         }
         Ok(Recorder { file: Mutex::new(file), redactor: redactor.clone(), problem: Mutex::default() })
     }
@@ -212,20 +212,20 @@ pub(super) struct Transcript {
 impl Transcript {
     /// Reads and parses a transcript.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let failed = |error| {
+        let read_error = |error| {
             Error::input(format!("reading the transcript '{}'", path.display()), error)
                 .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
-        let wrong = |number: usize, why: String| {
+        let line_error = |number: usize, why: String| {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
                 .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
-        let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(failed)?;
+        let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(read_error)?;
         let mut file = text.as_slice();
         let mut transcript = Transcript { settings: Value::Null, entries: Vec::new() };
         for number in 1.. {
             let mut line = String::new();
-            let read = (&mut file).take(MAX_LINE_BYTES).read_line(&mut line).map_err(failed)?;
+            let read = (&mut file).take(MAX_LINE_BYTES).read_line(&mut line).map_err(read_error)?;
             if read == 0 {
                 break;
             }
@@ -235,21 +235,22 @@ impl Transcript {
             }
             if number == 1 {
                 let header: Header =
-                    serde_json::from_str(&line).map_err(|error| wrong(number, error.to_string()))?;
+                    serde_json::from_str(&line).map_err(|error| line_error(number, error.to_string()))?;
                 if header.transcript != FORMAT_VERSION {
-                    return Err(wrong(
+                    return Err(line_error(
                         number,
                         format!("unknown format {}, expected {FORMAT_VERSION}", header.transcript),
                     ));
                 }
                 transcript.settings = header.settings;
             } else {
-                let entry = serde_json::from_str(&line).map_err(|error| wrong(number, error.to_string()))?;
+                let entry =
+                    serde_json::from_str(&line).map_err(|error| line_error(number, error.to_string()))?;
                 transcript.entries.push(entry);
             }
         }
         if transcript.entries.is_empty() {
-            return Err(wrong(2, "no call is recorded".to_owned()));
+            return Err(line_error(2, "no call is recorded".to_owned()));
         }
         Ok(transcript)
     }

@@ -137,14 +137,14 @@ pub struct RunningRecord {
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
 pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<RunningRecord> {
-    let failed = |error| {
+    let record_error = |error| {
         Error::io(format!("recording the run in '{}'", directory.display()), error)
             .with_owner_hint(directory, STATE_HOME)
     };
     let now = OffsetDateTime::now_utc();
     let state = &canonical_path(state)?;
     let directory = &directory_of(directory, state);
-    create_private_directory(directory).map_err(failed)?;
+    create_private_directory(directory).map_err(record_error)?;
     let record = HistoryEntry {
         command: command.to_owned(),
         state: state.clone(),
@@ -200,7 +200,7 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> 
     let mut paths = match state {
         Some(state) => paths(&directory_of(directory, &canonical_path(state)?))?,
         None => {
-            let directories = directories(directory).map_err(|error| unreadable(directory, error))?;
+            let directories = directories(directory).map_err(|error| read_error(directory, error))?;
             let paths = directories.iter().map(|directory| paths(directory));
             paths.collect::<Result<Vec<_>>>()?.concat()
         }
@@ -224,7 +224,7 @@ fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
 }
 
-fn unreadable(directory: &Path, error: io::Error) -> Error {
+fn read_error(directory: &Path, error: io::Error) -> Error {
     Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
         .with_owner_hint(directory, "XDG_STATE_HOME")
 }
@@ -247,7 +247,7 @@ fn encode(record: &HistoryEntry) -> Result<Vec<u8>> {
 
 /// Returns the files of records, newest first.
 fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    newest_first(directory, EXTENSION).map_err(|error| unreadable(directory, error))
+    newest_first(directory, EXTENSION).map_err(|error| read_error(directory, error))
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {

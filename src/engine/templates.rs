@@ -35,30 +35,30 @@ fn context_error(error: ContextError) -> Error {
 pub(crate) fn renderer_of(run: &RunContext, mode: Mode) -> Result<ModeRenderer> {
     let signals = run.signals.clone();
     let interrupted = Arc::new(move || signals.first());
-    ModeRenderer::interruptible(mode, &run.env_vars, interrupted).map_err(not_started)
+    ModeRenderer::interruptible(mode, &run.env_vars, interrupted).map_err(start_error)
 }
 
 /// Creates the renderer of a mode. `env_vars` are the whole environment of a Ruby process.
 pub fn renderer(mode: Mode, env_vars: &[(String, String)]) -> Result<ModeRenderer> {
-    ModeRenderer::new(mode, env_vars).map_err(not_started)
+    ModeRenderer::new(mode, env_vars).map_err(start_error)
 }
 
-fn not_started(error: StartError) -> Error {
+fn start_error(error: StartError) -> Error {
     let text = error.to_string();
     let hint = match error {
-        StartError::Interrupted(signal) => return interrupted(signal, text),
+        StartError::Interrupted(signal) => return interrupted_error(signal, text),
         StartError::Missing(_) => "install ruby, or render with --templates native",
         StartError::Silent(_) => "try: `ruby --version`",
         StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
     };
-    let failed = Error::failure(text).with_hint(hint);
+    let error_with_hint = Error::failure(text).with_hint(hint);
     match error {
-        StartError::Missing(source) => failed.with_source(source),
-        _ => failed,
+        StartError::Missing(source) => error_with_hint.with_source(source),
+        _ => error_with_hint,
     }
 }
 
-fn interrupted(signal: u8, text: String) -> Error {
+fn interrupted_error(signal: u8, text: String) -> Error {
     Error::new(ErrorKind::Interrupted(signal), text)
 }
 
@@ -96,7 +96,7 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
         }
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
-        RenderError::Interrupted { signal, .. } => interrupted(signal, text),
+        RenderError::Interrupted { signal, .. } => interrupted_error(signal, text),
         RenderError::RendererFailed { .. } => Error::failure(text)
             .with_hint("run it again, or with another renderer: --templates native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)

@@ -106,13 +106,14 @@ impl Renderer for NativeRenderer {
                 .name("template".into())
                 .stack_size(self.limits.stack)
                 .spawn_scoped(scope, work);
-            let failed = |reason: String| {
-                let message = format!("template '{template_name}' was not rendered: {reason}");
-                Err(RenderError::RendererFailed { message })
+            let renderer_error = |reason: String| RenderError::RendererFailed {
+                message: format!("template '{template_name}' was not rendered: {reason}"),
             };
             match thread {
-                Ok(handle) => handle.join().unwrap_or_else(|_| failed("its thread panicked".to_owned())),
-                Err(error) => failed(format!("a thread for it cannot be started: {error}")),
+                Ok(handle) => {
+                    handle.join().unwrap_or_else(|_| Err(renderer_error("its thread panicked".to_owned())))
+                }
+                Err(error) => Err(renderer_error(format!("a thread for it cannot be started: {error}"))),
             }
         })
     }

@@ -220,21 +220,23 @@ impl Renderer for RubyRenderer {
             return Ok(source.as_bytes().to_vec());
         }
         let request = json!({"source": source, "context": context.spec()});
-        let failed = |reason: String| RenderError::RendererFailed {
+        let renderer_error = |reason: String| RenderError::RendererFailed {
             message: format!("template '{template_name}' was not rendered: {reason}"),
         };
-        let invalid = |error: &dyn std::fmt::Display| {
-            failed(format!("the answer of the Ruby process is invalid: {error}"))
+        let invalid_answer_error = |error: &dyn std::fmt::Display| {
+            renderer_error(format!("the answer of the Ruby process is invalid: {error}"))
         };
         let answer = self.process.lock().ask(&format!("{request}\n")).map_err(|failure| match failure {
             Failure::Interrupted(signal) => {
                 RenderError::Interrupted { template: template_name.to_owned(), signal }
             }
-            Failure::Process(reason) => failed(reason),
+            Failure::Process(reason) => renderer_error(reason),
         })?;
-        let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid(&error))?;
+        let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid_answer_error(&error))?;
         match answer {
-            Answer { output: Some(output), .. } => STANDARD.decode(output).map_err(|error| invalid(&error)),
+            Answer { output: Some(output), .. } => {
+                STANDARD.decode(output).map_err(|error| invalid_answer_error(&error))
+            }
             Answer { class: Some(class), message, line, property, .. } => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template: template_name.to_owned(),
@@ -245,7 +247,7 @@ impl Renderer for RubyRenderer {
                     message: message.unwrap_or_default(),
                 })))
             }
-            Answer { .. } => Err(failed("it ended the Ruby process that rendered it".to_owned())),
+            Answer { .. } => Err(renderer_error("it ended the Ruby process that rendered it".to_owned())),
         }
     }
 }

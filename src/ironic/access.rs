@@ -168,13 +168,14 @@ impl AccessSettings {
 /// for errors.
 pub(super) fn check_http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
     // No message quotes the URL, because it may contain a password.
-    let not_http = || Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://"));
+    let not_http_error =
+        || Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://"));
     let url = url::Url::parse(text).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => not_http(),
+        url::ParseError::RelativeUrlWithoutBase => not_http_error(),
         other => Error::invalid(format!("`{name}` is not a URL")).with_source(other),
     })?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
-        return Err(not_http());
+        return Err(not_http_error());
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::invalid(format!("`{name}` must not contain a user or a password"))

@@ -45,14 +45,17 @@ pub(super) fn request_token(
             return Err(IronicError::Refused { request: request.to_owned(), status, reason });
         }
     }
-    let protocol = |problem: &str| IronicError::Protocol { request: request.into(), problem: problem.into() };
-    let text = answer.header("X-Subject-Token").ok_or_else(|| protocol("it holds no token"))?.to_owned();
+    let protocol_error =
+        |problem: &str| IronicError::Protocol { request: request.into(), problem: problem.into() };
+    let text =
+        answer.header("X-Subject-Token").ok_or_else(|| protocol_error("it holds no token"))?.to_owned();
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.to_owned(),
         None => {
             let endpoint = find_endpoint(&answer.json(request)?, keystone)?;
-            access::check_http_url(&endpoint, "endpoint", "/v1")
-                .map_err(|_| protocol("its catalogue has an endpoint of Ironic that is not a usable URL"))?
+            access::check_http_url(&endpoint, "endpoint", "/v1").map_err(|_| {
+                protocol_error("its catalogue has an endpoint of Ironic that is not a usable URL")
+            })?
         }
     };
     Ok(Token { text, endpoint })

@@ -171,17 +171,17 @@ impl Client {
         done: impl Fn(&JsonObject) -> Result<bool, String>,
     ) -> Result<JsonObject, IronicError> {
         let started = Instant::now();
-        let failed = |problem| IronicError::Node { node: node.to_owned(), problem };
+        let node_error = |problem| IronicError::Node { node: node.to_owned(), problem };
         loop {
             let node_object = self.get(Collection::Nodes, node, &[])?;
-            if done(&node_object).map_err(failed)? {
+            if done(&node_object).map_err(node_error)? {
                 return Ok(node_object);
             }
             if started.elapsed() >= timeout {
                 let provision = text(&node_object, "provision_state").unwrap_or_default();
                 let power = text(&node_object, "power_state").unwrap_or("unknown");
                 let seconds = timeout.as_secs();
-                return Err(failed(format!(
+                return Err(node_error(format!(
                     "is not {state} after {seconds} s: provision state '{provision}', power state '{power}'"
                 )));
             }

@@ -172,7 +172,7 @@ impl Client {
         let mut objects: Vec<JsonObject> = Vec::new();
         let mut marker = options.marker.clone();
         let path = format!("/v1/{}", collection.path());
-        let problem = |problem: &str| IronicError::Protocol {
+        let protocol_error = |problem: &str| IronicError::Protocol {
             request: format!("GET {path}"),
             problem: problem.to_owned(),
         };
@@ -186,12 +186,12 @@ impl Client {
             let url = format!("{path}?{}", encode(&options.query(size, marker.as_deref())));
             let mut answer = self.call(&Method::GET, &url, None, collection.needs())?;
             let Some(Value::Array(page)) = answer.get_mut(collection.key()).map(Value::take) else {
-                return Err(problem(&format!("it has no list `{}`", collection.key())));
+                return Err(protocol_error(&format!("it has no list `{}`", collection.key())));
             };
             let count = page.len();
             for item in page.into_iter().take(size) {
                 let Value::Object(mut object) = item else {
-                    return Err(problem("its list has an item that is not an object"));
+                    return Err(protocol_error("its list has an item that is not an object"));
                 };
                 values::mask(&mut object);
                 objects.push(object);
@@ -202,9 +202,10 @@ impl Client {
                 return Ok(objects);
             }
             let last = objects.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
-            let last = last.ok_or_else(|| problem("its list has an object without a `uuid`"))?.to_owned();
+            let last =
+                last.ok_or_else(|| protocol_error("its list has an object without a `uuid`"))?.to_owned();
             if marker.as_deref() == Some(last.as_str()) {
-                return Err(problem("it repeats the page before it"));
+                return Err(protocol_error("it repeats the page before it"));
             }
             marker = Some(last);
         }

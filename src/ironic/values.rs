@@ -12,19 +12,19 @@ pub(super) const MASK: &str = "******";
 /// Ironic copies properties of a target into a boot script, where a line break would start a new command. A
 /// mask would replace the password that it stands for.
 pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
-    let refused =
+    let refuse =
         |problem| Err(IronicError::BadValue { subject: format!("`{}`", path.escape_debug()), problem });
     match value {
         Value::String(text) if text.chars().any(char::is_control) => {
-            refused("must not have control characters (line breaks, tabs, …)")
+            refuse("must not have control characters (line breaks, tabs, …)")
         }
         Value::String(text) if text == MASK => {
-            refused("must not be the mask that stands for a password or user name")
+            refuse("must not be the mask that stands for a password or user name")
         }
         Value::Array(items) => items.iter().try_for_each(|item| check(item, path)),
         Value::Object(map) => map.iter().try_for_each(|(key, value)| {
             if key.chars().any(char::is_control) {
-                return refused("must not have a key with control characters");
+                return refuse("must not have a key with control characters");
             }
             check(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") })
         }),

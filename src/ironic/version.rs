@@ -35,11 +35,11 @@ impl FromStr for Microversion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("'{text}' is not an API version such as 1.33");
-        let (major, minor) = text.split_once('.').ok_or_else(malformed)?;
+        let version_error = || format!("'{text}' is not an API version such as 1.33");
+        let (major, minor) = text.split_once('.').ok_or_else(version_error)?;
         match (major.parse(), minor.parse()) {
             (Ok(major), Ok(minor)) => Ok(Microversion(major, minor)),
-            _ => Err(malformed()),
+            _ => Err(version_error()),
         }
     }
 }

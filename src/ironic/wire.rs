@@ -87,16 +87,16 @@ pub(super) fn exchange(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let malformed = |error: ureq::http::Error| IronicError::Unreachable {
+    let malformed_request_error = |error: ureq::http::Error| IronicError::Unreachable {
         address: address(url),
         problem: format!("the request is malformed: {error}"),
     };
     let response = match body {
         Some(body) => {
             let request = request.header("Content-Type", "application/json").body(body.to_string());
-            http.run(request.map_err(malformed)?)
+            http.run(request.map_err(malformed_request_error)?)
         }
-        None => http.run(request.body(()).map_err(malformed)?),
+        None => http.run(request.body(()).map_err(malformed_request_error)?),
     };
     let response = response.map_err(|error| connection_error(url, error))?;
     let (parts, body) = response.into_parts();

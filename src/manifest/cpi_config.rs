@@ -96,7 +96,7 @@ impl CpiConfig {
     }
 
     /// Returns the error for a name that no CPI has. `who` begins the message.
-    pub fn unknown(&self, name: &str, who: &str) -> Error {
+    pub fn unknown_cpi_error(&self, name: &str, who: &str) -> Error {
         Error::invalid(format!("{who} CPI '{name}', which the CPI config does not have")).with_nearest(
             name,
             self.names(),
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(b.migrated_from, [Some("c".to_owned()), None]);
         assert_eq!((b.exec_path.as_deref(), b.kind.as_str()), (Some("bin/cpi"), "local"));
         assert!(config.find("c").is_none());
-        let unknown = config.unknown("bb", "AZ 'z1' uses").to_string();
+        let unknown = config.unknown_cpi_error("bb", "AZ 'z1' uses").to_string();
         assert_eq!(unknown, "AZ 'z1' uses CPI 'bb', which the CPI config does not have");
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn read_bytes(path: &Path, kind: &str) -> Result<Vec<u8>> {
         true => input::read_stdin(input::MAX_FILE_BYTES),
         false => input::read(path, input::MAX_FILE_BYTES),
     }
-    .map_err(|error| input::unreadable(kind, path, error))
+    .map_err(|error| input::read_error(kind, path, error))
 }
 
 /// Converts the content of a file to text, or returns an error with the line that is not UTF-8. A binary file

@@ -153,9 +153,9 @@ impl VarsProgram {
             command.current_dir(directory);
         }
         let started = Instant::now();
-        let child = command.spawn().map_err(|error| self.not_started(&error))?;
+        let child = command.spawn().map_err(|error| self.start_error(&error))?;
         let mut process = Process { child, is_reaped: false };
-        let failed = |error: io::Error| {
+        let read_error = |error: io::Error| {
             Failure::invalid(format!("the output of {} cannot be read", self.name()))
                 .with_cause(error.to_string())
                 .with_hint("run the same command again")
@@ -163,7 +163,7 @@ impl VarsProgram {
         let (mut output, mut errors) = (process.child.stdout.take(), process.child.stderr.take());
         let (mut stdout, mut log) = (Vec::new(), Log::default());
         let end = loop {
-            let state = process.state().map_err(failed)?;
+            let state = process.state().map_err(read_error)?;
             // All its output is in the pipes now. Its remaining child processes are killed, so that they add
             // nothing.
             let has_ended = matches!(state, ProcessState::Ended);
@@ -171,19 +171,19 @@ impl VarsProgram {
                 process.signal(Signal::KILL);
             }
             let pause = if has_ended { Duration::ZERO } else { POLL_INTERVAL };
-            let got = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(failed)?;
+            let got = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(read_error)?;
             if got[0] {
-                read_some(&mut output, &mut stdout).map_err(failed)?;
+                read_some(&mut output, &mut stdout).map_err(read_error)?;
             }
             if got[1] {
-                read_some(&mut errors, &mut log.bytes).map_err(failed)?;
+                read_some(&mut errors, &mut log.bytes).map_err(read_error)?;
                 log.shorten();
             }
             if stdout.len() as u64 > limits.output {
                 break ExecutionEnd::TooLarge;
             }
             if has_ended && got == [false, false] {
-                break ExecutionEnd::Exited(process.reap().map_err(failed)?);
+                break ExecutionEnd::Exited(process.reap().map_err(read_error)?);
             }
             if let Err(error) = check_signals() {
                 break ExecutionEnd::Interrupted(error);
@@ -198,7 +198,7 @@ impl VarsProgram {
         Ok(Execution { stdout, log, end })
     }
 
-    fn not_started(&self, error: &io::Error) -> Failure {
+    fn start_error(&self, error: &io::Error) -> Failure {
         let failure =
             Failure::invalid(format!("{} cannot be run", self.name())).with_cause(error.to_string());
         match self.program.to_string_lossy().contains(char::is_whitespace) {
@@ -211,18 +211,18 @@ impl VarsProgram {
     /// Parses the output. Errors do not quote it.
     fn parse(&self, output: Vec<u8>) -> Result<Node, Failure> {
         let name = self.name();
-        let invalid = |problem: String| {
+        let output_error = |problem: String| {
             Failure::invalid(problem)
                 .with_hint("it must print YAML or JSON, a mapping of names to values: {\"name\": \"value\"}")
         };
         let source = PathBuf::from(format!("output of {name}"));
         let text = crate::files::utf8_text(output, &source, "the output")
-            .map_err(|error| invalid(error.to_string()))?;
-        let root = yaml::load(&text, &source).map_err(|error| invalid(error.to_string()))?;
+            .map_err(|error| output_error(error.to_string()))?;
+        let root = yaml::load(&text, &source).map_err(|error| output_error(error.to_string()))?;
         match &root.data {
             Data::Map(_) => Ok(root),
-            Data::Null => Err(invalid(format!("{name} printed no variables"))),
-            _ => Err(invalid(format!(
+            Data::Null => Err(output_error(format!("{name} printed no variables"))),
+            _ => Err(output_error(format!(
                 "the output of {name} is {}, not a mapping of names to values",
                 kind_with_article(&root)
             ))),

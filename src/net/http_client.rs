@@ -66,18 +66,18 @@ pub fn dial(
         // A caller that stopped waiting has dropped the receiver.
         let _ = sender.send(connect(&host, port, started, limit));
     })?;
-    let too_late = || {
+    let timeout_error = || {
         let text = format!("no connection within {}", duration(limit));
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
         let left = limit.saturating_sub(started.elapsed());
         match outcome.recv_timeout(left.min(INTERRUPT_CHECK_INTERVAL)) {
-            Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
             Err(RecvTimeoutError::Timeout) if started.elapsed() < limit => {}
-            Err(RecvTimeoutError::Timeout) => return Err(too_late()),
+            Err(RecvTimeoutError::Timeout) => return Err(timeout_error()),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that connects has ended"));
             }
@@ -87,9 +87,10 @@ pub fn dial(
 
 /// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
 fn connect(host: &str, port: u16, started: Instant, limit: Duration) -> io::Result<TcpStream> {
-    let no_address = |error| io::Error::other(UnresolvedHost(error));
-    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(no_address)?.collect();
-    let mut failed = no_address(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    let unresolved_host_error = |error| io::Error::other(UnresolvedHost(error));
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(unresolved_host_error)?.collect();
+    let mut last_error =
+        unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
         let share = limit.saturating_sub(started.elapsed()) / waiting;
@@ -100,10 +101,10 @@ fn connect(host: &str, port: u16, started: Instant, limit: Duration) -> io::Resu
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
-            Err(error) => failed = error,
+            Err(error) => last_error = error,
         }
     }
-    Err(failed)
+    Err(last_error)
 }
 
 /// Returns the error of a wait that a signal ended. The caller reports the signal instead.

@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn errors_of_libraries_are_plain() {
         let date = UnixTime::since_unix_epoch(Duration::from_secs(1_769_904_000));
-        let tls = |problem: CertificateError| rustls::Error::InvalidCertificate(problem);
+        let tls_error = |problem: CertificateError| rustls::Error::InvalidCertificate(problem);
         let expired = CertificateError::ExpiredContext { time: date, not_after: date };
-        assert_eq!(tls_problem(&tls(expired)), "its certificate expired on 2026-02-01 00:00 UTC");
-        let wrapped = io::Error::other(tls(CertificateError::UnknownIssuer));
+        assert_eq!(tls_problem(&tls_error(expired)), "its certificate expired on 2026-02-01 00:00 UTC");
+        let wrapped = io::Error::other(tls_error(CertificateError::UnknownIssuer));
         assert_eq!(
             http_problem(&ureq::Error::Io(wrapped)),
             "the server is not trusted: its certificate is not signed by a certificate authority that is \

@@ -197,7 +197,7 @@ mod guard {
 
     impl Guard {
         pub(super) fn new(interrupted: &'static str, mode: ReadMode) -> Result<Guard> {
-            let failed = |error| Error::io("watching for signals", error);
+            let signal_error = |error| Error::io("watching for signals", error);
             let before = tcgetattr(rustix::stdio::stdin()).ok();
             // The prompt shows what is typed. The terminal would show it again between two keys. A prompt for
             // keys also gets Ctrl-C as a key, from the moment it is shown.
@@ -208,7 +208,7 @@ mod guard {
                 }
                 let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
             }
-            let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+            let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(signal_error)?;
             let guard = Guard { before: before.clone(), released: Arc::default(), signals: signals.handle() };
             let released = Arc::clone(&guard.released);
             std::thread::Builder::new()
@@ -222,7 +222,7 @@ mod guard {
                         leave(before.as_ref(), signal, interrupted);
                     }
                 })
-                .map_err(failed)?;
+                .map_err(signal_error)?;
             Ok(guard)
         }
 

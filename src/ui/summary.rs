@@ -22,16 +22,16 @@ type Line = (Styled, usize);
 /// Returns the lines for a run that ended with this exit code. Unless `in_full`, only the steps of a failed
 /// run are listed.
 pub(super) fn lines(report: &RunReport, exit_code: u8, in_full: bool) -> Vec<Line> {
-    let failed = exit_code != 0;
+    let has_failed = exit_code != 0;
     let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
     let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
-    if !report.steps.is_empty() && (failed || in_full) {
+    if !report.steps.is_empty() && (has_failed || in_full) {
         lines.push(heading("What was done"));
         lines.extend(steps(report, undone));
     }
     // A run that failed before its first step did nothing that took long.
-    if !report.stages.is_empty() && in_full && !(failed && report.steps.is_empty()) {
+    if !report.stages.is_empty() && in_full && !(has_failed && report.steps.is_empty()) {
         lines.push(heading("How long it took"));
         lines.extend(stages(&report.stages, undone));
     }

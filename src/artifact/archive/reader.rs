@@ -130,8 +130,8 @@ impl<R: Read> Entries<R> {
                 return Err(ArchiveError::TooLarge { unit: "entries", limit: self.limits.entries });
             }
             let kind = header.entry_type();
-            let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
-            let size = header.entry_size().map_err(damaged)?;
+            let damaged_error = |error: io::Error| ArchiveError::Damaged(error.to_string());
+            let size = header.entry_size().map_err(damaged_error)?;
             dangling = kind != EntryType::XGlobalHeader;
             match kind {
                 EntryType::GNULongName => extension.name = Some(self.read_long_name(size)?),
@@ -159,7 +159,7 @@ impl<R: Read> Entries<R> {
                         kind,
                         link,
                         size,
-                        mode: header.mode().map_err(damaged)?,
+                        mode: header.mode().map_err(damaged_error)?,
                         // An unreadable time is not worth an error.
                         mtime: header.mtime().unwrap_or(0),
                     }));
@@ -194,7 +194,7 @@ impl<R: Read> Entries<R> {
         while filled < BLOCK_BYTES {
             match retry_read(&mut self.inner, &mut block[filled..])? {
                 0 if filled == 0 && self.count == 0 => return Err(ArchiveError::Empty),
-                0 if self.count == 0 => return Err(self.not_an_archive()),
+                0 if self.count == 0 => return Err(self.not_an_archive_error()),
                 0 => return Err(ArchiveError::Truncated),
                 count => filled += count,
             }
@@ -210,12 +210,12 @@ impl<R: Read> Entries<R> {
             .sum();
         match header.cksum() {
             Ok(stored) if stored == sum => Ok(Some(header)),
-            _ if self.count == 0 => Err(self.not_an_archive()),
+            _ if self.count == 0 => Err(self.not_an_archive_error()),
             _ => Err(ArchiveError::Damaged("the checksum of an entry's header does not match".into())),
         }
     }
 
-    fn not_an_archive(&self) -> ArchiveError {
+    fn not_an_archive_error(&self) -> ArchiveError {
         let text = match self.compression {
             Compression::None => "it is not a gzip file and not a tar archive",
             Compression::Gzip => "it is a gzip file, but its content is not a tar archive",

@@ -185,15 +185,15 @@ fn inflate<'a>(mut raw: impl BufRead + 'a) -> Result<(Box<dyn Read + 'a>, Compre
     match start {
         [] => Err(ArchiveError::Empty),
         [0x1f, 0x8b, ..] => Ok((Box::new(MultiGzDecoder::new(raw)), Compression::Gzip)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Err(not_supported("zstd")),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported("xz")),
-        [b'B', b'Z', b'h', ..] => Err(not_supported("bzip2")),
-        [b'P', b'K', 3, 4, ..] => Err(not_supported("zip")),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Err(not_supported_error("zstd")),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported_error("xz")),
+        [b'B', b'Z', b'h', ..] => Err(not_supported_error("bzip2")),
+        [b'P', b'K', 3, 4, ..] => Err(not_supported_error("zip")),
         _ => Ok((Box::new(raw), Compression::None)),
     }
 }
 
-fn not_supported(format: &str) -> ArchiveError {
+fn not_supported_error(format: &str) -> ArchiveError {
     ArchiveError::NotAnArchive(format!("it is {format}, but only tar and gzip are supported"))
 }
 
@@ -283,8 +283,8 @@ impl<'a> UnpackedTree<'a> {
         // Directory modes other than 0755 are set at the end, so that a read-only directory can be filled.
         let mut modes = Vec::new();
         while let Some(entry) = entries.next_entry()? {
-            let refused = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
-            let path = path::entry_path(&entry.name).map_err(refused)?;
+            let name_error = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
+            let path = path::entry_path(&entry.name).map_err(name_error)?;
             let is_selected = self.options.only.is_none_or(|only| only(&path));
             match entry.kind {
                 EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
@@ -299,7 +299,7 @@ impl<'a> UnpackedTree<'a> {
                 }
                 EntryType::Regular | EntryType::Continuous => {
                     if path.as_os_str().is_empty() {
-                        return Err(refused(path::NameError::Empty));
+                        return Err(name_error(path::NameError::Empty));
                     }
                     if is_selected {
                         self.extract_file(&path, &entry, entries.data())?;
@@ -380,19 +380,19 @@ impl<'a> UnpackedTree<'a> {
 
     fn extract_symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
-        let refused = |reason: String| ArchiveError::Link {
+        let link_error = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
             target: printable(target),
             reason,
         };
         if path.as_os_str().is_empty() {
-            return Err(refused("it would replace the root of the archive".into()));
+            return Err(link_error("it would replace the root of the archive".into()));
         }
         let checked = match self.options.links {
             Links::Inside => path::link_target(path, target),
             Links::Verbatim => path::raw_target(target),
         };
-        let target = checked.map_err(|reason| refused(reason.to_string()))?;
+        let target = checked.map_err(|reason| link_error(reason.to_string()))?;
         if !is_selected {
             return Ok(());
         }
@@ -407,14 +407,14 @@ impl<'a> UnpackedTree<'a> {
         is_selected: bool,
     ) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
-        let refused = |reason: String| ArchiveError::Link {
+        let link_error = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
             target: printable(target),
             reason,
         };
-        let from = path::entry_path(target).map_err(|reason| refused(reason.to_string()))?;
+        let from = path::entry_path(target).map_err(|reason| link_error(reason.to_string()))?;
         if path.as_os_str().is_empty() || from.as_os_str().is_empty() {
-            return Err(refused("it would replace the root of the archive".into()));
+            return Err(link_error("it would replace the root of the archive".into()));
         }
         if !is_selected {
             return Ok(());
@@ -423,7 +423,7 @@ impl<'a> UnpackedTree<'a> {
         let full = self.root.join(&from);
         // The target must be a regular file: a hard link to a symbolic link could point outside.
         if !full.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
-            return Err(refused("the archive has no such file before this link".into()));
+            return Err(link_error("the archive has no such file before this link".into()));
         }
         self.create_parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;

@@ -42,7 +42,7 @@ impl Cache {
         algorithms: &[Algorithm],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Digest> {
-        let read_error = |error| input::unreadable("the file", path, error);
+        let read_error = |error| input::read_error("the file", path, error);
         let stamp = Stamp::of(path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
         if let Some(cached) = &cached

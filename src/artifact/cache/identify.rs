@@ -55,7 +55,7 @@ impl Cache {
             };
         }
         let algorithms = algorithms(expected);
-        let read_error = |error| input::unreadable(kind.name(), &source.path, error);
+        let read_error = |error| input::read_error(kind.name(), &source.path, error);
         let stamp = Stamp::of(&source.path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
         let stage =

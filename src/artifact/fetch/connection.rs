@@ -96,14 +96,14 @@ impl ProxyDialer {
             Route::Direct => Box::new(http_client::dial(host, port, limit, &stopped)?),
             Route::Socks5(proxy) => {
                 let hop = format!("the SOCKS proxy {proxy}");
-                let proxy_failed = |error| ProxyFailure::wrap(error, &hop);
+                let proxy_error = |error| ProxyFailure::wrap(error, &hop);
                 let mut stream =
-                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(proxy_failed)?;
+                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
-                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_failed)?;
+                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_error)?;
                 socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
-                    io::ErrorKind::PermissionDenied => proxy_failed(error),
+                    io::ErrorKind::PermissionDenied => proxy_error(error),
                     _ => with_hop(error, &hop),
                 })?;
                 Box::new(stream)
@@ -239,8 +239,8 @@ impl Connector<()> for ProxyDialer {
         let (stream, head_rewriter) = match self.0.proxies.http(is_tls, host, port) {
             None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
-                let through = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
-                let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(through)?;
+                let with_proxy = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
+                let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(with_proxy)?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if is_tls {
                     let target = if details.uri.port_u16().is_some() {
@@ -249,7 +249,7 @@ impl Connector<()> for ProxyDialer {
                         format!("{authority}:443")
                     };
                     let mut bounded = TimeLimited::new(&mut *stream, limit, &self.0.interrupted);
-                    ask_for_tunnel(&mut bounded, &target, proxy).map_err(through)?;
+                    ask_for_tunnel(&mut bounded, &target, proxy).map_err(with_proxy)?;
                     (stream, None)
                 } else {
                     (
@@ -332,9 +332,9 @@ struct ProxyHeadRewriter {
 
 impl ProxyHeadRewriter {
     fn rewrite(&self, head: &[u8]) -> io::Result<Vec<u8>> {
-        let no_head = || io::Error::other("the request has no valid head for the HTTP proxy");
-        let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(no_head)? + 2;
-        let target = head[..line_end].iter().position(|byte| *byte == b' ').ok_or_else(no_head)? + 1;
+        let no_head_error = || io::Error::other("the request has no valid head for the HTTP proxy");
+        let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(no_head_error)? + 2;
+        let target = head[..line_end].iter().position(|byte| *byte == b' ').ok_or_else(no_head_error)? + 1;
         let authorization = authorization(self.proxy.credentials.as_ref());
         let parts = [
             &head[..target],

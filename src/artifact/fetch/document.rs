@@ -28,7 +28,7 @@ pub fn fetch_document(
             .with_hint("name a URL that begins with https://"));
     }
     let url = HttpUrl::new(url);
-    let failed = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
+    let request_error = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
     let config = config().max_redirects(0).max_redirects_will_error(false);
     let client = http_client::client_over(config.build(), None, dialer);
@@ -41,34 +41,34 @@ pub fn fetch_document(
         }
         request.call()
     };
-    let request_error = |error: ureq::Error| match error {
-        ureq::Error::BodyExceedsLimit(_) => failed(format!("the answer has more than {}", bytes(max_bytes))),
-        ureq::Error::Timeout(_) => failed(format!("no answer within {}", base::text::duration(timeout))),
-        error => failed(without_secrets(&http_problem(&error))),
+    let http_error = |error: ureq::Error| match error {
+        ureq::Error::BodyExceedsLimit(_) => {
+            request_error(format!("the answer has more than {}", bytes(max_bytes)))
+        }
+        ureq::Error::Timeout(_) => {
+            request_error(format!("no answer within {}", base::text::duration(timeout)))
+        }
+        error => request_error(without_secrets(&http_problem(&error))),
     };
     let mut at = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = request(&at).map_err(request_error)?;
+        let response = request(&at).map_err(http_error)?;
         if !is_redirect(&response) {
             if response.status() != 200 {
-                return Err(failed(format!("the server answered {}", response.status())));
+                return Err(request_error(format!("the server answered {}", response.status())));
             }
             // ureq refuses a body that reaches the limit.
-            return response
-                .into_body()
-                .with_config()
-                .limit(max_bytes + 1)
-                .read_to_vec()
-                .map_err(request_error);
+            return response.into_body().with_config().limit(max_bytes + 1).read_to_vec().map_err(http_error);
         }
         let target = redirect::target(&response, &at);
-        let target = target.ok_or_else(|| failed("it redirects to no URL of a document".to_owned()))?;
+        let target =
+            target.ok_or_else(|| request_error("it redirects to no URL of a document".to_owned()))?;
         if at.is_https() && !target.is_https() {
-            return Err(failed(format!("it redirects to '{target}', which is not encrypted")));
+            return Err(request_error(format!("it redirects to '{target}', which is not encrypted")));
         }
         at = target;
     }
-    Err(failed(format!("there are more than {MAX_REDIRECTS} redirects")))
+    Err(request_error(format!("there are more than {MAX_REDIRECTS} redirects")))
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ impl Download<'_> {
     /// has received more than all before, so that only a server that makes no progress is given up. A resumed
     /// body with a wrong digest is downloaded again once, because its beginning may be of another version.
     fn fetch(&self, file: &File, body: &Path) -> Result<Digest, AttemptFailure> {
-        let reading =
+        let read_error =
             |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
         let mut pauses = RETRY_PAUSES.iter();
         let mut best = 0;
@@ -142,7 +142,7 @@ impl Download<'_> {
                         // The existing beginning may be from another version of the file.
                         Err(_) if resumed && !restarted => {
                             restarted = true;
-                            file.set_len(0).map_err(reading)?;
+                            file.set_len(0).map_err(read_error)?;
                             self.stage.log_line(
                                 "the resumed download has a wrong digest; downloading all of it again",
                             );
@@ -159,17 +159,18 @@ impl Download<'_> {
                 Err(AttemptFailure::Final(error)) => return Err(AttemptFailure::Final(error)),
                 Err(AttemptFailure::Temporary(error, requested)) => {
                     (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
-                    let received = file.metadata().map_err(reading)?.len();
+                    let received = file.metadata().map_err(read_error)?.len();
                     if received > best {
                         best = received;
                         pauses = RETRY_PAUSES.iter();
                     }
                     let attempt = MAX_FUTILE_ATTEMPTS - pauses.len();
                     let Some(pause) = pauses.next() else {
-                        let failed = Error::failure(self.failed(&format!(" ({number} attempts)")));
-                        let failed = failed.with_source(reason(&error)).with_advice_of(&error);
-                        let failed = failed.with_hint(self.how_to_repeat(file, body));
-                        return Err(AttemptFailure::Temporary(failed, None));
+                        let last_error = self
+                            .download_error(&format!(" ({number} attempts)"), reason(&error))
+                            .with_advice_of(&error)
+                            .with_hint(self.how_to_repeat(file, body));
+                        return Err(AttemptFailure::Temporary(last_error, None));
                     };
                     let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
                     self.stage.log_line(format!(
@@ -181,13 +182,18 @@ impl Download<'_> {
                 }
             }
         }
-        let error = Error::failure(self.failed(&format!(" ({MAX_ATTEMPTS} attempts)")));
-        let error = error.with_source("each of the transfers broke off");
+        let attempts = format!(" ({MAX_ATTEMPTS} attempts)");
+        let error = self.download_error(&attempts, "each of the transfers broke off");
         Err(AttemptFailure::Temporary(error.with_hint(self.how_to_repeat(file, body)), None))
     }
 
-    fn failed(&self, attempts: &str) -> String {
-        format!("downloading '{}' failed{attempts}", self.url)
+    /// Returns the error of the download. `attempts` ends its first sentence.
+    fn download_error(
+        &self,
+        attempts: &str,
+        reason: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::failure(format!("downloading '{}' failed{attempts}", self.url)).with_source(reason)
     }
 
     /// Returns the hint for a download that failed although it was retried.
@@ -220,15 +226,15 @@ impl Download<'_> {
     }
 
     fn request_error(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::failure(self.failed("")).with_source(reason)
+        self.download_error("", reason)
     }
 
     /// Makes one request and appends the answer to the file. Continues after the bytes that exist if the
     /// server still has the same version, and otherwise empties the file.
     fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {
-        let writing =
+        let write_error =
             |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));
-        let have = file.metadata().map_err(writing)?.len();
+        let have = file.metadata().map_err(write_error)?.len();
         let tag = read_tag(body).filter(|_| have > 0);
         let resume = self.resumes(have, body);
         let mut response = self.request(resume.then_some(have), tag.as_deref())?;
@@ -236,19 +242,19 @@ impl Download<'_> {
             StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
                 Some((start, total)) if start == have => (start, total),
                 _ => {
-                    file.set_len(0).map_err(writing)?;
+                    file.set_len(0).map_err(write_error)?;
                     let error = self.request_error("the server sent another part of the file than requested");
                     return Err(AttemptFailure::Temporary(error, None));
                 }
             },
             StatusCode::RANGE_NOT_SATISFIABLE if resume => {
-                file.set_len(0).map_err(writing)?;
+                file.set_len(0).map_err(write_error)?;
                 let error =
                     self.request_error("the file on the server is shorter than the part already received");
                 return Err(AttemptFailure::Temporary(error, None));
             }
             StatusCode::OK => {
-                file.set_len(0).map_err(writing)?;
+                file.set_len(0).map_err(write_error)?;
                 write_tag(body, response.headers());
                 (0, number(response.headers(), "content-length"))
             }
@@ -257,7 +263,7 @@ impl Download<'_> {
         let limit = Limits::default().bytes;
         let mut hasher = (start == 0).then(|| Hasher::new(&self.algorithms()));
         let mut writer = file;
-        writer.seek(SeekFrom::Start(start)).map_err(writing)?;
+        writer.seek(SeekFrom::Start(start)).map_err(write_error)?;
         let mut reader = response.body_mut().as_reader();
         let mut buffer = vec![0; 128 << 10];
         let (mut done, mut reported) = (start, Instant::now());
@@ -275,7 +281,7 @@ impl Download<'_> {
             if let Some(hasher) = &mut hasher {
                 hasher.update(&buffer[..count]);
             }
-            writer.write_all(&buffer[..count]).map_err(writing)?;
+            writer.write_all(&buffer[..count]).map_err(write_error)?;
             done += count as u64;
             if done > limit {
                 return Err(AttemptFailure::Final(
@@ -293,7 +299,7 @@ impl Download<'_> {
             return Err(AttemptFailure::Temporary(self.request_error(reason), None));
         }
         self.stage.progress(done, total, Unit::Bytes);
-        file.sync_all().map_err(writing)?;
+        file.sync_all().map_err(write_error)?;
         Ok(CompletedBody { digest: hasher.map(Hasher::finish) })
     }
 
@@ -351,17 +357,17 @@ impl Download<'_> {
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
-            let failed = self.request_error(without_secrets(&http_problem(&error)));
+            let request_error = self.request_error(without_secrets(&http_problem(&error)));
             match &error {
-                _ if temporary => AttemptFailure::Temporary(failed, None),
-                error if is_untrusted(error) => AttemptFailure::Final(failed.with_hint(
+                _ if temporary => AttemptFailure::Temporary(request_error, None),
+                error if is_untrusted(error) => AttemptFailure::Final(request_error.with_hint(
                     "if this is the right server, add the certificate authority that signed its \
                      certificate to those of this machine, or name a file with it in SSL_CERT_FILE",
                 )),
                 ureq::Error::Io(error) if is_refusal(error) => AttemptFailure::Final(
-                    failed.with_hint("check the proxy variables: `env | grep -i proxy`"),
+                    request_error.with_hint("check the proxy variables: `env | grep -i proxy`"),
                 ),
-                _ => AttemptFailure::Final(failed),
+                _ => AttemptFailure::Final(request_error),
             }
         })
     }

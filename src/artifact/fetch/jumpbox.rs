@@ -34,15 +34,15 @@ impl JumpboxSession {
         interrupted: &InterruptCheck,
     ) -> io::Result<Self> {
         // This kind of error is permanent, whatever the reason.
-        let unusable = |why: String| {
+        let key_error = |why: String| {
             let path = private_key.display();
             let text =
                 format!("the private key '{path}' (`private-key` in BOSH_ALL_PROXY) cannot be used: {why}");
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
         let text =
-            input::read_text(private_key, MAX_KEY_BYTES).map_err(|error| unusable(error.to_string()))?;
-        let key = SshKey::parse(&text, None).map_err(|error| unusable(error.to_string()))?;
+            input::read_text(private_key, MAX_KEY_BYTES).map_err(|error| key_error(error.to_string()))?;
+        let key = SshKey::parse(&text, None).map_err(|error| key_error(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("jumpbox")

@@ -187,12 +187,12 @@ impl<'c> Fetcher<'c> {
 
     /// Opens and locks the file of an unfinished download. Waits while another process holds the lock.
     fn lock(&self, body: &Path, stage: &Stage) -> Result<File> {
-        let failed = |error| Error::io(format!("opening '{}'", body.display()), error);
+        let open_error = |error| Error::io(format!("opening '{}'", body.display()), error);
         let mut announced = false;
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = options.open(body).map_err(failed)?;
+            let file = options.open(body).map_err(open_error)?;
             match file.try_lock() {
                 // The previous holder of the lock may have moved the file into the cache.
                 Ok(()) if same_file(&file, body) => return Ok(file),

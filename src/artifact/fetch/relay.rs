@@ -22,10 +22,10 @@ pub fn relay(
     mut output: impl Write,
 ) -> Result<()> {
     let dialer = ProxyDialer::new(Proxies::through(url)?, Arc::new(|| Ok(())));
-    let failed = |error| Error::io(format!("connecting to {host}:{port}"), error);
-    let mut stream = dialer.dial(host, port, CONNECT_TIMEOUT).map_err(failed)?;
-    stream.set_timeouts(YEAR, YEAR).map_err(failed)?;
-    let mut remote = stream.duplicate().map_err(failed)?;
+    let connect_error = |error| Error::io(format!("connecting to {host}:{port}"), error);
+    let mut stream = dialer.dial(host, port, CONNECT_TIMEOUT).map_err(connect_error)?;
+    stream.set_timeouts(YEAR, YEAR).map_err(connect_error)?;
+    let mut remote = stream.duplicate().map_err(connect_error)?;
     // The thread is not joined. It may wait for input when the connection has ended.
     std::thread::Builder::new()
         .name("relay".into())

@@ -122,7 +122,7 @@ fn wrong_file_is_recognised() {
 
 #[test]
 fn failed_attempts_are_counted() {
-    let failed = |answers: fn(&[u8]) -> Vec<u8>| {
+    let hints_after_failure = |answers: fn(&[u8]) -> Vec<u8>| {
         let world = World::new();
         let server =
             Server::start(
@@ -135,10 +135,10 @@ fn failed_attempts_are_counted() {
         assert!(world.log().contains("attempt 2 of 5: the server answered 500"), "{}", world.log());
         error.hints().concat()
     };
-    let nothing = failed(|_| answer("500 Broken", &[], b""));
+    let nothing = hints_after_failure(|_| answer("500 Broken", &[], b""));
     assert!(nothing.ends_with("then run the same command again"), "{nothing}");
     // A transfer that broke off is kept.
-    let part = failed(|body| {
+    let part = hints_after_failure(|body| {
         answer("200 OK", &[], &[body, b"ent"].concat())[..].strip_suffix(b"ent").unwrap().to_vec()
     });
     assert!(part.ends_with(": the download continues where it stopped"), "{part}");

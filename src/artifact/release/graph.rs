@@ -21,12 +21,12 @@ pub(super) fn levels<'p>(
     let mut needed: BTreeMap<&'p str, &'p Package> = BTreeMap::new();
     let mut open = Vec::new();
     for root in roots {
-        open.push(find(root).ok_or_else(|| unknown(root))?);
+        open.push(find(root).ok_or_else(|| unknown_package_error(root))?);
     }
     while let Some(package) = open.pop() {
         if needed.insert(&package.name, package).is_none() {
             for name in &package.dependencies {
-                open.push(find(name).ok_or_else(|| unknown(name))?);
+                open.push(find(name).ok_or_else(|| unknown_package_error(name))?);
             }
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn levels<'p>(
     Ok(levels)
 }
 
-fn unknown(name: &str) -> Error {
+fn unknown_package_error(name: &str) -> Error {
     Error::invalid(format!("the package '{name}' does not exist"))
 }
 

@@ -24,10 +24,10 @@ const MANIFEST: &str = "release.MF";
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let source_name = source.describe("release");
     let file =
-        fs::File::open(&source.path).map_err(|error| input::unreadable("release", &source.path, error))?;
+        fs::File::open(&source.path).map_err(|error| input::read_error("release", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&source_name))?
-        .ok_or_else(|| no_manifest(&source_name))?;
+        .ok_or_else(|| no_manifest_error(&source_name))?;
     let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {source_name}"))?;
     Ok((manifest.name, manifest.version))
 }
@@ -58,7 +58,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     })
 }
 
-fn no_manifest(source_name: &str) -> Error {
+fn no_manifest_error(source_name: &str) -> Error {
     Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
         "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
     )
@@ -79,7 +79,7 @@ impl Loader<'_> {
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
         let manifest_path = self.dir.join(MANIFEST);
         if !manifest_path.is_file() {
-            return Err(no_manifest(self.source_name));
+            return Err(no_manifest_error(self.source_name));
         }
         let text = read_document(&manifest_path)?;
         let file = format!("{MANIFEST} of {}", self.source_name);
@@ -103,7 +103,7 @@ impl Loader<'_> {
             for package in &job.packages {
                 if !packages.iter().chain(&compiled_packages).any(|listed| listed.name == *package) {
                     let names: Vec<&str> = packages.iter().map(|listed| listed.name.as_str()).collect();
-                    return Err(missing_package(
+                    return Err(missing_package_error(
                         &format!("the job '{}'", job.name),
                         package,
                         &names,
@@ -183,7 +183,7 @@ impl Loader<'_> {
                 if !package_names.contains(dependency.as_str()) {
                     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
                     let owner = format!("the package '{}'", package.name);
-                    return Err(missing_package(&owner, dependency, &names, self.source_name));
+                    return Err(missing_package_error(&owner, dependency, &names, self.source_name));
                 }
             }
         }
@@ -334,7 +334,7 @@ fn check_unique(refs: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<
     }
 }
 
-fn missing_package(owner: &str, package: &str, package_names: &[&str], source_name: &str) -> Error {
+fn missing_package_error(owner: &str, package: &str, package_names: &[&str], source_name: &str) -> Error {
     Error::invalid(format!(
         "{owner} of {source_name} needs the package '{package}', which is not in the release"
     ))

@@ -81,7 +81,7 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                 let executable = match executable {
                     Some(executable) => *executable,
                     None => {
-                        let read_error = |error| input::unreadable("the file", path, error);
+                        let read_error = |error| input::read_error("the file", path, error);
                         is_executable(&fs::metadata(path).map_err(read_error)?)
                     }
                 };

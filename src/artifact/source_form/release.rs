@@ -191,7 +191,7 @@ fn file(path: PathBuf) -> Input {
 fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
     input::read(path, MAX_DOCUMENT_BYTES).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{owner} has no file '{}'", path.display())),
-        _ => input::unreadable("the file", path, error),
+        _ => input::read_error("the file", path, error),
     })
 }
 
@@ -246,18 +246,18 @@ struct PackageSources<'a> {
 /// packages that need a blobstore or run `pre_packaging`.
 fn package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
     let owner = format!("the package in '{}' of {source_name}", dir.display());
-    let refused = |file: &str, why: &str| {
+    let job_error = |file: &str, why: &str| {
         Error::invalid(format!("{owner} has a {file}: {why}"))
             .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")
     };
     if dir.join("spec.lock").exists() {
-        return Err(refused(
+        return Err(job_error(
             "spec.lock",
             "its sources are in the release's blobstore, not in this directory",
         ));
     }
     if dir.join("pre_packaging").exists() {
-        return Err(refused("pre_packaging", "it would run tools on this machine that may be missing"));
+        return Err(job_error("pre_packaging", "it would run tools on this machine that may be missing"));
     }
     let spec_path = dir.join("spec");
     let spec: PackageSpec =

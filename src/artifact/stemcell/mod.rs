@@ -79,10 +79,10 @@ pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
 fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let source_name = source.describe("stemcell");
     let file =
-        fs::File::open(&source.path).map_err(|error| input::unreadable("stemcell", &source.path, error))?;
+        fs::File::open(&source.path).map_err(|error| input::read_error("stemcell", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&source_name))?
-        .ok_or_else(|| no_manifest(&source_name))?;
+        .ok_or_else(|| no_manifest_error(&source_name))?;
     documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
@@ -148,7 +148,7 @@ fn load(
     stage: &Stage,
 ) -> Result<Stemcell> {
     let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
-    let image_digest = image_digest.ok_or_else(|| no_image(source_name))?;
+    let image_digest = image_digest.ok_or_else(|| no_image_error(source_name))?;
     let image = dir.join(IMAGE);
     let file = format!("{MANIFEST} of {source_name}");
     let mut declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
@@ -204,8 +204,10 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
             let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
             file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(source_name)),
-        Err(error) => return Err(input::unreadable("stemcell manifest", path, error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(no_manifest_error(source_name));
+        }
+        Err(error) => return Err(input::read_error("stemcell manifest", path, error)),
     }
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!(
@@ -215,11 +217,11 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
     documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
-fn no_manifest(source_name: &str) -> Error {
+fn no_manifest_error(source_name: &str) -> Error {
     Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(A_STEMCELL)
 }
 
-pub(super) fn no_image(source_name: &str) -> Error {
+pub(super) fn no_image_error(source_name: &str) -> Error {
     Error::invalid(format!("{source_name} has no '{IMAGE}'")).with_hint(A_STEMCELL)
 }
 

@@ -123,10 +123,10 @@ fn blob(descriptor: &Descriptor, source_name: &str) -> Result<Layer> {
 }
 
 fn read<T: DeserializeOwned>(image: &Path, path: &Path, source_name: &str) -> Result<T> {
-    let failed = |error| Error::io(format!("reading '{}' of {source_name}", path.display()), error);
+    let read_error = |error| Error::io(format!("reading '{}' of {source_name}", path.display()), error);
     let mut text = Vec::new();
-    let file = open_inside(image, path).map_err(failed)?;
-    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(failed)?;
+    let file = open_inside(image, path).map_err(read_error)?;
+    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(read_error)?;
     serde_json::from_slice(&text).map_err(|error| {
         Error::invalid(format!("'{}' of {source_name} is not valid", path.display()))
             .with_source(json_problem(&error))
@@ -146,13 +146,13 @@ pub(super) fn unpack(
     fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(create_error)?;
     for (index, Layer { path, digest }) in layers.iter().enumerate() {
         let layer_name = format!("layer {} of {source_name}", index + 1);
-        let failed = |error| Error::io(format!("unpacking {layer_name}"), error);
-        let file = open_inside(image, path).map_err(failed)?;
+        let unpack_error = |error| Error::io(format!("unpacking {layer_name}"), error);
+        let file = open_inside(image, path).map_err(unpack_error)?;
         let directory = work.join("layer");
         let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
         archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &options)?;
-        merge(&directory, root).map_err(failed)?;
-        remove_tree(&directory).map_err(failed)?;
+        merge(&directory, root).map_err(unpack_error)?;
+        remove_tree(&directory).map_err(unpack_error)?;
     }
     Ok(())
 }

@@ -112,8 +112,8 @@ pub fn open(
 
 /// Locks a userland of the cache against other runs.
 fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<UnlockOnDrop> {
-    let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
-    let file = File::options().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
+    let lock_error = |error| Error::io(format!("locking '{}'", path.display()), error);
+    let file = File::options().create(true).append(true).mode(0o600).open(path).map_err(lock_error)?;
     let file = UnlockOnDrop::from(file);
     let mut announced = false;
     loop {
@@ -205,7 +205,7 @@ fn check_image(image: &Path, source_name: &str) -> Result<()> {
         [b'Q', b'F', b'I', 0xfb] => "its image is a disk in the format qcow2",
         _ => return Ok(()),
     };
-    Err(not_a_root(source_name, problem))
+    Err(not_a_root_error(source_name, problem))
 }
 
 /// Fails if a tree is no root file system.
@@ -218,10 +218,10 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
         true => "its image is a disk",
         false => "it has neither /bin nor /usr/bin",
     };
-    Err(not_a_root(source_name, problem))
+    Err(not_a_root_error(source_name, problem))
 }
 
-fn not_a_root(source_name: &str, problem: &str) -> Error {
+fn not_a_root_error(source_name: &str, problem: &str) -> Error {
     Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
         "give a directory, a tarball of a root file system, an OCI image (`docker save`), or a stemcell for \
          warden",

@@ -45,8 +45,8 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a text file of at most `limit` bytes.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
-    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-    String::from_utf8(read(path, limit)?).map_err(|error| invalid(error.utf8_error()))
+    let invalid_data_error = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    String::from_utf8(read(path, limit)?).map_err(|error| invalid_data_error(error.utf8_error()))
 }
 
 /// Reads the rest of an open file, at most `limit` bytes.
@@ -71,7 +71,7 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
 
 /// Returns the error for a file that the operator named and that does not exist. It names a file with a
 /// similar name.
-pub fn missing(kind: &str, path: &Path) -> Error {
+pub fn missing_error(kind: &str, path: &Path) -> Error {
     let error = Error::invalid(format!("{kind} '{}' does not exist{}", path.display(), did_you_mean(path)));
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     match path.file_name().is_some_and(is_number) {
@@ -82,10 +82,10 @@ pub fn missing(kind: &str, path: &Path) -> Error {
 }
 
 /// Returns the error for a file that the operator named and that cannot be read.
-pub fn unreadable(kind: &str, path: &Path, error: io::Error) -> Error {
+pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
     let shown = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => missing(kind, path),
+        io::ErrorKind::NotFound => missing_error(kind, path),
         io::ErrorKind::IsADirectory => {
             Error::invalid(format!("{kind} '{shown}' is a directory: name a file in it"))
         }

@@ -25,15 +25,15 @@ pub enum JsonLayout {
 
 /// Reads a JSON file, or returns `None` if the file does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
+    let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
+        opened => opened.map_err(read_error)?,
     };
     let mut text = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(failed(io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))));
+        return Err(read_error(io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))));
     }
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         Error::failure(format!("'{}' is damaged: not valid JSON", path.display()))

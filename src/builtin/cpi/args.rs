@@ -35,7 +35,7 @@ impl<'a> Arguments<'a> {
 
     /// Returns the error for the wrong type of the last taken argument. The message does not quote the value,
     /// which may be a secret.
-    fn mismatch(&self, name: &str, expected: &str, value: &Value) -> CpiFailure {
+    fn mismatch_error(&self, name: &str, expected: &str, value: &Value) -> CpiFailure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
         CpiFailure::invalid_call(format!(
@@ -48,7 +48,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn string(&mut self, name: &str) -> CpiResult<String> {
         match self.next() {
             Value::String(text) if !text.is_empty() => Ok(text),
-            other => Err(self.mismatch(name, "a string that is not empty", &other)),
+            other => Err(self.mismatch_error(name, "a string that is not empty", &other)),
         }
     }
 
@@ -57,7 +57,7 @@ impl<'a> Arguments<'a> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
             Value::Null => Ok(JsonObject::new()),
-            other => Err(self.mismatch(name, "a hash", &other)),
+            other => Err(self.mismatch_error(name, "a hash", &other)),
         }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Arguments<'a> {
         let value = self.next();
         match value.as_u64() {
             Some(size) if size > 0 => Ok(size),
-            _ => Err(self.mismatch(name, "a whole number above 0", &value)),
+            _ => Err(self.mismatch_error(name, "a whole number above 0", &value)),
         }
     }
 
@@ -78,10 +78,10 @@ impl<'a> Arguments<'a> {
                 let texts = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
                 match texts {
                     Some(texts) => Ok(texts),
-                    None => Err(self.mismatch(name, "an array of strings", &Value::Array(values))),
+                    None => Err(self.mismatch_error(name, "an array of strings", &Value::Array(values))),
                 }
             }
-            other => Err(self.mismatch(name, "an array of strings", &other)),
+            other => Err(self.mismatch_error(name, "an array of strings", &other)),
         }
     }
 }

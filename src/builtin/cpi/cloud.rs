@@ -227,9 +227,9 @@ impl Cloud {
     /// Removes one directory of `staging/`.
     fn remove_from_staging(&self, path: &Path) -> CpiResult<()> {
         (self.prepare_removal)(self, path)?;
-        let failed = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
-        files::remove_tree(path).map_err(failed)?;
-        sync_parent(path).map_err(failed)
+        let remove_error = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
+        files::remove_tree(path).map_err(remove_error)?;
+        sync_parent(path).map_err(remove_error)
     }
 
     /// Removes empty directories, including the root, unless another call is running.

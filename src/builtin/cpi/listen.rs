@@ -12,15 +12,15 @@ impl AgentConfig {
     pub(crate) fn listener(&self) -> CpiResult<Vec<SocketAddr>> {
         let url = self.url()?;
         // Messages quote only the host and port of the URL, because it contains a password.
-        let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
-        let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
+        let mbus_error = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
+        let rest = url.strip_prefix("https://").ok_or_else(mbus_error)?;
         let authority = rest.split('/').next().unwrap_or_default();
         let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
-        let (host, port) = host_port.rsplit_once(':').ok_or_else(invalid)?;
-        let port: u16 = port.parse().map_err(|_| invalid())?;
+        let (host, port) = host_port.rsplit_once(':').ok_or_else(mbus_error)?;
+        let port: u16 = port.parse().map_err(|_| mbus_error())?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() || port == 0 {
-            return Err(invalid());
+            return Err(mbus_error());
         }
         let addresses = (host, port).to_socket_addrs().map_err(|error| {
             CpiFailure::io(format_args!("resolving the host '{host}' of agent.mbus"), error)

@@ -29,21 +29,22 @@ pub(super) fn claim(
     properties: &JsonObject,
     extra: Value,
 ) -> CpiResult<String> {
-    let wrong = |problem: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {problem}"));
+    let property_error =
+        |problem: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {problem}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
-    let class =
-        class.ok_or_else(|| wrong("'resource_class' must name the resource class of the node to use"))?;
+    let class = class
+        .ok_or_else(|| property_error("'resource_class' must name the resource class of the node to use"))?;
     let traits = match properties.get("traits") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(traits)) if traits.iter().all(Value::is_string) => traits.clone(),
-        Some(_) => return Err(wrong("'traits' must be an array of strings")),
+        Some(_) => return Err(property_error("'traits' must be an array of strings")),
     };
     let capabilities = match properties.get("capabilities") {
         None | Some(Value::Null) => JsonObject::new(),
         Some(Value::Object(capabilities)) if capabilities.values().all(Value::is_string) => {
             capabilities.clone()
         }
-        Some(_) => return Err(wrong("'capabilities' must be a hash of strings")),
+        Some(_) => return Err(property_error("'capabilities' must be a hash of strings")),
     };
     let filter = ListOptions {
         filters: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],

@@ -45,7 +45,7 @@ pub(super) fn create(call: &mut IronicCall, request: VmRequest) -> CpiResult<Val
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
             match delete_patiently(call, &cid) {
                 Ok(_) => Err(failure),
-                Err(undoing) => Err(not_undone(call, &cid, failure, undoing)),
+                Err(undoing) => Err(cleanup_error(call, &cid, failure, undoing)),
             }
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn create(call: &mut IronicCall, request: VmRequest) -> CpiResult<Val
 
 /// Returns the error of a `create_vm` that failed and could not delete the parts of the VM. It lists the
 /// parts, and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
-fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
+fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
     // The deletion has already waited for the server.
     call.ironic.set_outage_retry_period(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
@@ -106,7 +106,7 @@ fn volumes(cid: &str) -> impl Iterator<Item = VolumeName> {
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
 fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<JsonObject> {
-    let failed = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
+    let creation_error = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::creator_extra(call, &request.agent_id)?;
     let node_uuid = claim(call, cid, &request.cloud_properties, extra)?;
     let node = Node::read(&call.ironic, &node_uuid)?;
@@ -115,12 +115,12 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
 
     if !["", "external"].contains(&node.text("storage_interface")) {
         let storage_interface = node.text("storage_interface");
-        return Err(failed(format!(
+        return Err(creation_error(format!(
             "{name} has the storage interface '{storage_interface}'; booting from volume needs 'external'"
         )));
     }
     let initiators =
-        node.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
+        node.initiators(&call.ironic)?.map_err(|missing| creation_error(format!("{name} has {missing}")))?;
     if !node.is_off() {
         call.ironic.set_power(&node_uuid, Power::Off, call.power_timeout)?;
     }
@@ -168,7 +168,9 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
         if verdict.and_then(|verdict| verdict.get("result")) != Some(&json!(true)) {
             let reason = verdict.and_then(|verdict| verdict.get("reason")).and_then(Value::as_str);
             let reason = reason.unwrap_or("no reason given");
-            return Err(failed(format!("{name} cannot be deployed: its {interface} interface: {reason}")));
+            return Err(creation_error(format!(
+                "{name} cannot be deployed: its {interface} interface: {reason}"
+            )));
         }
     }
     call.ironic

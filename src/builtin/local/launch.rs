@@ -43,11 +43,12 @@ impl Booted {
 /// Boots the VM in this directory, in the machine's network or in the namespace `network`.
 pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> CpiResult<Booted> {
     let log_path = vm_dir.join(LOG);
-    let failed = |error: io::Error| {
+    let start_error = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
-    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(failed)?;
-    log.lock_shared().map_err(failed)?;
+    let log =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&log_path).map_err(start_error)?;
+    log.lock_shared().map_err(start_error)?;
     let log_start = log.metadata().map_or(0, |metadata| metadata.len());
     let mut child = Command::new(executable)
         .args(["vm-boot", "--stage", "namespaces", "--vm-dir"])
@@ -61,7 +62,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .map_err(failed)?;
+        .map_err(start_error)?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(CpiFailure::cloud(
             "starting 'vm-boot' failed: it has no pipes for standard input and output",
@@ -71,7 +72,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
     match follow(&mut reports) {
         (Some(init), notes, Ok(())) => {
             // The first stage ends as soon as init runs.
-            child.wait().map_err(failed)?;
+            child.wait().map_err(start_error)?;
             Ok(Booted { init, notes, stdin })
         }
         (init, _, outcome) => {
@@ -93,18 +94,18 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
 /// themselves after a short time.
 pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
     let path = vm_dir.join(LOG);
-    let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
+    let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(lock_error(error)),
     };
     let deadline = Instant::now() + BOOT_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     loop {
         match log.try_lock() {
             Ok(()) => return Ok(()),
-            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            Err(fs::TryLockError::Error(error)) => return Err(lock_error(error)),
             Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));

@@ -41,7 +41,7 @@ pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
 
 /// Returns the programs and their packages.
 fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
-    let mismatch = |given: String| {
+    let property_error = |given: String| {
         CpiFailure::invalid_call(format!(
             "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \
                 {given} given"
@@ -55,11 +55,13 @@ fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
                 Value::String(package) if !program.is_empty() && !program.contains('/') => {
                     Ok((program.as_str(), package.as_str()))
                 }
-                Value::String(_) => Err(mismatch(format!("the program '{}'", program.escape_debug()))),
-                other => Err(mismatch(format!("{} for '{}'", type_name(other), program.escape_debug()))),
+                Value::String(_) => Err(property_error(format!("the program '{}'", program.escape_debug()))),
+                other => {
+                    Err(property_error(format!("{} for '{}'", type_name(other), program.escape_debug())))
+                }
             })
             .collect(),
-        Some(other) => Err(mismatch(type_name(other).to_owned())),
+        Some(other) => Err(property_error(type_name(other).to_owned())),
     }
 }
 

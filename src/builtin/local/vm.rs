@@ -301,14 +301,14 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> CpiResult<()> {
         CpiFailure::invalid_call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
     })?;
     TcpListener::bind((address, 0)).map(drop).map_err(|error| {
-        creation_failed(format!(
+        creation_error(format!(
             "the address {ip} of network '{name}' cannot be used: {error}; VMs of the 'local' CPI share this \
              machine's network, use one of its addresses, or any of 127.0.0.0/8"
         ))
     })
 }
 
-fn creation_failed(message: String) -> CpiFailure {
+fn creation_error(message: String) -> CpiFailure {
     CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
 

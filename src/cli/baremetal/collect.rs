@@ -94,8 +94,8 @@ fn run_script(host: Option<&str>) -> Result<String> {
     };
     command.arg("-s");
     let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |error| Error::io(format!("running '{program}' to collect initiators"), error);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let run_error = |error| Error::io(format!("running '{program}' to collect initiators"), error);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(run_error)?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that ends early reports its own error.
         let _ = stdin.write_all(SCRIPT.as_bytes());
@@ -103,9 +103,9 @@ fn run_script(host: Option<&str>) -> Result<String> {
     let mut output = Vec::new();
     if let Some(stdout) = child.stdout.take() {
         // Closing the pipe ends a program that prints more.
-        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output).map_err(failed)?;
+        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output).map_err(run_error)?;
     }
-    let status = child.wait().map_err(failed)?;
+    let status = child.wait().map_err(run_error)?;
     match status.success() {
         true => Ok(String::from_utf8_lossy(&output).into_owned()),
         false => Err(Error::failure(format!("collecting the initiators failed: '{program}': {status}"))

@@ -131,7 +131,7 @@ impl Connection {
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
                 let read = input::read_text(&path, input::MAX_FILE_BYTES);
-                Some(read.map_err(|error| input::unreadable("the file of --os-cacert", &path, error))?)
+                Some(read.map_err(|error| input::read_error("the file of --os-cacert", &path, error))?)
             }
         };
         let settings = AccessSettings {

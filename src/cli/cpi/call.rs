@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::Value;
 
-use super::source::{SourceArgs, call_report, failure};
+use super::source::{SourceArgs, call_error, call_report};
 use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
@@ -98,7 +98,7 @@ impl CallArgs {
         };
         Ok(match called.success {
             true => finished,
-            false => finished.with_problem(failure(&method, &called)),
+            false => finished.with_problem(call_error(&method, &called)),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use super::source::{SourceArgs, call_report, failure};
+use super::source::{SourceArgs, call_error, call_report};
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
@@ -76,6 +76,6 @@ impl InfoArgs {
 fn with_failure(finished: CommandResult, called: &FinishedCall) -> CommandResult {
     match called.success {
         true => finished,
-        false => finished.with_problem(failure(Method::Info.name(), called)),
+        false => finished.with_problem(call_error(Method::Info.name(), called)),
     }
 }

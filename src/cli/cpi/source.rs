@@ -250,7 +250,7 @@ fn check_executable(path: &Path) -> Result<()> {
                 .with_hint(format!("name the executable in it: --path {shown}/EXE")))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(input::missing("the CPI", path).with_hint("name an executable: --path EXE"))
+            Err(input::missing_error("the CPI", path).with_hint("name an executable: --path EXE"))
         }
         Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && is_manifest(path) => {
             Err(Error::invalid(format!("'{shown}' is a manifest, not a CPI")).with_hint(format!(
@@ -283,7 +283,7 @@ fn check_no_program(manifest: &Path) -> Result<()> {
 }
 
 /// Returns the error for a call that failed.
-pub(super) fn failure(method: &str, called: &FinishedCall) -> Error {
+pub(super) fn call_error(method: &str, called: &FinishedCall) -> Error {
     let problem = || called.problems.first().map_or("it gave no usable answer", String::as_str);
     let reason = called.error.as_deref().unwrap_or_else(problem);
     Error::failure(format!("the CPI's `{method}` failed: {reason}"))
@@ -296,7 +296,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
             read = input::read_text(&path, input::MAX_FILE_BYTES)
-                .map_err(|error| input::unreadable(&format!("the file of {flag}"), &path, error))?;
+                .map_err(|error| input::read_error(&format!("the file of {flag}"), &path, error))?;
             read.as_str()
         }
         None => text,

@@ -164,11 +164,11 @@ type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &OpenedEnvFile) -> Result<
 
 /// Asks on a terminal, and remembers the answer yes. Fails without a terminal, or after the answer no.
 fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<bool> {
-    let refused = || trust::untrusted_error(file, opened);
+    let untrusted_error = || trust::untrusted_error(file, opened);
     let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if is_set("non_interactive") || is_set("json") || !is_terminal {
-        return Err(refused());
+        return Err(untrusted_error());
     }
     let path = clean_line(&opened.real.display().to_string());
     let (problem, description) = (trust::problem(file, &path), trust::description(file));

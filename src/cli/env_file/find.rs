@@ -35,10 +35,10 @@ pub(in crate::cli) struct OpenedEnvFile {
 impl OpenedEnvFile {
     /// Opens the env file that the operator named, in any directory and with any owner.
     pub(super) fn named(path: &Path) -> Result<OpenedEnvFile> {
-        let failed = |error| input::unreadable("env file", path, error);
-        let file = input::open(path).map_err(failed)?;
+        let read_error = |error| input::read_error("env file", path, error);
+        let file = input::open(path).map_err(read_error)?;
         // A pipe of the shell (`<(…)`) has no real path.
-        let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(failed)?;
+        let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(read_error)?;
         Ok(OpenedEnvFile { shown: path.to_owned(), file, real })
     }
 
@@ -62,20 +62,20 @@ pub(super) fn find() -> Result<SearchResult> {
         if !is_ours(&link) {
             return Ok(SearchResult::Foreign(shown));
         }
-        let failed = |error| {
+        let read_error = |error| {
             Error::io(format!("reading env file '{}'", shown.display()), error).with_owner_hint(&shown, "")
         };
         let file = match input::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(read_error(error)),
         };
-        let metadata = file.metadata().map_err(failed)?;
+        let metadata = file.metadata().map_err(read_error)?;
         if !is_ours(&metadata) {
             return Ok(SearchResult::Foreign(shown));
         }
-        let real = path.canonicalize().map_err(failed)?;
-        if !is_same(&real.metadata().map_err(failed)?, &metadata) {
+        let real = path.canonicalize().map_err(read_error)?;
+        if !is_same(&real.metadata().map_err(read_error)?, &metadata) {
             return Err(Error::failure(format!(
                 "env file '{}' was replaced while it was read",
                 shown.display()
@@ -84,7 +84,7 @@ pub(super) fn find() -> Result<SearchResult> {
         }
         // Paths in the file are relative to its directory, so a link from elsewhere would give them another
         // meaning than the author intended.
-        let root = directory.canonicalize().map_err(failed)?;
+        let root = directory.canonicalize().map_err(read_error)?;
         if !real.starts_with(&root) {
             return Err(Error::invalid(format!(
                 "env file '{}' is a link to '{}', outside of its directory",

@@ -87,7 +87,7 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
             path.display(),
             MAX_ENV_FILE_BYTES >> 20
         )),
-        _ => input::unreadable("env file", path, error),
+        _ => input::read_error("env file", path, error),
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::invalid(format!("env file '{}' is not UTF-8 text", path.display())))?;
@@ -156,12 +156,12 @@ struct Reader {
 impl Reader {
     fn entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
-            return self.problem(key, format!("a key must be a string, not {}", kind_with_article(key)));
+            return self.report(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
         let flag = FLAGS.into_iter().find(|(flag, ..)| *flag == name);
         if flag.is_none() && !KEYS.contains(&name) {
             let hint = did_you_mean(name, KEYS.into_iter().chain(FLAGS.map(|(key, ..)| key)));
-            return self.problem(key, format!("unknown key '{name}'{hint}"));
+            return self.report(key, format!("unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
@@ -214,7 +214,7 @@ impl Reader {
             }
             ValueShape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
-                None => return self.wrong(name, "true or false", value),
+                None => return self.report_wrong_type(name, "true or false", value),
             },
         };
         if !values.is_empty() {
@@ -232,7 +232,7 @@ impl Reader {
             Data::String(text) if !text.is_empty() => Some(text.as_str().to_owned()),
             Data::Int(number) => Some(number.to_string()),
             _ => {
-                self.wrong(name, "text", value);
+                self.report_wrong_type(name, "text", value);
                 None
             }
         }
@@ -255,7 +255,7 @@ impl Reader {
 
     fn list<'n>(&mut self, name: &str, value: &'n Node) -> &'n [Node] {
         value.as_seq().unwrap_or_else(|| {
-            self.wrong(name, "a list", value);
+            self.report_wrong_type(name, "a list", value);
             &[]
         })
     }
@@ -277,7 +277,7 @@ impl Reader {
                 Data::Int(number) => words.push(number.to_string()),
                 _ => {
                     let kind = kind_with_article(item);
-                    self.problem(item, format!("a word of `{name}` must be text, not {kind}"));
+                    self.report(item, format!("a word of `{name}` must be text, not {kind}"));
                 }
             }
         }
@@ -286,7 +286,7 @@ impl Reader {
         let directory = paths::absolute(&own_directory).unwrap_or(own_directory);
         let program = vars_exec_args::program(words, Some(&directory));
         if program.is_none() && self.problems.len() == before {
-            self.problem(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
+            self.report(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
         }
         program
     }
@@ -294,14 +294,14 @@ impl Reader {
     /// Reads values by name.
     fn hash(&mut self, name: &str, value: &Node) -> Vec<(String, Node)> {
         let Some(map) = value.as_map() else {
-            self.wrong(name, "a mapping of names to values", value);
+            self.report_wrong_type(name, "a mapping of names to values", value);
             return Vec::new();
         };
         let mut entries = Vec::new();
         for (key, value) in map.iter() {
             match key.as_str() {
                 Some(variable) => entries.push((variable.to_owned(), value.clone())),
-                None => self.problem(
+                None => self.report(
                     key,
                     format!("the name of a variable must be a string, not {}", kind_with_article(key)),
                 ),
@@ -310,11 +310,11 @@ impl Reader {
         entries
     }
 
-    fn wrong(&mut self, name: &str, expected: &str, value: &Node) {
-        self.problem(value, format!("`{name}` must be {expected}, not {}", kind_with_article(value)));
+    fn report_wrong_type(&mut self, name: &str, expected: &str, value: &Node) {
+        self.report(value, format!("`{name}` must be {expected}, not {}", kind_with_article(value)));
     }
 
-    fn problem(&mut self, node: &Node, problem: String) {
+    fn report(&mut self, node: &Node, problem: String) {
         self.problems.push(format!("{}: {problem}", node.position.describe()));
     }
 }

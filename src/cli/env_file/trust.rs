@@ -32,19 +32,19 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
 /// Remembers that the operator trusts this file with its current content.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
     let marker = trust_marker(file)?;
-    let failed = |error| {
+    let write_error = |error| {
         Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
     };
-    create_private_directory(base::files::directory::parent(&marker)).map_err(failed)?;
+    create_private_directory(base::files::directory::parent(&marker)).map_err(write_error)?;
     let path = file.real.as_os_str().as_encoded_bytes();
-    write_atomically(&marker, &[path, b"\n"].concat()).map_err(failed)
+    write_atomically(&marker, &[path, b"\n"].concat()).map_err(write_error)
 }
 
 /// Removes the trust in this file with any content. Returns false if there was none.
 pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
-    let failed = |error| Error::io(format!("removing trust from '{}'", opened.real.display()), error);
-    let markers = trust_markers(&opened.real).map_err(failed)?;
-    markers.iter().try_for_each(|marker| remove_durably(marker)).map_err(failed)?;
+    let remove_error = |error| Error::io(format!("removing trust from '{}'", opened.real.display()), error);
+    let markers = trust_markers(&opened.real).map_err(remove_error)?;
+    markers.iter().try_for_each(|marker| remove_durably(marker)).map_err(remove_error)?;
     Ok(!markers.is_empty())
 }
 

@@ -45,14 +45,14 @@ pub(super) struct Leftovers {
 impl LeftoverLog {
     /// Begins a leftover log in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
-        let failed = |error| {
+        let write_error = |error| {
             Error::io(format!("writing the list of leftovers below '{}'", directory.display()), error)
         };
-        create_private_directory(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(write_error)?;
         let mut earlier = Leftovers::default();
         let mut read = Vec::new();
-        for entry in fs::read_dir(directory).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+        for entry in fs::read_dir(directory).map_err(write_error)? {
+            let path = entry.map_err(write_error)?.path();
             let Ok(file) = File::open(&path).map(UnlockOnDrop::from) else { continue };
             // A running check holds the lock of its leftover log.
             if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier) {
@@ -61,15 +61,15 @@ impl LeftoverLog {
         }
         let path = directory.join(format!("{}.jsonl", uuid::Uuid::new_v4()));
         let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        let file = UnlockOnDrop::from(file.map_err(failed)?);
-        file.lock().map_err(failed)?;
+        let file = UnlockOnDrop::from(file.map_err(write_error)?);
+        file.lock().map_err(write_error)?;
         let mut leftover_log = LeftoverLog { file, path };
         leftover_log.write_line(&Line::Begun { cpi: cpi.to_owned() })?;
         for resource in &earlier.resources {
             leftover_log.record_resource(resource)?;
         }
         for (path, _locked) in read {
-            fs::remove_file(path).map_err(failed)?;
+            fs::remove_file(path).map_err(write_error)?;
         }
         Ok((leftover_log, earlier))
     }
@@ -104,10 +104,10 @@ impl LeftoverLog {
     }
 
     fn write_line(&mut self, line: &Line) -> Result<()> {
-        let failed = |error| Error::io(format!("writing '{}'", self.path.display()), error);
-        let mut text = serde_json::to_vec(line).map_err(|error| failed(error.into()))?;
+        let write_error = |error| Error::io(format!("writing '{}'", self.path.display()), error);
+        let mut text = serde_json::to_vec(line).map_err(|error| write_error(error.into()))?;
         text.push(b'\n');
-        self.file.write_all(&text).and_then(|()| self.file.sync_data()).map_err(failed)
+        self.file.write_all(&text).and_then(|()| self.file.sync_data()).map_err(write_error)
     }
 }
 

@@ -11,9 +11,9 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Parses an answer, and returns its value or its exception.
 pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
-    let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
+    let protocol_error = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
     let mut answer: Value = serde_json::from_slice(bytes)
-        .map_err(|error| protocol(format!("it is not JSON: {}", json_problem(&error))))?;
+        .map_err(|error| protocol_error(format!("it is not JSON: {}", json_problem(&error))))?;
     if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
         let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
         let message = without_method(message, method);
@@ -23,7 +23,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
     answer
         .get_mut("value")
         .map(Value::take)
-        .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+        .ok_or_else(|| protocol_error("it has neither `value` nor `exception`".to_owned()))
 }
 
 /// Removes what every message of a failed method or task begins with: `Action Failed get_task: Task 7

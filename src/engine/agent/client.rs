@@ -351,10 +351,10 @@ impl Agent {
 
     /// Uploads a file under the id `id`. Calls `on_bytes` with the number of bytes that were read.
     pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
-        let local =
+        let read_error =
             |source| AgentError::Local { message: format!("reading '{}' failed", path.display()), source };
-        let file = File::open(path).map_err(local)?;
-        let length = file.metadata().map_err(local)?.len();
+        let file = File::open(path).map_err(read_error)?;
+        let length = file.metadata().map_err(read_error)?.len();
         let mut reader = CountingReader { inner: file, done: 0, on_bytes };
         let sending = self.clock.measure(Activity::Agent);
         let mut request = self
@@ -460,7 +460,8 @@ impl Agent {
             return AgentError::interrupted(signal);
         }
         let address = self.endpoint.base.clone();
-        let unreachable = |problem: String| AgentError::Unreachable { address: address.clone(), problem };
+        let unreachable_error =
+            |problem: String| AgentError::Unreachable { address: address.clone(), problem };
         match error {
             ureq::Error::Rustls(problem) => untrusted_error(address, &problem),
             ureq::Error::Tls(problem) => AgentError::Untrusted {
@@ -494,12 +495,12 @@ impl Agent {
                     io::ErrorKind::TimedOut
                         if source.raw_os_error().is_none() && self.endpoint.proxy.is_none() =>
                     {
-                        unreachable(format!("TCP: no connection within {:?}", self.timeouts.connect))
+                        unreachable_error(format!("TCP: no connection within {:?}", self.timeouts.connect))
                     }
-                    _ => unreachable(format!("TCP: {source}")),
+                    _ => unreachable_error(format!("TCP: {source}")),
                 }
             }
-            other => unreachable(other.to_string()),
+            other => unreachable_error(other.to_string()),
         }
     }
 

@@ -106,7 +106,8 @@ impl CheckedAnswer {
     /// Reads the result of a method. The error describes why it cannot be used.
     pub fn parse(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.result_shape(terms.api_version);
-        let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
+        let wrong_form_error =
+            || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
             (ResultShape::Nothing, _) => Answer::Nothing.into(),
             (ResultShape::Anything, value) => Answer::Anything(value.clone()).into(),
@@ -114,7 +115,7 @@ impl CheckedAnswer {
             (ResultShape::DiskCidOrNothing, Value::Null) => Answer::Nothing.into(),
             // A VM must not be lost because of the form in which its CID is returned.
             (ResultShape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
-                let cid = created_vm(pair).ok_or_else(wrong)?.cid;
+                let cid = created_vm(pair).ok_or_else(wrong_form_error)?.cid;
                 let remark = "`create_vm` returned networks, which API version 1 does not have";
                 CheckedAnswer {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
@@ -122,27 +123,31 @@ impl CheckedAnswer {
                 }
             }
             (ResultShape::CidAndNetworks, Value::Array(pair)) => {
-                Answer::Vm(created_vm(pair).ok_or_else(wrong)?).into()
+                Answer::Vm(created_vm(pair).ok_or_else(wrong_form_error)?).into()
             }
             (ResultShape::CidAndNetworks, Value::String(cid)) => {
-                let cid = cid.parse().map_err(|_| wrong())?;
+                let cid = cid.parse().map_err(|_| wrong_form_error())?;
                 CheckedAnswer {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
                     remark: (terms.contract == Contract::V2)
                         .then(|| "`create_vm` returned a CID without networks".to_owned()),
                 }
             }
-            (ResultShape::Cid(kind), value) => parse_cid_answer(method, kind, value).ok_or_else(wrong)?,
+            (ResultShape::Cid(kind), value) => {
+                parse_cid_answer(method, kind, value).ok_or_else(wrong_form_error)?
+            }
             (ResultShape::DiskCidOrNothing, value) => {
-                parse_cid_answer(method, ResourceKind::Disk, value).ok_or_else(wrong)?
+                parse_cid_answer(method, ResourceKind::Disk, value).ok_or_else(wrong_form_error)?
             }
             (ResultShape::Hint, Value::Null) => Answer::Hint(None).into(),
             (ResultShape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
-            (ResultShape::Hint, hint) => Answer::Hint(Some(DiskHint::new(hint).ok_or_else(wrong)?)).into(),
+            (ResultShape::Hint, hint) => {
+                Answer::Hint(Some(DiskHint::new(hint).ok_or_else(wrong_form_error)?)).into()
+            }
             (ResultShape::Boolean, Value::Bool(yes)) => Answer::Boolean(*yes).into(),
             (ResultShape::DiskCids, Value::Array(values)) => {
                 let cids = values.iter().map(|value| value.as_str()?.parse().ok());
-                Answer::Disks(cids.collect::<Option<_>>().ok_or_else(wrong)?).into()
+                Answer::Disks(cids.collect::<Option<_>>().ok_or_else(wrong_form_error)?).into()
             }
             (ResultShape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
             (ResultShape::Network, Value::Array(values)) => match values.as_slice() {
@@ -151,9 +156,9 @@ impl CheckedAnswer {
                 {
                     Answer::Network(id.clone(), addresses.clone(), properties.clone()).into()
                 }
-                _ => return Err(wrong()),
+                _ => return Err(wrong_form_error()),
             },
-            _ => return Err(wrong()),
+            _ => return Err(wrong_form_error()),
         })
     }
 }

@@ -45,36 +45,37 @@ struct ErrorBody {
 
 /// Reads the JSON document that a CPI wrote: its result, or its error.
 pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Result<Value, CpiError> {
-    let no_answer = |problem: String| CpiError::NoAnswer {
+    let no_answer_error = |problem: String| CpiError::NoAnswer {
         method,
         request_id: request_id.clone(),
         problem,
         log_tail: String::new(),
     };
     if bytes.len() as u64 > MAX_ANSWER_BYTES {
-        return Err(no_answer(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)));
+        return Err(no_answer_error(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(no_answer("it wrote nothing".to_owned()));
+        return Err(no_answer_error("it wrote nothing".to_owned()));
     }
-    let neither = || no_answer("it has neither `result` nor `error`".to_owned());
+    let empty_answer_error = || no_answer_error("it has neither `result` nor `error`".to_owned());
     if bytes.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(bytes)
-            .map_err(|error| no_answer(not_json(method, bytes, &error)))?;
-        return Err(neither());
+            .map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
+        return Err(empty_answer_error());
     }
     let Envelope { result, error } =
-        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(method, bytes, &error)))?;
+        serde_json::from_slice(bytes).map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
     if result.is_none() && error.is_none() {
-        return Err(neither());
+        return Err(empty_answer_error());
     }
     let result = result.unwrap_or_default();
     match error.filter(|error| !error.is_null()) {
         None => Ok(result),
-        Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
+        Some(_) if !result.is_null() => Err(no_answer_error("it has both a result and an error".to_owned())),
         Some(error) => {
-            let error: ErrorBody = serde_json::from_value(error)
-                .map_err(|error| no_answer(format!("its `error` is malformed: {}", json_problem(&error))))?;
+            let error: ErrorBody = serde_json::from_value(error).map_err(|error| {
+                no_answer_error(format!("its `error` is malformed: {}", json_problem(&error)))
+            })?;
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);

@@ -307,10 +307,10 @@ fn with_type(error_type: &str, message: &str) -> String {
 
 /// Returns the error with the end of the call's log as its cause.
 fn with_log(error: &CpiError) -> Error {
-    let failed = Error::failure(error.to_string());
+    let call_error = Error::failure(error.to_string());
     match error.end_of_log() {
-        Some(end) => failed.with_source(LogExcerpt::new(end)),
-        None => failed,
+        Some(end) => call_error.with_source(LogExcerpt::new(end)),
+        None => call_error,
     }
 }
 
@@ -350,12 +350,12 @@ impl From<CpiError> for Error {
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
             CpiError::Answered { method, ref kind, ref message, ok_to_retry, ref log_tail, .. } => {
-                let failed = with_log(&error).with_hint(kind.hint(method, message, log_tail));
+                let call_error = with_log(&error).with_hint(kind.hint(method, message, log_tail));
                 match ok_to_retry {
-                    true => failed.with_hint(
+                    true => call_error.with_hint(
                         "the CPI says that a retry may help: run the same command again in a few minutes",
                     ),
-                    false => failed,
+                    false => call_error,
                 }
             }
             CpiError::NotSent { .. } => Error::failure(error.to_string()),

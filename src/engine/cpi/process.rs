@@ -47,17 +47,17 @@ pub struct OutputFiles {
 impl Executable {
     /// Starts the CPI with request, answer and log in files, so that it can go on when this process ends.
     fn spawn(&self, request: &[u8], files: &OutputFiles) -> Result<std::process::Child, CpiError> {
-        let local = |message: &str| {
+        let local_error = |message: &str| {
             let message = message.to_owned();
             move |source| CpiError::Local { message, source }
         };
         let directory = files.log_path.parent().unwrap_or(Path::new("."));
         let mut input = tempfile::tempfile_in(directory)
-            .map_err(local("creating a file for the CPI's request failed"))?;
+            .map_err(local_error("creating a file for the CPI's request failed"))?;
         input
             .write_all(request)
             .and_then(|()| input.rewind())
-            .map_err(local("writing the CPI's request failed"))?;
+            .map_err(local_error("writing the CPI's request failed"))?;
         let log = File::options()
             .create(true)
             .truncate(true)
@@ -65,8 +65,9 @@ impl Executable {
             .mode(0o600)
             .open(&files.log_path)
             .and_then(|log| give_file_to_owner_of(&log, directory).map(|()| log))
-            .map_err(local("creating a file for the CPI's log failed"))?;
-        let answer = files.answer.try_clone().map_err(local("preparing the CPI's answer file failed"))?;
+            .map_err(local_error("creating a file for the CPI's log failed"))?;
+        let answer =
+            files.answer.try_clone().map_err(local_error("preparing the CPI's answer file failed"))?;
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -75,7 +76,8 @@ impl Executable {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
-        let rename = AnswerFileRename::of(files).map_err(local("preparing the CPI's answer file failed"))?;
+        let rename =
+            AnswerFileRename::of(files).map_err(local_error("preparing the CPI's answer file failed"))?;
         // SAFETY: setsid, rename and fsync are async-signal-safe, and their arguments were created before the
         // fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]

@@ -140,13 +140,13 @@ impl<'a> CpiConnection<'a> {
                 }
                 Err(error) => {
                     let may_be_old = looks_unknown(&error);
-                    let failed = name_cpi(name, error);
+                    let info_error = name_cpi(name, error);
                     return Err(match may_be_old {
-                        true => failed.with_hint(
+                        true => info_error.with_hint(
                             "if the CPI is too old to have `info`, run the same command with \
                              --cpi-api-version 1, which uses contract v1",
                         ),
-                        false => failed,
+                        false => info_error,
                     });
                 }
             };

@@ -13,7 +13,7 @@ pub(crate) fn check_named_cpi<'n>(config: Option<&CpiConfig>, name: &'n str) -> 
     match config {
         _ if name.is_empty() => Ok(None),
         Some(config) if config.find(name).is_some() => Ok(Some(name)),
-        Some(config) => Err(config.unknown(name, "--cpi names")),
+        Some(config) => Err(config.unknown_cpi_error(name, "--cpi names")),
         None => Err(Error::invalid(format!("--cpi names CPI '{name}', but there is no CPI config"))
             .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest")),
     }
@@ -28,7 +28,7 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
                 .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest"))
         }
         (Some(config), Some((az, cpi))) if config.find(cpi).is_none() => {
-            Err(config.unknown(cpi, &format!("AZ '{az}' uses")))
+            Err(config.unknown_cpi_error(cpi, &format!("AZ '{az}' uses")))
         }
         (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
             // The next run would assign anything created now to that CPI.

@@ -108,7 +108,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let mut store = lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() && store.open_calls::<Effect>()?.is_empty() {
-        if let Some(lost) = lock::lost_state(store.storage()) {
+        if let Some(lost) = lock::lost_state_error(store.storage()) {
             return Err(lost);
         }
         if request.allow_missing {

@@ -49,7 +49,8 @@ fn explain(
     now: UnixTime,
 ) -> Error {
     let MbusCertificate { property, stored, .. } = certificate;
-    let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
+    let certificate_error =
+        |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
     let command = stored.as_ref().map(|(store, name)| {
         format!("monopile vars rotate {} {}", shell_word(&store.to_string_lossy()), shell_word(name))
     });
@@ -59,25 +60,34 @@ fn explain(
     };
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = refusal else {
-        return error("is refused").with_source(tls_problem(refusal)).with_hint(rotate);
+        return certificate_error("is refused").with_source(tls_problem(refusal)).with_hint(rotate);
     };
     match reason {
-        Refused::Expired => error("has expired").with_hint(rotate).with_hint(clock),
+        Refused::Expired => certificate_error("has expired").with_hint(rotate).with_hint(clock),
         Refused::ExpiredContext { not_after, .. } => {
-            error(&format!("expired on {}", minute(not_after.as_secs()))).with_hint(rotate).with_hint(clock)
+            certificate_error(&format!("expired on {}", minute(not_after.as_secs())))
+                .with_hint(rotate)
+                .with_hint(clock)
         }
-        Refused::NotValidYet => error("is not valid yet").with_hint(clock).with_hint(rotate),
+        Refused::NotValidYet => certificate_error("is not valid yet").with_hint(clock).with_hint(rotate),
         Refused::NotValidYetContext { not_before, .. } => {
-            error(&format!("is not valid before {}", minute(not_before.as_secs())))
+            certificate_error(&format!("is not valid before {}", minute(not_before.as_secs())))
                 .with_hint(clock)
                 .with_hint(rotate)
         }
-        Refused::UnknownIssuer | Refused::BadSignature => error("is not signed by `cloud_provider.cert.ca`")
-            .with_hint(rotate)
-            .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable"),
-        Refused::NotValidForName => {
-            of_other_host(error, host, state, "", certificate, command.as_deref().unwrap_or(&rotate))
+        Refused::UnknownIssuer | Refused::BadSignature => {
+            certificate_error("is not signed by `cloud_provider.cert.ca`")
+                .with_hint(rotate)
+                .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
+        Refused::NotValidForName => other_host_error(
+            certificate_error,
+            host,
+            state,
+            "",
+            certificate,
+            command.as_deref().unwrap_or(&rotate),
+        ),
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
@@ -86,9 +96,16 @@ fn explain(
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            of_other_host(error, host, state, &presented, certificate, command.as_deref().unwrap_or(&rotate))
+            other_host_error(
+                certificate_error,
+                host,
+                state,
+                &presented,
+                certificate,
+                command.as_deref().unwrap_or(&rotate),
+            )
         }
-        _ => error("is refused").with_source(tls_problem(refusal)).with_hint(rotate),
+        _ => certificate_error("is refused").with_source(tls_problem(refusal)).with_hint(rotate),
     }
 }
 
@@ -98,15 +115,16 @@ fn plain(name: &str) -> &str {
     inner.trim_matches('"')
 }
 
-fn of_other_host(
-    error: impl Fn(&str) -> Error,
+fn other_host_error(
+    certificate_error: impl Fn(&str) -> Error,
     host: &str,
     state: &State,
     presented: &str,
     certificate: &MbusCertificate,
     rotate: &str,
 ) -> Error {
-    let error = error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
+    let error =
+        certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
     let Some((store, name)) = &certificate.stored else { return error.with_hint(rotate) };
     // Before the first deploy, nothing is generated yet.
     if !store.exists() {

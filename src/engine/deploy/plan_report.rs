@@ -361,24 +361,24 @@ impl PlanReport {
 
     /// Reads a saved plan.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let unreadable = || {
+        let not_a_plan_error = || {
             Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
         let plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
             let has_format = |value: serde_json::Value| value.get("format").is_some();
             if serde_json::from_str(text).is_ok_and(|value| !has_format(value)) {
-                return unreadable().with_source("it is not a plan of `monopile plan --out`");
+                return not_a_plan_error().with_source("it is not a plan of `monopile plan --out`");
             }
             let is_yaml = || yaml::load(text, Path::new(name)).is_ok_and(|root| root.as_map().is_some());
-            unreadable().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
+            not_a_plan_error().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
                 true => "it is YAML, not a saved plan".to_owned(),
                 false => json_problem(&error),
             })
         })?;
         match plan_report.format {
             FORMAT_VERSION => Ok(plan_report),
-            other => Err(unreadable().with_source(format!(
+            other => Err(not_a_plan_error().with_source(format!(
                 "it has format {other}, but this version reads format {FORMAT_VERSION}"
             ))),
         }
@@ -386,7 +386,7 @@ impl PlanReport {
 
     /// Checks that a run would still take exactly the steps of the saved plan.
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
-        let moved = |problem: &str| {
+        let refuse = |problem: &str| {
             Err(Error::invalid(format!("the plan is out of date: {problem}"))
                 .with_note("nothing was changed")
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE"))
@@ -407,14 +407,14 @@ impl PlanReport {
                 .with_hint("pass the state for which the plan was made: --state FILE"))
             }
             () if !now.generated.is_empty() => {
-                moved(&format!("variables have no saved values: {}", text::listed(&now.generated)))
+                refuse(&format!("variables have no saved values: {}", text::listed(&now.generated)))
             }
             () if self.basis.manifest_digest != now.basis.manifest_digest => {
-                moved("the manifest or a variable changed")
+                refuse("the manifest or a variable changed")
             }
-            () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
-            () if self.basis.state_digest != now.basis.state_digest => moved("the state changed"),
-            () if self.steps != now.steps => moved("other steps are needed now"),
+            () if self.basis.artifacts != now.basis.artifacts => refuse("the stemcell or a release changed"),
+            () if self.basis.state_digest != now.basis.state_digest => refuse("the state changed"),
+            () if self.steps != now.steps => refuse("other steps are needed now"),
             () => Ok(()),
         }
     }

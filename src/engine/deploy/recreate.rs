@@ -5,7 +5,7 @@ use super::request::CreateEnvRequest;
 use crate::plan::differences;
 use crate::prepare::credentials;
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state;
+use crate::run_context::lock::no_state_error;
 use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
@@ -17,7 +17,7 @@ const MAX_SHOWN_CHANGES: usize = 5;
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
     let storage = run.paths.state.resolved()?;
-    let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
+    let state = State::read(&storage)?.ok_or_else(|| no_state_error(&storage))?;
     let is_unfinished = state.current_deploy_digest.is_empty();
     // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.
     if is_unfinished && matches!(is_last_deployed(request, run, &state), Ok(false)) {

@@ -227,22 +227,22 @@ impl Effect {
     /// Returns the changes that follow from the answer. Fails with a description if the answer does not fit
     /// the method.
     pub(crate) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
-        let unfit = || Err(format!("{answer:?} is not an answer to `{}`", self.method()));
+        let refuse = || Err(format!("{answer:?} is not an answer to `{}`", self.method()));
         let change = match self {
             Effect::CreateStemcell { record } => {
-                let Answer::Stemcell(cid) = answer else { return unfit() };
+                let Answer::Stemcell(cid) = answer else { return refuse() };
                 Change::StemcellCreated(record.clone().named(cid.clone()))
             }
             Effect::CreateVm { record, .. } => {
-                let Answer::Vm(CreatedVm { cid, networks }) = answer else { return unfit() };
+                let Answer::Vm(CreatedVm { cid, networks }) = answer else { return refuse() };
                 Change::VmCreated(Box::new(record.clone().named(cid.clone(), networks.clone())))
             }
             Effect::CreateDisk { record } => {
-                let Answer::Disk(cid) = answer else { return unfit() };
+                let Answer::Disk(cid) = answer else { return refuse() };
                 Change::DiskCreated(record.clone().named(cid.clone()))
             }
             Effect::SnapshotDisk { record } => {
-                let Answer::Snapshot(cid) = answer else { return unfit() };
+                let Answer::Snapshot(cid) = answer else { return refuse() };
                 Change::SnapshotCreated(record.clone().named(cid.clone()))
             }
             Effect::AttachDisk { disk, .. } => {
@@ -250,12 +250,12 @@ impl Effect {
                     Answer::Hint(hint) => hint.clone(),
                     // API version 1 has no hints.
                     Answer::Nothing => None,
-                    _ => return unfit(),
+                    _ => return refuse(),
                 };
                 Change::DiskAttached { disk: disk.clone(), hint }
             }
             Effect::ResizeDisk { disk, size } => {
-                let Answer::Nothing = answer else { return unfit() };
+                let Answer::Nothing = answer else { return refuse() };
                 let (disk, size) = (disk.clone(), *size);
                 Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }
             }
@@ -265,7 +265,7 @@ impl Effect {
                         Some(RenamedDisk { cid: cid.clone(), old_record_id: old_record_id.clone() })
                     }
                     Answer::Disk(_) | Answer::Nothing => None,
-                    _ => return unfit(),
+                    _ => return refuse(),
                 };
                 let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
                 Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }
@@ -275,7 +275,7 @@ impl Effect {
             | Effect::DeleteDisk(_)
             | Effect::DeleteSnapshot(_)
             | Effect::DeleteStemcell(_) => {
-                let Answer::Nothing = answer else { return unfit() };
+                let Answer::Nothing = answer else { return refuse() };
                 return Ok(self.changes_of_deletion());
             }
         };

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use super::failed_call;
-use super::open_call_errors::{still_at_work, unknown_outcome};
+use super::open_call_errors::{still_running_error, unknown_outcome_error};
 use crate::agent::with_console;
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
 use crate::cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
@@ -287,8 +287,9 @@ fn announce_and_make(
         let mut result =
             run_announced_call(connection, &request, &open_call, answer_file, stage).and_then(|answer| {
                 let changes = effect.changes(&answer);
-                let unusable = |problem| CpiError::no_answer(request.method, &request.request_id, problem);
-                changes.map(|changes| (answer, changes)).map_err(unusable)
+                let no_answer_error =
+                    |problem| CpiError::no_answer(request.method, &request.request_id, problem);
+                changes.map(|changes| (answer, changes)).map_err(no_answer_error)
             });
         if let Ok((_, changes)) = &mut result {
             changes.extend(location_change(lock_store(store).state(), effect, connection)?);
@@ -364,14 +365,14 @@ fn stays_open_error(
 ) -> Error {
     // The CPI process still runs: the next run reads its answer.
     if matches!(error, CpiError::Abandoned { .. }) {
-        return still_at_work(name_cpi(cpi, error), open_call);
+        return still_running_error(name_cpi(cpi, error), open_call);
     }
     // A run that took over the lock may have read and removed the answer.
     if let Err(lost) = run.paths.state.check_lock() {
         return lost;
     }
     open_call.redact(&run.redactor);
-    unknown_outcome(effect, open_call, name_cpi(cpi, error))
+    unknown_outcome_error(effect, open_call, name_cpi(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.

@@ -89,26 +89,26 @@ pub(super) fn error(
         }
         _ => None,
     };
-    let failed = name_cpi(effect.cpi(), error);
-    let failed = match effect {
-        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => failed.with_hint(
+    let call_error = name_cpi(effect.cpi(), error);
+    let call_error = match effect {
+        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => call_error.with_hint(
             "to copy the data to a new disk instead, run the same command with --recreate-persistent-disks",
         ),
-        _ => failed,
+        _ => call_error,
     };
-    let failed = match missing_stemcell {
-        Some(stemcell) => failed.with_hint(format!(
+    let call_error = match missing_stemcell {
+        Some(stemcell) => call_error.with_hint(format!(
             "if the image is gone, drop its record: `{}`; the next create-env uploads the stemcell again",
             forget_command_of(run, &stemcell)
         )),
-        None => failed,
+        None => call_error,
     };
     match suspect {
-        Some(suspect) => failed
+        Some(suspect) => call_error
             .with_note("the CPI may have created something before it failed")
             .with_hint(hint(run, state, suspect))
             .with_retry_hint(),
-        None => failed,
+        None => call_error,
     }
 }
 

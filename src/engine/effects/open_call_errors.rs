@@ -7,7 +7,7 @@ use crate::state::OpenCall;
 use base::Error;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
-pub(crate) fn still_at_work(error: Error, open_call: &OpenCall) -> Error {
+pub(crate) fn still_running_error(error: Error, open_call: &OpenCall) -> Error {
     let end = match open_call.processes().as_slice() {
         [] => "if the CPI hangs, end its process".to_owned(),
         pids => {
@@ -21,7 +21,7 @@ pub(crate) fn still_at_work(error: Error, open_call: &OpenCall) -> Error {
 }
 
 /// Returns the error for a call that may have created something with an unknown CID.
-pub(crate) fn unknown_outcome(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
+pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
     let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
     for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {

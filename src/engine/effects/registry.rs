@@ -102,12 +102,12 @@ impl<'a> RunRegistry<'a> {
                     shown = problem;
                 }
             });
-            let failed = self.tunnel.borrow().as_ref().and_then(Tunnel::last_error);
-            match (outcome, failed) {
+            let tunnel_error = self.tunnel.borrow().as_ref().and_then(Tunnel::last_error);
+            match (outcome, tunnel_error) {
                 (Ok(()), _) => return Ok(()),
                 (Err(error @ AgentError::Interrupted { .. }), _) => return Err(error.into()),
-                (Err(_), Some(failed)) => {
-                    return Err(executor.with_console(vm, TunnelError::Failed(failed).into()));
+                (Err(_), Some(tunnel_error)) => {
+                    return Err(executor.with_console(vm, TunnelError::Failed(tunnel_error).into()));
                 }
                 (Err(error), None) if error.is_transient() && !left.is_zero() => {}
                 (Err(error), None) => {
@@ -175,7 +175,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
 
 /// Reads a private key, and prompts for its passphrase if it is encrypted and there is a terminal.
 fn read_key(run: &RunContext, text: &Secret, key_name: &str) -> Result<SshKey> {
-    let unusable = |error: KeyError| {
+    let unusable_key_error = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
                 "run the same command at a terminal, which asks for the passphrase, or remove it: \
@@ -189,12 +189,12 @@ fn read_key(run: &RunContext, text: &Secret, key_name: &str) -> Result<SshKey> {
             .with_source(error)
             .with_hint(hint)
     };
-    let mut failed = match SshKey::parse(text.expose(), None) {
+    let mut key_error = match SshKey::parse(text.expose(), None) {
         Ok(key) => return Ok(key),
         Err(error) => error,
     };
-    let Some(ask) = run.ask_secret.as_ref().filter(|_| failed == KeyError::Encrypted) else {
-        return Err(unusable(failed));
+    let Some(ask) = run.ask_secret.as_ref().filter(|_| key_error == KeyError::Encrypted) else {
+        return Err(unusable_key_error(key_error));
     };
     for _ in 0..MAX_PASSPHRASE_PROMPTS {
         let passphrase = ask(&format!("Passphrase of the private key {key_name}"))?;
@@ -203,9 +203,9 @@ fn read_key(run: &RunContext, text: &Secret, key_name: &str) -> Result<SshKey> {
             Ok(key) => return Ok(key),
             Err(error) => {
                 run.reporter.warn(format!("the private key {key_name}: {error}"));
-                failed = error;
+                key_error = error;
             }
         }
     }
-    Err(unusable(failed))
+    Err(unusable_key_error(key_error))
 }

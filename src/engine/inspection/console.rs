@@ -41,12 +41,13 @@ pub struct ConsoleRequest {
 pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
     let lines = request.lines.unwrap_or(if request.follow { FOLLOWED_LINES } else { PRINTED_LINES });
     let (vm, path) = vm_directory(run, &request.inputs)?;
-    let failed = |error: io::Error| Error::io(format!("reading the console in '{}'", path.display()), error);
-    let console = Console::open(&path).map_err(failed)?.ok_or_else(|| {
+    let read_error =
+        |error: io::Error| Error::io(format!("reading the console in '{}'", path.display()), error);
+    let console = Console::open(&path).map_err(read_error)?.ok_or_else(|| {
         Error::failure(format!("VM {vm} has no console: there is none in '{}'", path.display()))
             .with_hint("see whether the VM exists: `monopile status MANIFEST`")
     })?;
-    let console = console.last_lines(lines).map_err(failed)?;
+    let console = console.last_lines(lines).map_err(read_error)?;
     let mut printed = 0_u64;
     let mut use_line = |line: &[u8]| {
         print(&printable_line(run, line));
@@ -57,7 +58,7 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
     if request.follow {
         let mut reader = BufReader::new(console);
         loop {
-            match splitter.read(&mut reader, failed, &mut use_line) {
+            match splitter.read(&mut reader, read_error, &mut use_line) {
                 Ok(()) => {}
                 Err(_) if run.signal().is_some() => break,
                 Err(error) => return Err(error),
@@ -74,7 +75,7 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
     } else {
         // A VM may write faster than lines are printed.
         let bytes = console.opened_bytes();
-        splitter.read(&mut BufReader::new(console.take(bytes)), failed, &mut use_line)?;
+        splitter.read(&mut BufReader::new(console.take(bytes)), read_error, &mut use_line)?;
     }
     splitter.finish(&mut use_line)
 }

@@ -66,16 +66,16 @@ impl Follower {
     /// Returns the complete lines of a file that were not shown yet, as one text of at most
     /// [`MAX_SHOWN_GROWTH_BYTES`] bytes.
     pub(super) fn new_lines(&mut self, name: &Path, path: &Path) -> Result<Vec<u8>> {
-        let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
-        let mut file = File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
+        let mut file = File::open(path).map_err(read_error)?;
+        let length = file.metadata().map_err(read_error)?.len();
         let new_file = !self.shown_positions.contains_key(name);
         // A file that became shorter has been rotated.
         let shown = self.shown_positions.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
         let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
-        file.seek(SeekFrom::Start(from)).map_err(failed)?;
+        file.seek(SeekFrom::Start(from)).map_err(read_error)?;
         let mut bytes = Vec::new();
-        file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;
+        file.take(length - from).read_to_end(&mut bytes).map_err(read_error)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.shown_positions.insert(name.to_owned(), from + whole as u64);
         bytes.truncate(whole);

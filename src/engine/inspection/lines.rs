@@ -16,15 +16,15 @@ pub(super) struct LineSplitter {
 
 impl LineSplitter {
     /// Passes the lines of `reader`, up to its end, to `use_line`. Keeps a last line without a line break.
-    /// `failed` describes an error of `reader`.
+    /// `read_error` describes an error of `reader`.
     pub(super) fn read(
         &mut self,
         reader: &mut impl BufRead,
-        failed: impl Fn(io::Error) -> base::Error,
+        read_error: impl Fn(io::Error) -> base::Error,
         use_line: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         loop {
-            let buffer = reader.fill_buf().map_err(&failed)?;
+            let buffer = reader.fill_buf().map_err(&read_error)?;
             if buffer.is_empty() {
                 return Ok(());
             }

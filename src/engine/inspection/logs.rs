@@ -116,17 +116,17 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<S
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
     archive.check()?;
-    let failed = |error| {
+    let save_error = |error| {
         Error::io(format!("saving the logs as '{}'", to.display()), error)
             .with_owner_hint(to, "--out FILE or --dir DIR")
     };
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut saved = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(failed)?;
-    let mut from = File::open(archive.path()).map_err(failed)?;
-    let bytes = std::io::copy(&mut from, saved.as_file_mut()).map_err(failed)?;
-    saved.as_file().sync_all().map_err(failed)?;
+    let mut saved = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(save_error)?;
+    let mut from = File::open(archive.path()).map_err(save_error)?;
+    let bytes = std::io::copy(&mut from, saved.as_file_mut()).map_err(save_error)?;
+    saved.as_file().sync_all().map_err(save_error)?;
     // An existing file may be the only copy of something.
-    saved.persist_noclobber(to).map_err(|error| failed(error.error))?;
+    saved.persist_noclobber(to).map_err(|error| save_error(error.error))?;
     fetching.finish();
     Ok(SavedLogs { path: to.to_owned(), bytes })
 }
@@ -225,7 +225,7 @@ fn is_text(name: &Path) -> bool {
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
 /// file is.
 fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
+    let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
     let open = || {
         let mut file = File::open(path)?;
         if let Some(last) = last {
@@ -236,7 +236,7 @@ fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -
         Ok(BufReader::with_capacity(BUFFER_BYTES, file))
     };
     let mut splitter = LineSplitter::default();
-    splitter.read(&mut open().map_err(failed)?, failed, use_line)?;
+    splitter.read(&mut open().map_err(read_error)?, read_error, use_line)?;
     splitter.finish(use_line)
 }
 

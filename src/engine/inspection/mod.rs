@@ -36,7 +36,7 @@ use crate::deploy::boot;
 use crate::prepare;
 use crate::records;
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state;
+use crate::run_context::lock::no_state_error;
 use crate::state::State;
 use base::Result;
 use manifest::{Inputs, LoadedManifest};
@@ -50,7 +50,7 @@ struct ReachedVm {
 /// Reads the state, which must exist.
 fn read_state(run: &RunContext) -> Result<State> {
     let storage = run.paths.state.resolved()?;
-    State::read(&storage)?.ok_or_else(|| no_state(&storage))
+    State::read(&storage)?.ok_or_else(|| no_state_error(&storage))
 }
 
 /// Returns the endpoint of the agent according to the manifest, and the manifest.

@@ -750,7 +750,7 @@ impl Status {
                     .with_hint("see the record and the agent only: `monopile status MANIFEST --no-cpi`"),
             );
         }
-        let drift = |text: String| Error::new(ErrorKind::Drift, text);
+        let drift_error = |text: String| Error::new(ErrorKind::Drift, text);
         let unfinished = self.unfinished();
         let next = |usual: &str| unfinished.as_ref().map_or(usual, |run| run.hint.as_str()).to_owned();
         let Some(vm) = &self.vm else {
@@ -768,20 +768,20 @@ impl Status {
             && let Some(address) = answering
         {
             return Some(
-                drift(describe_denied(&vm.handle, address))
+                drift_error(describe_denied(&vm.handle, address))
                     .with_note(probable_cause(&[], ResourceKind::Vm))
                     .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`"),
             );
         }
         if vm.exists == PresenceStatus::No {
-            return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(next(
+            return Some(drift_error(format!("VM {} does not exist any more", vm.handle)).with_hint(next(
                 "check the disks with `monopile cloud-check MANIFEST --report`, then create a new VM: \
                  `monopile create-env MANIFEST`",
             )));
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
             return Some(
-                drift(format!("disk {} does not exist any more", disk.handle))
+                drift_error(format!("disk {} does not exist any more", disk.handle))
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             );
         }
@@ -825,13 +825,13 @@ impl Status {
                 );
             }
             return Some(
-                drift(format!("disk {} is not mounted on the VM", disk.handle))
+                drift_error(format!("disk {} is not mounted on the VM", disk.handle))
                     .with_hint(next("attach it again: `monopile cloud-check MANIFEST`")),
             );
         }
         if let Some(cid) = self.untracked_disks.first() {
             return Some(
-                drift(format!("disk '{cid}' is mounted on the VM, but not on record"))
+                drift_error(format!("disk '{cid}' is mounted on the VM, but not on record"))
                     .with_hint(format!("the next create-env would leave it behind; {}", keep_untracked(cid))),
             );
         }

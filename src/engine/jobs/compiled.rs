@@ -146,20 +146,20 @@ impl CompiledPackageStore {
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
-        let failed = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
-        create_private_directory(&self.directory).map_err(failed)?;
+        let write_error = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
+        create_private_directory(&self.directory).map_err(write_error)?;
         let mut file =
-            tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(failed)?;
+            tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(write_error)?;
         let buffered = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
         let mut sink = HashingWriter::new(buffered, &[expected.strongest(), Algorithm::Sha256]);
         fetch(&mut sink)?;
-        let (_, digest) = sink.finish().map_err(failed)?;
+        let (_, digest) = sink.finish().map_err(write_error)?;
         expected.check(&digest, "the compiled package")?;
         let digest = digest.only(Algorithm::Sha256).ok_or_else(|| Error::failure("a digest is missing"))?;
         let name = format!("{}.{}.tgz", key.0, digest.hex(Algorithm::Sha256).unwrap_or_default());
         let archive = self.directory.join(name);
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&archive).map_err(|error| failed(error.error))?;
+        file.as_file().sync_all().map_err(write_error)?;
+        file.persist(&archive).map_err(|error| write_error(error.error))?;
         Ok(CompiledArchive { archive, digest })
     }
 }

@@ -23,16 +23,16 @@ pub(super) fn headline(script: &str, jobs: &[&str]) -> String {
 
 /// Returns the error of a package that the agent could not compile. `package` is "package 'NAME/VERSION'".
 pub(super) fn compilation_error(error: AgentError, package: &str) -> Error {
-    let failed = format!("{package} cannot be compiled");
+    let summary = format!("{package} cannot be compiled");
     let script = match &error {
         AgentError::Exception { message, .. } => FailedScript::parse(message),
         AgentError::Interrupted { .. } => return error.into(),
         _ => None,
     };
     match script {
-        Some(script) => Error::failure(format!("{failed}: its packaging script {}", script.ending))
+        Some(script) => Error::failure(format!("{summary}: its packaging script {}", script.ending))
             .with_source(LogExcerpt::new(script.excerpt())),
-        None => Error::from(error).context(failed),
+        None => Error::from(error).context(summary),
     }
 }
 
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn packaging_script_is_parsed_from_the_agents_message() {
-        let failed = |message: &str| {
+        let error_chain = |message: &str| {
             let (method, message) = ("compile_package".to_owned(), message.to_owned());
             compilation_error(AgentError::Exception { method, message }, "package 'a/1'").chain()
         };
         assert_eq!(
-            failed(
+            error_chain(
                 "Compiling package a: Running packaging script: Command exited with 7; Stdout: one\n, \
                  Truncated stderr: + exit 7\n"
             ),
@@ -103,8 +103,8 @@ mod tests {
                 "the end of its standard error:\n+ exit 7\nthe end of its standard output:\none"
             ]
         );
-        assert_eq!(failed("Command exited with 1; Stdout: , Stderr: ")[1], "it wrote nothing");
-        let other = failed("Fetching package a: not found");
+        assert_eq!(error_chain("Command exited with 1; Stdout: , Stderr: ")[1], "it wrote nothing");
+        let other = error_chain("Fetching package a: not found");
         assert_eq!(other[0], "package 'a/1' cannot be compiled");
         assert_eq!(other[1], "the agent's `compile_package` failed: Fetching package a: not found");
     }

@@ -77,7 +77,7 @@ impl<'a> Instance<'a> {
         has_deployed: bool,
         stage: &Stage,
     ) -> Result<Duration> {
-        let untouched = |error: Error| {
+        let with_untouched_jobs = |error: Error| {
             let error = error.with_note(match applied.runs_jobs() {
                 true => "nothing was stopped: the jobs run as before",
                 false => "VM and disk are kept; no job runs yet",
@@ -94,10 +94,10 @@ impl<'a> Instance<'a> {
                 &applied.packages(),
                 stage,
             )
-            .map_err(untouched)?;
+            .map_err(with_untouched_jobs)?;
         let instance = self.deployment.instance();
         let preparing = stage.reporter().timed_stage("prepare", format!("Preparing instance '{instance}'"));
-        self.agent.prepare(&spec).map_err(|error| untouched(error.during(&preparing).into()))?;
+        self.agent.prepare(&spec).map_err(|error| with_untouched_jobs(error.during(&preparing).into()))?;
         preparing.finish();
 
         let jobs = self.jobs();

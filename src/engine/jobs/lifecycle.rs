@@ -104,7 +104,7 @@ impl Jobs<'_> {
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_state = Value::Null;
         self.wait_until_running(watch, &mut agent_state, &waiting)
-            .map_err(|error| self.interrupted_wait(error, &agent_state))?;
+            .map_err(|error| self.interrupted_wait_error(error, &agent_state))?;
         waiting.finish();
         self.script("post-start", None, stage)
     }
@@ -139,11 +139,11 @@ impl Jobs<'_> {
             return error.into();
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
-        let failed = Error::failure(failed_scripts::headline(script, &jobs));
+        let script_error = Error::failure(failed_scripts::headline(script, &jobs));
         match self.log_tails(&filters, |_| true).as_slice() {
             // Without logs, the agent's message is all there is.
-            [] => failed.with_source(error.to_string()),
-            tails => failed.with_source(LogExcerpt::new(logs::joined(tails))),
+            [] => script_error.with_source(error.to_string()),
+            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails))),
         }
     }
 
@@ -195,7 +195,7 @@ impl Jobs<'_> {
             }
             let waited = started.elapsed();
             if waited >= watch.end {
-                return Err(self.never_ran(job_state, agent_state, watch.end));
+                return Err(self.never_ran_error(job_state, agent_state, watch.end));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
             if !failing.is_empty() && !has_warned && waited >= patience {
@@ -228,7 +228,7 @@ impl Jobs<'_> {
     }
 
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
-    fn interrupted_wait(&self, error: Error, state: &Value) -> Error {
+    fn interrupted_wait_error(&self, error: Error, state: &Value) -> Error {
         let ErrorKind::Interrupted(signal) = error.kind() else { return error };
         let problems = not_running(state);
         let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
@@ -241,7 +241,7 @@ impl Jobs<'_> {
             .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
     }
 
-    fn never_ran(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
+    fn never_ran_error(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
         let problems = not_running(state);
         let which: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();

@@ -325,7 +325,7 @@ impl<'r> Packages<'r> {
         let started = Instant::now();
         let compiling =
             stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
-        let missing = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
+        let missing_package_error = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
         // declares too few of them fails here as under a director.
         let dependencies = node
@@ -334,7 +334,7 @@ impl<'r> Packages<'r> {
             .filter(|below| node.package.dependencies.contains(&self.nodes[**below].package.name))
             .map(|below| {
                 let name = &self.nodes[*below].package.name;
-                let built = progress[*below].compiled.get().ok_or_else(|| missing(name))?;
+                let built = progress[*below].compiled.get().ok_or_else(|| missing_package_error(name))?;
                 Ok((name.clone(), built.clone()))
             })
             .collect::<Result<BTreeMap<_, _>>>()?;
@@ -342,7 +342,7 @@ impl<'r> Packages<'r> {
             name: node.package.name.clone(),
             version: node.package.fingerprint.clone(),
             digest: source_digest(node.package, sha2)?.to_string(),
-            blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
+            blobstore_id: own.source.get().ok_or_else(|| missing_package_error(&node.package.name))?.clone(),
         };
         let built = agent.compile_package(&source, &dependencies).map_err(|error| {
             failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))

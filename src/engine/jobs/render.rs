@@ -51,10 +51,11 @@ pub(crate) fn render(
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let context = evaluation_context(deployment, release, job, reference, networks, instance_id)?;
-        let of_release = |error| with_release(error, job, &reference.release);
-        files.extend(render_templates(renderer, job, &context, &root).map_err(of_release)?);
+        let with_job_release = |error| with_release(error, job, &reference.release);
+        files.extend(render_templates(renderer, job, &context, &root).map_err(with_job_release)?);
         if let Some(monit) = &job.monit {
-            let file = render_template(renderer, job, monit, "monit", &context, &root).map_err(of_release)?;
+            let file =
+                render_template(renderer, job, monit, "monit", &context, &root).map_err(with_job_release)?;
             files.push(file);
         }
         jobs.push((job.name.clone(), job.fingerprint.clone()));
@@ -267,22 +268,27 @@ pub(crate) fn evaluation_context(
 }
 
 fn read(path: &Path) -> Result<String> {
-    let failed = |error| Error::io(format!("reading the template '{}'", path.display()), error);
-    if fs::metadata(path).map_err(failed)?.len() > MAX_TEMPLATE_BYTES {
+    let read_error = |error| Error::io(format!("reading the template '{}'", path.display()), error);
+    if fs::metadata(path).map_err(read_error)?.len() > MAX_TEMPLATE_BYTES {
         return Err(Error::invalid(format!("the template '{}' is larger than 16 MiB", path.display())));
     }
-    let bytes = fs::read(path).map_err(failed)?;
+    let bytes = fs::read(path).map_err(read_error)?;
     String::from_utf8(bytes)
         .map_err(|_| Error::invalid(format!("the template '{}' is not UTF-8 text", path.display())))
 }
 
 /// Writes a rendered file that only this user can read, because it may hold credentials.
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+    let write_error = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
-        create_private_directory(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(write_error)?;
     }
-    let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
-    file.write_all(content).map_err(failed)
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(write_error)?;
+    file.write_all(content).map_err(write_error)
 }

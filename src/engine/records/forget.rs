@@ -4,7 +4,7 @@ use super::{AskConsent, ConsentRequest, find_any};
 use crate::effects::Effect;
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state};
+use crate::run_context::lock::{self, no_state_error};
 use crate::state::{CallProgress, Change, DiskHandle, Resource, State, StemcellHandle, SuspectGroup};
 use base::text;
 use base::{Error, Result};
@@ -52,7 +52,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
     let mut store = lock::open(run, "state forget")?;
     let open = store.open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
-        return Err(no_state(store.storage()));
+        return Err(no_state_error(store.storage()));
     }
     match record {
         Forgettable::Resource(cid, cpi) => {
@@ -123,8 +123,8 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                     },
                 ));
             };
-            let unreadable = |error| Error::io(format!("reading the answer to call {id}"), error);
-            if matches!(call.progress().map_err(unreadable)?, CallProgress::Running) {
+            let read_error = |error| Error::io(format!("reading the answer to call {id}"), error);
+            if matches!(call.progress().map_err(read_error)?, CallProgress::Running) {
                 return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))

@@ -154,7 +154,7 @@ fn disk_to_adopt<'m>(
         return Ok(None);
     };
     let unnamed: Vec<&DiskCid> = mounted.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
-    let refused = |why: String, hint: &str| {
+    let refuse = |why: String, hint: &str| {
         Err(Error::invalid(format!("the disks of the VM cannot be recorded: {why}"))
             .with_note("nothing was changed")
             .with_hint(hint))
@@ -162,22 +162,22 @@ fn disk_to_adopt<'m>(
     let names = unnamed.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
     match (unnamed.as_slice(), &request.disk) {
         ([], Some(_)) => Ok(None),
-        ([], None) if wants_disk => refused(
+        ([], None) if wants_disk => refuse(
             "the manifest has a persistent disk, but the agent has none mounted".to_owned(),
             "find the disk in the IaaS, and name it with --disk; without --vm only the disk is recorded, and \
              the VM must be deleted in the IaaS",
         ),
         ([], None) => Ok(None),
-        (_, _) if !wants_disk => refused(
+        (_, _) if !wants_disk => refuse(
             format!("the agent has disk {names} mounted, but the manifest has no persistent disk"),
             "give the instance group the persistent disk with which it was deployed",
         ),
         ([one], None) => Ok(Some(one)),
-        (_, Some(named)) => refused(
+        (_, Some(named)) => refuse(
             format!("--disk names '{named}', but the agent has disk {names} mounted"),
             "name the disk that the VM uses",
         ),
-        (_, None) => refused(
+        (_, None) => refuse(
             format!("the agent has several disks mounted: {names}"),
             "delete the VM in the IaaS, and record only the disk with the data: --disk without --vm",
         ),

@@ -2,7 +2,7 @@
 
 use super::{AskConsent, ConsentRequest};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state};
+use crate::run_context::lock::{self, no_state_error};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
@@ -33,7 +33,7 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
 pub fn keep_version(run: &RunContext) -> Result<String> {
     let store = lock::open(run, "state backup")?;
     if !store.exists() {
-        return Err(no_state(store.storage()));
+        return Err(no_state_error(store.storage()));
     }
     Ok(format!("Kept the state as version '{}'", store.keep_version()?))
 }

@@ -7,7 +7,7 @@ use crate::effects::{Effect, how_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state;
+use crate::run_context::lock::no_state_error;
 use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted, VmHandle};
 use base::{Error, Result};
 
@@ -125,7 +125,7 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
     let open = Journal::of(&storage).open_calls::<Effect>()?;
     let state = match State::read(&storage)? {
         Some(state) => state,
-        None if open.is_empty() => return Err(no_state(&storage)),
+        None if open.is_empty() => return Err(no_state_error(&storage)),
         None => State::default(),
     };
     let open_calls = open.into_iter().map(|(intent, call)| {

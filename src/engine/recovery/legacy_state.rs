@@ -80,10 +80,10 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             },
         }
     };
-    let empty = |error: EmptyCid| error.to_string();
-    let vm = text_of("vm_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
-    let disk = text_of("disk_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
-    let stemcell = text_of("stemcell_cid")?.map(|cid| cid.parse()).transpose().map_err(empty)?;
+    let empty_cid_error = |error: EmptyCid| error.to_string();
+    let vm = text_of("vm_cid")?.map(|cid| cid.parse()).transpose().map_err(empty_cid_error)?;
+    let disk = text_of("disk_cid")?.map(|cid| cid.parse()).transpose().map_err(empty_cid_error)?;
+    let stemcell = text_of("stemcell_cid")?.map(|cid| cid.parse()).transpose().map_err(empty_cid_error)?;
     let name = text_of("stemcell_name")?;
     if vm.is_none() && disk.is_none() && stemcell.is_none() {
         return Ok(None);

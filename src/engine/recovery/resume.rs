@@ -7,7 +7,7 @@ use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
 use crate::cpis;
-use crate::effects::{Effect, failed_call, still_at_work, unknown_outcome};
+use crate::effects::{Effect, failed_call, still_running_error, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
@@ -117,13 +117,13 @@ impl OpenCallOutcome {
         match self {
             OpenCallOutcome::Failed(error) => error,
             OpenCallOutcome::NeverStarted | OpenCallOutcome::Changes(_) => {
-                no_answer(intent, "it stays open".to_owned())
+                no_answer_error(intent, "it stays open".to_owned())
             }
         }
     }
 }
 
-fn no_answer(intent: &Intent<Effect>, problem: String) -> CpiError {
+fn no_answer_error(intent: &Intent<Effect>, problem: String) -> CpiError {
     CpiError::no_answer(intent.effect.method(), &intent.request_id, problem)
 }
 
@@ -150,7 +150,7 @@ fn examine(
                 .as_ref()
                 .map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
             let lost = format!("the call was made by {caller}, and its answer has not arrived");
-            Err(no_answer(intent, lost))
+            Err(no_answer_error(intent, lost))
         }
     };
     let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));
@@ -158,7 +158,7 @@ fn examine(
     log.iter().for_each(|line| cpis::show_log_line(run, stage, line));
     match answer {
         Ok(Ok(changes)) => OpenCallOutcome::Changes(changes),
-        Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer(intent, problem)),
+        Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer_error(intent, problem)),
         Err(error) => OpenCallOutcome::Failed(error),
     }
 }
@@ -182,7 +182,7 @@ fn stays_open_error(
              command continues"
         ));
     }
-    let error = unknown_outcome(&intent.effect, open_call, error);
+    let error = unknown_outcome_error(&intent.effect, open_call, error);
     suspects::with_vm_search(error, run, inputs, store.state(), &intent.effect)
 }
 
@@ -209,14 +209,14 @@ fn wait_for_call(
     open_call: &OpenCall,
     stage: &Stage,
 ) -> Result<WaitResult> {
-    let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let read_error = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
     let mut announced = false;
     let started = Instant::now();
     wait_for_answer(
-        || match open_call.progress().map_err(failed)? {
+        || match open_call.progress().map_err(read_error)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
             CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
             CallProgress::OnOtherMachine => Ok(Some(WaitResult::OnOtherMachine)),
@@ -224,7 +224,7 @@ fn wait_for_call(
         },
         || {
             cpi::truncate_oversized_answer(&open_call.answer_path());
-            let bytes = open_call.answer_so_far().map_err(failed)?;
+            let bytes = open_call.answer_so_far().map_err(read_error)?;
             let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
             Ok(is_whole.then_some(WaitResult::Answer(bytes)))
         },
@@ -246,13 +246,13 @@ fn wait_for_call(
                 ));
                 stage.log_line(format!("its log is '{}'", open_call.log_path().display()));
             }
-            signals::check(run).map_err(|error| interrupted_wait(error, intent))?;
+            signals::check(run).map_err(|error| interrupted_wait_error(error, intent))?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
-                return Err(still_at_work(error.into(), open_call));
+                return Err(still_running_error(error.into(), open_call));
             }
             backoff.wait(&run.clock, Activity::Waiting);
             Ok(())
@@ -261,7 +261,7 @@ fn wait_for_call(
 }
 
 /// Names the call that a signal did not let the run wait for. Other errors stay as they are.
-fn interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
+fn interrupted_wait_error(error: Error, intent: &Intent<Effect>) -> Error {
     match error.kind() {
         ErrorKind::Interrupted(_) => Error::new(
             error.kind(),

@@ -84,7 +84,7 @@ fn runtime() -> Result<RegistryRuntime> {
 
 /// Returns the address to listen on. Fails if it is not a loopback address.
 pub(crate) fn loopback_address(config: &RegistryConfig) -> Result<SocketAddr> {
-    let wrong = |why: String| {
+    let config_error = |why: String| {
         Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
             "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches \
                 it through `cloud_provider.ssh_tunnel`",
@@ -93,10 +93,10 @@ pub(crate) fn loopback_address(config: &RegistryConfig) -> Result<SocketAddr> {
     let host = config.host.trim_start_matches('[').trim_end_matches(']');
     let mut addresses = (host, config.port)
         .to_socket_addrs()
-        .map_err(|error| wrong(format!("the host '{host}' does not resolve (DNS): {error}")))?;
+        .map_err(|error| config_error(format!("the host '{host}' does not resolve (DNS): {error}")))?;
     match addresses.next() {
         Some(address) if address.ip().is_loopback() => Ok(address),
-        Some(address) => Err(wrong(format!("{} is not a loopback address", address.ip()))),
-        None => Err(wrong(format!("the host '{host}' has no address"))),
+        Some(address) => Err(config_error(format!("{} is not a loopback address", address.ip()))),
+        None => Err(config_error(format!("the host '{host}' has no address"))),
     }
 }

@@ -105,24 +105,24 @@ impl RegistryServer {
         header_timeout: Duration,
     ) -> Result<Self> {
         let address = endpoint.address;
-        let failed = |error| Error::io(format!("starting the registry on {address}"), error);
+        let start_error = |error| Error::io(format!("starting the registry on {address}"), error);
         if !address.ip().is_loopback() {
             return Err(Error::invalid(format!(
                 "the registry serves loopback addresses only, not {address}"
             )));
         }
         let content = RegistryContent::of(content);
-        content.check().map_err(failed)?;
+        content.check().map_err(start_error)?;
         let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AddrInUse => failed(error).with_hint(
+            std::io::ErrorKind::AddrInUse => start_error(error).with_hint(
                 "another process on this machine uses this address, perhaps the registry of another run: \
                  wait for it to end, or set another `cloud_provider.properties.registry.port`",
             ),
-            _ => failed(error),
+            _ => start_error(error),
         })?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(start_error)?;
         let _inside = runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(start_error)?;
         let shared = Arc::new(ServerState {
             content,
             authorization: endpoint.authorization,

@@ -91,7 +91,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
             // Only the command line claimed that the VM existed.
             executor.commit(Change::VmDeleted(vm.clone()))?;
-            return Err(no_vm(&vm.cid, cpi));
+            return Err(no_vm_error(&vm.cid, cpi));
         }
         if executor.state().has_on_record(resource) {
             left.push(resource.handle().to_string());
@@ -140,10 +140,10 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
             }
         }
     }
-    undecided.ok_or_else(|| no_vm(cid, cpi))
+    undecided.ok_or_else(|| no_vm_error(cid, cpi))
 }
 
-fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
+fn no_vm_error(cid: &VmCid, cpi: Option<&str>) -> Error {
     let who = match cpi {
         None => "no CPI finds VM".to_owned(),
         Some(cpi) => format!("{} does not find VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),

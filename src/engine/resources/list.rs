@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::protocol::{DiskCid, StemcellCid};
-use crate::run_context::lock::no_state;
+use crate::run_context::lock::no_state_error;
 use crate::state::{Resource, SnapshotRecord, State, StemcellRecord, Storage};
 use base::Result;
 
@@ -65,7 +65,7 @@ pub struct ListedDisk {
 
 fn read(storage: &Storage) -> Result<State> {
     let storage = storage.resolved()?;
-    State::read(&storage)?.ok_or_else(|| no_state(&storage))
+    State::read(&storage)?.ok_or_else(|| no_state_error(&storage))
 }
 
 fn deletion_error(state: &State, resource: impl Into<Resource>) -> Option<String> {

@@ -3,7 +3,7 @@
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state};
+use crate::run_context::lock::{self, no_state_error};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
@@ -45,7 +45,7 @@ impl TargetEnvironment {
     fn begin(&self, run: &RunContext, command: &str, may_begin: bool) -> Result<OpenedEnvironment> {
         let mut store = lock::open(run, command)?;
         if !may_begin && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
-            return Err(no_state(store.storage()));
+            return Err(no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
         recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;

@@ -296,13 +296,14 @@ fn supersede(
 
 /// Combines the failed uploads into one error.
 fn combine_failures(failures: Vec<(String, Error)>, upload_count: usize) -> Option<Error> {
-    let failed = failures.len();
+    let failed_count = failures.len();
     let mut failures = failures.into_iter();
     let (_, first) = failures.next()?;
     if upload_count == 1 {
         return Some(first);
     }
-    let first = first.context(format!("{failed} of {upload_count} uploads failed; the others are on record"));
+    let first =
+        first.context(format!("{failed_count} of {upload_count} uploads failed; the others are on record"));
     Some(failures.fold(first, |error, (who, next)| {
         error.with_hint(format!("{who} failed too: {}", next.chain().join(": ")))
     }))

@@ -48,8 +48,8 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
 }
 
 /// Returns the error for a command that needs a state when there is none.
-pub(crate) fn no_state(storage: &Storage) -> Error {
-    lost_state(storage).unwrap_or_else(|| {
+pub(crate) fn no_state_error(storage: &Storage) -> Error {
+    lost_state_error(storage).unwrap_or_else(|| {
         Error::invalid(format!("there is no state '{storage}'"))
             .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
             .with_hint("if the state file is elsewhere, name it with --state FILE")
@@ -58,7 +58,7 @@ pub(crate) fn no_state(storage: &Storage) -> Error {
 
 /// Fails if a deploy would begin anew beside the earlier versions of a state that is missing.
 pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
-    match lost_state(storage) {
+    match lost_state_error(storage) {
         None => Ok(()),
         Some(lost) => Err(lost.with_hint(
             "to deploy a new environment in its place, restore the state, then delete the old one: \
@@ -69,7 +69,7 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
 
 /// Returns the error for a state that is missing but has earlier versions. `delete-env` removes them with the
 /// state, so an environment is probably deployed.
-pub(crate) fn lost_state(storage: &Storage) -> Option<Error> {
+pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
     let newest = versions(storage).ok()?.into_iter().next()?;
     let error = Error::invalid(format!(
         "there is no state '{storage}', but an earlier version of it is kept: '{}'",

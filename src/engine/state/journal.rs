@@ -112,7 +112,7 @@ impl Journal {
 
     /// Announces a call. The announcement is durable when this returns.
     pub fn announce<E: Serialize>(&self, open_call: &OpenCall, intent: &Intent<E>) -> Result<()> {
-        let failed = |error| {
+        let announce_error = |error| {
             Error::io(format!("announcing a call in '{}'", self.storage.path_or_url_of(JOURNAL)), error)
         };
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
@@ -120,9 +120,9 @@ impl Journal {
             .map_err(|error| Error::failure("encoding an intent failed").with_source(error))?;
         self.storage.verify_server_locks()?;
         if self.storage.answers_outside_journal() {
-            open_call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
+            open_call.files.announce(self.storage.state_beside_calls()).map_err(announce_error)?;
         }
-        self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(failed)
+        self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(announce_error)
     }
 
     fn open(&self, request_id: &RequestId, is_inherited: bool) -> OpenCall {
@@ -172,17 +172,17 @@ impl Journal {
 
     /// Returns the calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
-        let failed = |error| {
+        let read_error = |error| {
             Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
         };
         let mut calls = Vec::new();
-        for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
+        for (name, written) in self.storage.list(JOURNAL).map_err(read_error)? {
             if !calls::has_kind(Path::new(&name), INTENT_KIND) {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
             // `None` if another run has just settled the call: this reader may have no lock.
-            let Some(read_document) = self.storage.read(&document).map_err(failed)? else { continue };
+            let Some(read_document) = self.storage.read(&document).map_err(read_error)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&read_document.bytes).map_err(|error| {
                 Error::invalid(format!(
                     "'{}' is not a valid record of a CPI call",
@@ -297,14 +297,14 @@ impl OpenCall {
 
     /// Removes the intent and the files of the call. The outcome must be in the state.
     pub fn settle(&self) -> Result<()> {
-        let failed = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
+        let settle_error = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
-        self.storage.remove(&self.document(INTENT_KIND)).map_err(failed)?;
+        self.storage.remove(&self.document(INTENT_KIND)).map_err(settle_error)?;
         if self.is_inherited && self.storage.answers_outside_journal() {
             // An answer may hold secrets.
             for kind in [ANSWER_KIND, NEVER_STARTED_KIND] {
-                self.storage.remove(&self.document(kind)).map_err(failed)?;
+                self.storage.remove(&self.document(kind)).map_err(settle_error)?;
             }
         }
         self.files.forget();

@@ -139,24 +139,24 @@ impl FileLock {
         let path = path.to_owned();
         // Without its state, an environment would be created again.
         let option = if state.exists() { "" } else { "--state FILE" };
-        let failed =
+        let lock_error =
             |error| Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, option);
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = options.open(&path).map_err(failed)?;
-            give_file_to_owner_of(&file, state).map_err(failed)?;
+            let file = options.open(&path).map_err(lock_error)?;
+            give_file_to_owner_of(&file, state).map_err(lock_error)?;
             let mut file = UnlockOnDrop::from(file);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    on_conflict(in_use_by(&path, &mut file))?;
+                    on_conflict(in_use_by_error(&path, &mut file))?;
                     continue;
                 }
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::Error(error)) => return Err(lock_error(error)),
             }
             // The earlier holder removed the file when it ended, so the locked file is no longer the lock.
-            let ours = file.metadata().map_err(failed)?;
+            let ours = file.metadata().map_err(lock_error)?;
             if !std::fs::metadata(&path)
                 .is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev())
             {
@@ -166,7 +166,7 @@ impl FileLock {
             file.set_len(0)
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(&text))
-                .map_err(failed)?;
+                .map_err(lock_error)?;
             return Ok(FileLock { _file: file, held: HeldLockFile { path, file: (ours.dev(), ours.ino()) } });
         }
     }
@@ -190,16 +190,16 @@ impl Drop for FileLock {
 }
 
 /// Returns the error for a state that another run holds.
-pub(super) fn in_use(holder: Option<&Holder>, when: String) -> Error {
+pub(super) fn in_use_error(holder: Option<&Holder>, when: String) -> Error {
     let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
         .with_hint(when)
         .with_hint("to wait for that run, run the same command with --wait-for-lock 30m")
 }
 
-fn in_use_by(path: &Path, file: &mut File) -> Error {
+fn in_use_by_error(path: &Path, file: &mut File) -> Error {
     let when = format!("wait until that run ends; it then releases the lock '{}'", path.display());
-    in_use(holder_of(file).as_ref(), when)
+    in_use_error(holder_of(file).as_ref(), when)
 }
 
 /// Reads the holder from the lock file. Tries several times, because a new holder may not have written it

@@ -28,14 +28,14 @@ pub struct Version {
 
 /// Returns the versions of a state, newest first.
 pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
-    let failed = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
-    let mut numbers = numbers(storage).map_err(failed)?;
+    let read_error = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
+    let mut numbers = numbers(storage).map_err(read_error)?;
     numbers.reverse();
     let before = storage.keeps_backup().then(|| (BEFORE.to_owned(), BACKUP.to_owned()));
     let numbered = numbers.into_iter().map(|number| (number.to_string(), document(number)));
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
-        if let Some(read_document) = storage.read(&document).map_err(failed)? {
+        if let Some(read_document) = storage.read(&document).map_err(read_error)? {
             let (path_or_url, written) = (storage.path_or_url_of(&document), read_document.written);
             versions.push(Version { name, path_or_url, written, state: State::parse(&read_document.bytes) });
         }

@@ -50,19 +50,20 @@ fn descend_making<'a>(
             let map = step.map_mut(node)?;
             if !map.contains_key(key) {
                 if !is_optional {
-                    return Err(step.missing_key(key, map));
+                    return Err(step.missing_key_error(key, map));
                 }
                 let created = match step.next_token() {
                     Some(Token::End | Token::Match { .. }) => Data::Seq(Vec::new()),
                     Some(Token::Key { .. }) => Data::Map(Mapping::new()),
                     _ => {
-                        return Err(step
-                            .unsupported("it does not exist, and '?' creates nothing in front of an index"));
+                        return Err(step.unsupported_error(
+                            "it does not exist, and '?' creates nothing in front of an index",
+                        ));
                     }
                 };
                 map.insert(Node::string(key), created.into());
             }
-            let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+            let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
             Ok(Visited { node, address: None })
         }
         Token::Index { index: at, modifiers } => {
@@ -82,7 +83,7 @@ fn descend_making<'a>(
             };
             Ok(Visited::item(items, at))
         }
-        Token::End => Err(step.unsupported("'-' must be the last part of a path")),
+        Token::End => Err(step.unsupported_error("'-' must be the last part of a path")),
     }
 }
 
@@ -98,7 +99,7 @@ fn put(
         Token::Key { key, is_optional } => {
             let map = step.map_mut(visited.node)?;
             if !is_optional && !map.contains_key(key) {
-                return Err(step.missing_key(key, map));
+                return Err(step.missing_key_error(key, map));
             }
             let old = map.insert(Node::string(key), value);
             index.note_entry(visited.address, key, old.as_ref(), map.get(key));
@@ -163,14 +164,14 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
             Token::Key { key, is_optional } => {
                 let map = step.map_mut(visited.node)?;
                 if !map.contains_key(key) {
-                    return if *is_optional { Ok(()) } else { Err(step.missing_key(key, map)) };
+                    return if *is_optional { Ok(()) } else { Err(step.missing_key_error(key, map)) };
                 }
                 if step.is_last() {
                     let old = map.remove(key);
                     index.note_entry(visited.address, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
-                let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+                let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
                 visited = Visited { node, address: None };
             }
             Token::Index { .. } | Token::Match { .. } => {
@@ -183,7 +184,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                             MatchResult::Absent => return Ok(()),
                         }
                     }
-                    _ => return Err(step.unsupported("not an item")),
+                    _ => return Err(step.unsupported_error("not an item")),
                 };
                 let at = step.index(at, modifiers, items)?;
                 if step.is_last() {
@@ -194,9 +195,8 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 visited = Visited::item(items, at);
             }
             Token::End => {
-                return Err(
-                    step.unsupported("'-' is the place after the last item: there is nothing to remove")
-                );
+                return Err(step
+                    .unsupported_error("'-' is the place after the last item: there is nothing to remove"));
             }
         }
     }

@@ -105,16 +105,17 @@ impl Op {
     /// Reads an operation. `line` returns a line of the file, by its index.
     fn read<'t>(item: &Node, number: usize, line: &dyn Fn(usize) -> Option<&'t str>) -> Result<Op> {
         let place = item.position.describe();
-        let wrong = |problem: String| Error::invalid(format!("{place}: operation {number} {problem}"));
+        let operation_error =
+            |problem: String| Error::invalid(format!("{place}: operation {number} {problem}"));
         let Some(map) = item.as_map() else {
-            return Err(wrong(format!("is {}, not a mapping", kind_with_article(item))));
+            return Err(operation_error(format!("is {}, not a mapping", kind_with_article(item))));
         };
         let text = |key: &str| -> Result<Option<String>> {
             map.get(key)
                 .filter(|node| !node.is_null())
                 .map(|node| {
                     let problem = || format!("needs a string as its {key}, not {}", kind_with_article(node));
-                    scalar_text(node).ok_or_else(|| wrong(problem()))
+                    scalar_text(node).ok_or_else(|| operation_error(problem()))
                 })
                 .transpose()
         };
@@ -124,45 +125,47 @@ impl Op {
             Some(kind) if known_types.contains(&kind) => kind,
             Some(kind) => {
                 let alternatives = suggest::nearest(kind, known_types.into_iter(), str::to_owned);
-                return Err(wrong(format!("has an unknown type, '{kind}'; {alternatives}")));
+                return Err(operation_error(format!("has an unknown type, '{kind}'; {alternatives}")));
             }
             None => {
                 let near = misspelt(map, "type");
-                return Err(wrong(format!("has no type (replace, remove or test){near}")));
+                return Err(operation_error(format!("has no type (replace, remove or test){near}")));
             }
         };
         let Some(written) = text("path")? else {
-            return Err(wrong(format!("({kind}) has no `path`{}", misspelt(map, "path"))));
+            return Err(operation_error(format!("({kind}) has no `path`{}", misspelt(map, "path"))));
         };
-        let path: Path = written
-            .parse()
-            .map_err(|error| wrong(format!("({kind} {written}) has an invalid path")).with_source(error))?;
+        let path: Path = written.parse().map_err(|error| {
+            operation_error(format!("({kind} {written}) has an invalid path")).with_source(error)
+        })?;
         let named = format!("({kind} {written})");
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(reparsed(value)),
             ("replace", None) => {
-                return Err(wrong(format!("{named} has no value{}", misspelt(map, "value"))));
+                return Err(operation_error(format!("{named} has no value{}", misspelt(map, "value"))));
             }
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {
-                return Err(wrong(format!("{named} has a value, but remove takes none")));
+                return Err(operation_error(format!("{named} has a value, but remove takes none")));
             }
             (_, value) => {
-                let not_a_boolean =
-                    |kind| wrong(format!("{named} needs true or false as absent, not {kind}"));
-                match (absent(map).map_err(not_a_boolean)?, value) {
+                let not_a_boolean_error =
+                    |kind| operation_error(format!("{named} needs true or false as absent, not {kind}"));
+                match (absent(map).map_err(not_a_boolean_error)?, value) {
                     (Some(true), _) => Action::TestAbsent,
                     (_, Some(value)) => Action::TestValue(value.clone()),
                     (Some(false), None) => Action::TestValue(Data::Null.into()),
-                    (None, None) => return Err(wrong(format!("{named} has neither value nor absent"))),
+                    (None, None) => {
+                        return Err(operation_error(format!("{named} has neither value nor absent")));
+                    }
                 }
             }
         };
         if let Action::Replace(value) = &action
             && value.depth() + path.tokens().len() > MAX_DEPTH
         {
-            return Err(wrong(format!("{named} would nest deeper than {MAX_DEPTH} levels")));
+            return Err(operation_error(format!("{named} would nest deeper than {MAX_DEPTH} levels")));
         }
         let (name, error) = (text("name")?, text("error")?);
         Ok(Op { number, name, error, position: item.position.clone(), path, action })
@@ -197,7 +200,7 @@ impl Op {
         };
         match passed {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.failed_test(root)),
+            Ok(false) => Err(self.failed_test_error(root)),
             Err(error) => Err(self.with_operation(error)),
         }
     }
@@ -223,7 +226,7 @@ impl Op {
     }
 
     /// Returns the error of a failed test. It shows no values, because they may be secret.
-    fn failed_test(&self, root: &Node) -> Error {
+    fn failed_test_error(&self, root: &Node) -> Error {
         let place = super::find(root, &self.path)
             .ok()
             .filter(|node| node.position.line > 0)

@@ -96,11 +96,11 @@ impl<'a> TokenAt<'a> {
         PathError { kind, depth: self.at + 1, message, hint: None }
     }
 
-    pub(super) fn unsupported(self, message: &str) -> PathError {
+    pub(super) fn unsupported_error(self, message: &str) -> PathError {
         self.error(PathErrorKind::Unsupported, format!("'{}': {message}", self.path_so_far()))
     }
 
-    fn wrong_type(self, node: &Node, expected: &str) -> PathError {
+    fn wrong_type_error(self, node: &Node, expected: &str) -> PathError {
         let place = match node.position.line {
             0 => String::new(),
             _ => format!(" ({})", node.position.describe()),
@@ -117,18 +117,18 @@ impl<'a> TokenAt<'a> {
     }
 
     pub(super) fn map(self, node: &Node) -> Result<&Mapping, PathError> {
-        node.as_map().ok_or_else(|| self.wrong_type(node, "mapping"))
+        node.as_map().ok_or_else(|| self.wrong_type_error(node, "mapping"))
     }
 
     pub(super) fn seq(self, node: &Node) -> Result<&[Node], PathError> {
-        node.as_seq().ok_or_else(|| self.wrong_type(node, "list"))
+        node.as_seq().ok_or_else(|| self.wrong_type_error(node, "list"))
     }
 
     pub(super) fn map_mut(self, node: &mut Node) -> Result<&mut Mapping, PathError> {
         self.map(node)?;
         match &mut node.data {
             Data::Map(map) => Ok(map),
-            _ => Err(self.unsupported("not a mapping")),
+            _ => Err(self.unsupported_error("not a mapping")),
         }
     }
 
@@ -136,12 +136,12 @@ impl<'a> TokenAt<'a> {
         self.seq(node)?;
         match &mut node.data {
             Data::Seq(items) => Ok(items),
-            _ => Err(self.unsupported("not a list")),
+            _ => Err(self.unsupported_error("not a list")),
         }
     }
 
     /// Returns the error for a missing key.
-    pub(super) fn missing_key(self, key: &str, map: &Mapping) -> PathError {
+    pub(super) fn missing_key_error(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
         let message = format!(
             "'{}' does not exist; {}",
@@ -166,7 +166,7 @@ impl<'a> TokenAt<'a> {
                 Modifier::Prev => result.saturating_sub(1),
                 Modifier::Next => result.saturating_add(1),
                 Modifier::Before | Modifier::After => {
-                    return Err(self.unsupported(
+                    return Err(self.unsupported_error(
                         "':before' and ':after' must be at the end of the path of a replace: they mark \
                          where it inserts",
                     ));
@@ -265,13 +265,13 @@ pub(super) fn find_indexed<'a>(
         node = match token {
             Token::Key { key, is_optional } => match step.map(node)?.get(key) {
                 Some(value) => value,
-                None if !is_optional => return Err(step.missing_key(key, step.map(node)?)),
+                None if !is_optional => return Err(step.missing_key_error(key, step.map(node)?)),
                 None if step.is_last() => return Ok(Cow::Owned(Data::Null.into())),
                 None => {
                     let created: Node = match step.next_token() {
                         Some(Token::Match { .. }) => Data::Seq(Vec::new()).into(),
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
-                        _ => return Err(step.unsupported("it does not exist")),
+                        _ => return Err(step.unsupported_error("it does not exist")),
                     };
                     return find_in_created(created, path, step.at + 1);
                 }
@@ -291,7 +291,7 @@ pub(super) fn find_indexed<'a>(
                 }
             }
             Token::End => {
-                return Err(step.unsupported("'-' is the place after the last item: it has no value"));
+                return Err(step.unsupported_error("'-' is the place after the last item: it has no value"));
             }
         };
     }
@@ -308,7 +308,7 @@ fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow
                 (None, None) => Data::Null.into(),
                 (None, Some(Token::Match { .. })) => Data::Seq(Vec::new()).into(),
                 (None, Some(Token::Key { .. })) => Data::Map(Mapping::new()).into(),
-                (None, Some(_)) => return Err(step.unsupported("it does not exist")),
+                (None, Some(_)) => return Err(step.unsupported_error("it does not exist")),
             },
             Token::Match { key, value, .. } => {
                 step.seq(&node)?;
@@ -319,7 +319,7 @@ fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow
                 items[step.index(*index, modifiers, items)?].clone()
             }
             Token::End => {
-                return Err(step.unsupported("'-' is the place after the last item: it has no value"));
+                return Err(step.unsupported_error("'-' is the place after the last item: it has no value"));
             }
         };
         at += 1;

@@ -243,12 +243,12 @@ fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str
             Err(Error::usage(format!("{flag} {name}= has no {value}"))
                 .with_hint(format!("for an empty text: {flag} {name}=''")))
         }
-        Some(_) => Err(malformed(flag, value, "there is no text before the '='")),
-        None => Err(malformed(flag, value, "there is no '='")),
+        Some(_) => Err(malformed_flag_error(flag, value, "there is no text before the '='")),
+        None => Err(malformed_flag_error(flag, value, "there is no '='")),
     }
 }
 
-fn malformed(flag: &str, value: &str, problem: &str) -> Error {
+fn malformed_flag_error(flag: &str, value: &str, problem: &str) -> Error {
     Error::usage(format!("{flag} expects NAME={value}: {problem}")).with_hint(format!(
         "write {} NAME={value}; the text is not shown here, because it may be a secret",
         flag_name(flag)

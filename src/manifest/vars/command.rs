@@ -90,7 +90,7 @@ pub fn list(path: &Path, encryption: &Encryption) -> Result<Vec<VariableRow>> {
 fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<VarsStore> {
     let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
-        return Err(input::missing("vars store", path));
+        return Err(input::missing_error("vars store", path));
     }
     store.check_is_no_manifest("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)

@@ -154,10 +154,10 @@ pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
 
 /// Parses an integer option.
 pub(super) fn integer(name: &str, value: &Node) -> Result<i64> {
-    value.as_i64().ok_or_else(|| wrong(name, value, "an integer"))
+    value.as_i64().ok_or_else(|| wrong_type_error(name, value, "an integer"))
 }
 
-fn wrong(name: &str, value: &Node, expected: &str) -> Error {
+fn wrong_type_error(name: &str, value: &Node, expected: &str) -> Error {
     Error::invalid(format!(
         "{}: option '{name}' is {}, not {expected}",
         value.position.describe(),
@@ -171,12 +171,12 @@ fn string_value(name: &str, value: &Node) -> Result<String> {
         Data::Int(number) => Ok(number.to_string()),
         Data::UInt(number) => Ok(number.to_string()),
         Data::Float(number) => Ok(number.to_string()),
-        _ => Err(wrong(name, value, "a string")),
+        _ => Err(wrong_type_error(name, value, "a string")),
     }
 }
 
 fn flag(value: &Node) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong("is_ca", value, "a boolean"))
+    value.as_bool().ok_or_else(|| wrong_type_error("is_ca", value, "a boolean"))
 }
 
 fn ca(value: &Node) -> Result<Option<CaReference>> {
@@ -189,7 +189,7 @@ fn ca(value: &Node) -> Result<Option<CaReference>> {
 fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
     match value {
         None => Ok(&[]),
-        Some(value) => value.as_seq().ok_or_else(|| wrong(name, value, "a list")),
+        Some(value) => value.as_seq().ok_or_else(|| wrong_type_error(name, value, "a list")),
     }
 }
 

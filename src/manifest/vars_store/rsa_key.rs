@@ -63,12 +63,12 @@ impl RsaKey {
             KeySize::Rsa3072 => rsa::KeySize::Rsa3072,
             KeySize::Rsa4096 => rsa::KeySize::Rsa4096,
         };
-        let failed = || Error::failure("an RSA key cannot be generated");
-        let pair = rsa::KeyPair::generate(size).map_err(|_| failed())?;
-        let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| failed())?;
-        let pkcs1 = pkcs1_of_pkcs8(pkcs8.as_ref()).map_err(|_| failed())?;
-        let public_info = pair.public_key().as_der().map_err(|_| failed())?;
-        let (modulus, exponent) = public_parts(pair.public_key().as_ref()).map_err(|_| failed())?;
+        let generation_error = || Error::failure("an RSA key cannot be generated");
+        let pair = rsa::KeyPair::generate(size).map_err(|_| generation_error())?;
+        let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| generation_error())?;
+        let pkcs1 = pkcs1_of_pkcs8(pkcs8.as_ref()).map_err(|_| generation_error())?;
+        let public_info = pair.public_key().as_der().map_err(|_| generation_error())?;
+        let (modulus, exponent) = public_parts(pair.public_key().as_ref()).map_err(|_| generation_error())?;
         let ssh_wire = ssh_wire(&modulus, &exponent);
         let key_id = sha1::Sha1::digest(modulus.strip_prefix(&[0]).unwrap_or(&modulus)).to_vec();
         Ok(RsaKey { pkcs1, public_info, ssh_wire, key_id, pair })

@@ -96,16 +96,16 @@ impl SigningKey {
 
     /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
-        let failed = |_| Error::failure("signing a certificate failed");
+        let signing_error = |_| Error::failure("signing a certificate failed");
         match self {
             SigningKey::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
                 pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
-                    .map_err(failed)?;
+                    .map_err(signing_error)?;
                 Ok(signature)
             }
             SigningKey::Ecdsa(pair, _) => {
-                pair.sign(&SystemRandom::new(), message).map(|it| it.as_ref().to_vec()).map_err(failed)
+                pair.sign(&SystemRandom::new(), message).map(|it| it.as_ref().to_vec()).map_err(signing_error)
             }
             SigningKey::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
         }

@@ -188,7 +188,7 @@ impl VarsStore {
         if self.is_detached {
             return Ok(());
         }
-        let failed = |error| {
+        let lock_error = |error| {
             Error::io(format!("locking vars store '{}'", self.path.display()), error)
                 .with_owner_hint(&self.path, self.option_for_another())
         };
@@ -200,10 +200,10 @@ impl VarsStore {
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = UnlockOnDrop::from(options.open(&self.path).map_err(failed)?);
-            file.lock().map_err(failed)?;
+            let file = UnlockOnDrop::from(options.open(&self.path).map_err(lock_error)?);
+            file.lock().map_err(lock_error)?;
             // The previous holder of the lock may have replaced the file that this run waited for.
-            if same_file(&file, &self.path).map_err(failed)? {
+            if same_file(&file, &self.path).map_err(lock_error)? {
                 self.lock = Some(file);
                 self.made_for_lock = absent;
                 break;
@@ -244,7 +244,7 @@ impl VarsStore {
         if !self.changed || self.is_detached {
             return Ok(());
         }
-        let failed = |error| {
+        let write_error = |error| {
             Error::io(format!("writing vars store '{}'", self.path.display()), error)
                 .with_owner_hint(&self.path, self.option_for_another())
         };
@@ -258,17 +258,17 @@ impl VarsStore {
             .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
         }
         let text = yaml::emit(&self.root());
-        let text = self.encryption.encrypt(text.as_bytes()).map_err(failed)?;
+        let text = self.encryption.encrypt(text.as_bytes()).map_err(write_error)?;
         if self.lock.is_some() {
             // Only the holder of the lock writes, so leftover temporary files are garbage.
-            sweep_temporaries(&path).map_err(failed)?;
+            sweep_temporaries(&path).map_err(write_error)?;
         }
-        let new = Replacement::write(&path, &text, 0o600).map_err(failed)?;
+        let new = Replacement::write(&path, &text, 0o600).map_err(write_error)?;
         if self.lock.is_some() {
             // The new file is locked before it replaces the old one, so that waiting runs go on waiting.
-            new.file().lock().map_err(failed)?;
+            new.file().lock().map_err(write_error)?;
         }
-        let kept = new.put_in_place().map_err(failed)?;
+        let kept = new.put_in_place().map_err(write_error)?;
         if self.lock.is_some() {
             self.lock = Some(UnlockOnDrop::from(kept));
         }

@@ -66,28 +66,31 @@ impl ValueKind {
 impl GeneratorSpec {
     /// Derives a spec that generates a value like this one, without its CA.
     pub fn like_value(name: &str, value: &Node) -> Result<Self> {
-        let unknown = |why: &str| {
+        let unknown_origin_error = |why: &str| {
             Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
                 .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
         };
         match ValueKind::infer(value) {
             ValueKind::Certificate(certificates) => {
-                let certificate = certificates.first().ok_or_else(|| unknown("it holds no certificate"))?;
+                let certificate =
+                    certificates.first().ok_or_else(|| unknown_origin_error("it holds no certificate"))?;
                 if certificate.has_other_names {
-                    return Err(unknown(
+                    return Err(unknown_origin_error(
                         "its subject has attributes that generated certificates do not have",
                     ));
                 }
                 Ok(GeneratorSpec::Certificate(Box::new(options_like(certificate))))
             }
-            ValueKind::BrokenCertificate => Err(unknown("its certificate cannot be read")),
+            ValueKind::BrokenCertificate => Err(unknown_origin_error("its certificate cannot be read")),
             ValueKind::Ssh => Ok(GeneratorSpec::Ssh(key_size_like(value))),
             ValueKind::Rsa => Ok(GeneratorSpec::Rsa(key_size_like(value))),
             ValueKind::Text => match value.as_str() {
                 Some(text) if password::looks_generated(text) => Ok(GeneratorSpec::Password(text.len())),
-                _ => Err(unknown("its text does not look like a generated password")),
+                _ => Err(unknown_origin_error("its text does not look like a generated password")),
             },
-            ValueKind::Other => Err(unknown("it is not a password, a key pair or a certificate")),
+            ValueKind::Other => {
+                Err(unknown_origin_error("it is not a password, a key pair or a certificate"))
+            }
         }
     }
 }

@@ -108,8 +108,8 @@ impl SshSession {
             Ok(Err(russh::Error::RequestDenied)) => {
                 Err(SshError::ForwardingRefused { address: self.address.clone(), port })
             }
-            Ok(Err(error)) => Err(self.lost(ssh_problem(&error))),
-            Err(_) => Err(self.lost("the server does not answer".to_owned())),
+            Ok(Err(error)) => Err(self.lost_error(ssh_problem(&error))),
+            Err(_) => Err(self.lost_error("the server does not answer".to_owned())),
         }
     }
 
@@ -119,10 +119,10 @@ impl SshSession {
             Ok(()) => "the server closed it".to_owned(),
             Err(error) => ssh_problem(&error),
         };
-        self.lost(problem)
+        self.lost_error(problem)
     }
 
-    fn lost(&self, problem: String) -> SshError {
+    fn lost_error(&self, problem: String) -> SshError {
         SshError::Lost { address: self.address.clone(), problem }
     }
 }
@@ -196,15 +196,15 @@ fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bo
 }
 
 async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
-    let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
-    let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
+    let tcp_error = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
+    let dns_error = |problem: String| SshError::Dns { host: server.host.clone(), problem };
     let addresses =
         match timeout(STEP_TIMEOUT, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
             Ok(Ok(addresses)) => addresses,
-            Ok(Err(error)) => return Err(dns(error.to_string())),
-            Err(_) => return Err(dns("no answer in time".to_owned())),
+            Ok(Err(error)) => return Err(dns_error(error.to_string())),
+            Err(_) => return Err(dns_error("no answer in time".to_owned())),
         };
-    let mut last = dns("it has no address".to_owned());
+    let mut last = dns_error("it has no address".to_owned());
     for candidate in addresses {
         match timeout(STEP_TIMEOUT, TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => {
@@ -212,8 +212,8 @@ async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, Ssh
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => last = tcp(error.to_string()),
-            Err(_) => last = tcp("no connection in time".to_owned()),
+            Ok(Err(error)) => last = tcp_error(error.to_string()),
+            Err(_) => last = tcp_error("no connection in time".to_owned()),
         }
     }
     Err(last)
@@ -226,26 +226,26 @@ async fn log_in(
     server: &SshServer,
     address: &str,
 ) -> Result<(), SshError> {
-    let failed = |error: russh::Error| SshError::Handshake {
+    let login_error = |error: russh::Error| SshError::Handshake {
         address: address.to_owned(),
         problem: format!("the login failed: {}", ssh_problem(&error)),
     };
     let user = server.user.as_str();
     if let Some(SshKey(key)) = &server.key {
-        for hash in rsa_hashes_to_try(handle, key.algorithm().is_rsa()).await.map_err(failed)? {
+        for hash in rsa_hashes_to_try(handle, key.algorithm().is_rsa()).await.map_err(login_error)? {
             let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
-            if handle.authenticate_publickey(user, key).await.map_err(failed)?.success() {
+            if handle.authenticate_publickey(user, key).await.map_err(login_error)?.success() {
                 return Ok(());
             }
         }
     }
     if let Some(password) = &server.password {
-        match handle.authenticate_password(user, password.expose()).await.map_err(failed)? {
+        match handle.authenticate_password(user, password.expose()).await.map_err(login_error)? {
             AuthResult::Success => return Ok(()),
             AuthResult::Failure { remaining_methods, .. }
                 if remaining_methods.contains(&MethodKind::KeyboardInteractive) =>
             {
-                if answer_questions(handle, user, password.expose()).await.map_err(failed)? {
+                if answer_questions(handle, user, password.expose()).await.map_err(login_error)? {
                     return Ok(());
                 }
             }

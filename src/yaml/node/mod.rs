@@ -110,7 +110,7 @@ impl Node {
     /// float.
     pub fn to_json(&self) -> Result<serde_json::Value, Error> {
         use serde_json::Value;
-        let not_finite = |float: &f64| {
+        let not_finite_error = |float: &f64| {
             Error::at_position(&self.position, format!("the number {float} cannot be written as JSON"))
                 .with_hint("use a finite number, or put the value in quotes")
         };
@@ -119,9 +119,9 @@ impl Node {
             Data::Bool(flag) => Value::Bool(*flag),
             Data::Int(int) => (*int).into(),
             Data::UInt(int) => (*int).into(),
-            Data::Float(float) => {
-                serde_json::Number::from_f64(*float).map(Value::Number).ok_or_else(|| not_finite(float))?
-            }
+            Data::Float(float) => serde_json::Number::from_f64(*float)
+                .map(Value::Number)
+                .ok_or_else(|| not_finite_error(float))?,
             Data::String(text) => Value::String(text.as_str().to_owned()),
             Data::Seq(items) => Value::Array(items.iter().map(Node::to_json).collect::<Result<_, Error>>()?),
             Data::Map(map) => {

@@ -85,16 +85,19 @@ impl Command {
             let _ = stdin.write_all(json!(request).to_string().as_bytes());
         }
         let output = child.wait_with_output().map_err(run_error)?;
-        let failed = |problem: &str| {
+        let tool_error = |problem: &str| {
             CpiFailure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
         };
         // Only the answer counts, not the exit status. The error does not quote the answer, which may contain
         // a login.
         let answer: ProgramAnswer = serde_json::from_slice(&output.stdout).map_err(|_| {
-            failed(&format!("its answer is not a JSON object with `result` or `error` ({})", output.status))
+            tool_error(&format!(
+                "its answer is not a JSON object with `result` or `error` ({})",
+                output.status
+            ))
         })?;
         match answer.error {
-            Some(error) => Err(failed(&error)),
+            Some(error) => Err(tool_error(&error)),
             None => Ok(answer.result),
         }
     }
@@ -138,7 +141,7 @@ impl StorageTool for Command {
     }
 
     fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
-        let malformed = |expected: &str| {
+        let result_error = |expected: &str| {
             let program = self.settings.program.display();
             CpiFailure::cloud(format!(
                 "'{program}' failed to export volume '{volume}': the result must be {expected}"
@@ -151,7 +154,7 @@ impl StorageTool for Command {
                 let way: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
                 way.filter(|way| same_length([way.portals.len(), way.iqns.len(), way.luns.len()]))
                     .map(Export::Iscsi)
-                    .ok_or_else(|| malformed("`portals`, `iqns` and `luns`, lists of the same length"))
+                    .ok_or_else(|| result_error("`portals`, `iqns` and `luns`, lists of the same length"))
             }
             Initiators::FibreChannel { ports, nodes } => {
                 let more = json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
@@ -161,7 +164,7 @@ impl StorageTool for Command {
                     .filter(|way| way.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
                     .ok_or_else(|| {
-                        malformed("`wwns` and `luns`, lists of the same length, and `path`, a device")
+                        result_error("`wwns` and `luns`, lists of the same length, and `path`, a device")
                     })
             }
         }

@@ -157,12 +157,12 @@ fn install_in_cache(
         Ok(())
     })?;
     let packages = compile_settings.work.join("packages");
-    let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
+    let create_error = |error| Error::io(format!("making '{}'", packages.display()), error);
     create_private_directory(&packages)?;
     let mut targets = Vec::new();
     for package in needed::visible(&needed)? {
         let target = package_store.slot(package).target;
-        symlink(&target, packages.join(&package.package.name)).map_err(failed)?;
+        symlink(&target, packages.join(&package.package.name)).map_err(create_error)?;
         targets.push((package.package.name.clone(), target));
     }
     let locks = locks.into_inner();

@@ -65,7 +65,7 @@ pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n
     let mut visible: Vec<&NeededPackage<'r>> = Vec::new();
     for package in needed.iter().filter(|package| package.is_named_by_job) {
         if let Some(other) = visible.iter().find(|other| other.package.name == package.package.name) {
-            return Err(same_name(other, package));
+            return Err(same_name_error(other, package));
         }
         visible.push(package);
     }
@@ -81,7 +81,7 @@ pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n
 pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
     for (index, package) in needed.iter().enumerate() {
         if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {
-            return Err(same_name(other, package));
+            return Err(same_name_error(other, package));
         }
     }
     Ok(())
@@ -113,7 +113,7 @@ pub(super) fn check_compiled(needed: &[NeededPackage<'_>], userland: Option<&Use
     Ok(())
 }
 
-fn same_name(one: &NeededPackage<'_>, other: &NeededPackage<'_>) -> Error {
+fn same_name_error(one: &NeededPackage<'_>, other: &NeededPackage<'_>) -> Error {
     Error::invalid(format!(
         "the CPI needs two different packages '{}': one of release '{}', one of release '{}'",
         one.package.name, one.release.name, other.release.name

@@ -288,14 +288,14 @@ impl PackageLock {
         stop_condition: &StopCondition<'_>,
         stage: &Stage,
     ) -> Result<PackageLock> {
-        let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
+        let lock_error = |error| Error::io(format!("locking '{}'", path.display()), error);
         let file = File::options().create(true).read(true).append(true).mode(0o600).open(path);
-        let file = UnlockOnDrop::from(file.map_err(failed)?);
+        let file = UnlockOnDrop::from(file.map_err(lock_error)?);
         let mut reported = false;
         loop {
             match attempt(&file) {
                 Ok(()) => return Ok(PackageLock { file }),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::Error(error)) => return Err(lock_error(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
             if !reported {

@@ -44,14 +44,14 @@ impl ScriptRun<'_> {
     /// Runs `packaging` with `bash -x` in the source, like the bosh CLI, in a process group of its own.
     pub(super) fn run(&self) -> Result<()> {
         let log_path = &self.slot.log;
-        let failed = |error| Error::io(format!("writing '{}'", log_path.display()), error);
+        let write_error = |error| Error::io(format!("writing '{}'", log_path.display()), error);
         let log = File::options()
             .create(true)
             .write(true)
             .truncate(true)
             .mode(0o600)
             .open(log_path)
-            .map_err(failed)?;
+            .map_err(write_error)?;
         let mut command = match self.compile_settings.userland {
             Some(userland) => self.command_in(userland)?,
             None => self.command_on_this_machine(),
@@ -60,8 +60,8 @@ impl ScriptRun<'_> {
             .env("BOSH_PACKAGE_NAME", &self.package.name)
             .env("BOSH_PACKAGE_VERSION", &self.package.version)
             .envs(super::UNCHANGED_PACKAGES)
-            .stdin(self.lock.to_input().map_err(failed)?)
-            .stdout(log.try_clone().map_err(failed)?)
+            .stdin(self.lock.to_input().map_err(write_error)?)
+            .stdout(log.try_clone().map_err(write_error)?)
             .stderr(log)
             .process_group(0);
         let mut child = command.spawn().map_err(|error| {
@@ -81,7 +81,7 @@ impl ScriptRun<'_> {
         base::files::durable::rewrite(log_path, &|text| {
             self.compile_settings.redactor.clean_and_redact(text)
         })
-        .map_err(failed)?;
+        .map_err(write_error)?;
         let status = status?;
         if status.success() {
             return Ok(());
@@ -163,14 +163,14 @@ impl ScriptRun<'_> {
     /// Waits for the end of the script. If it must stop, ends it and all processes that it started.
     fn wait(&self, child: &mut Child, follow: &mut dyn FnMut()) -> Result<ExitStatus> {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let failed = |error| Error::io("waiting for a packaging script", error);
+        let wait_error = |error| Error::io("waiting for a packaging script", error);
         let mut deadline = None;
         loop {
             if has_ended(group) {
                 // The process is not yet reaped, so the group's id is not reused. No process of the group may
                 // write into the package after its script ended.
                 signal(group, Signal::KILL);
-                let status = child.wait().map_err(failed)?;
+                let status = child.wait().map_err(wait_error)?;
                 // A successful script counts, even if a signal came in its last moments.
                 if status.success() && deadline.is_none() {
                     return Ok(status);

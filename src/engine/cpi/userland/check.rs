@@ -21,19 +21,19 @@ impl Userland {
     pub(crate) fn check(&self, scratch: &Path) -> Result<()> {
         let layout = Layout::for_script(self, scratch, "/".into(), Vec::new())?;
         let arguments = layout.write(&[])?;
-        let failed = |error| Error::io(format!("running '{}'", self.executable.display()), error);
-        let mut log = tempfile::tempfile_in(scratch).map_err(failed)?;
+        let run_error = |error| Error::io(format!("running '{}'", self.executable.display()), error);
+        let mut log = tempfile::tempfile_in(scratch).map_err(run_error)?;
         let mut child = Command::new(&self.executable)
             .args(arguments)
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.try_clone().map_err(failed)?)
+            .stderr(log.try_clone().map_err(run_error)?)
             .spawn()
-            .map_err(failed)?;
+            .map_err(run_error)?;
         let deadline = Instant::now() + TIMEOUT;
         let status = loop {
-            match child.try_wait().map_err(failed)? {
+            match child.try_wait().map_err(run_error)? {
                 Some(status) => break Some(status),
                 None if Instant::now() >= deadline => {
                     let _ = child.kill();

@@ -116,16 +116,17 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
             None => below.push((first, vec![rest])),
         }
     }
-    let failed = |path: &Path, error: std::io::Error| format!("reading '{}' failed: {error}", path.display());
+    let read_error =
+        |path: &Path, error: std::io::Error| format!("reading '{}' failed: {error}", path.display());
     let entries = match source {
-        Some(source) => fs::read_dir(source).map_err(|error| failed(source, error))?.collect(),
+        Some(source) => fs::read_dir(source).map_err(|error| read_error(source, error))?.collect(),
         None => Vec::new(),
     };
     for entry in entries {
-        let entry = entry.map_err(|error| failed(directory, error))?;
+        let entry = entry.map_err(|error| read_error(directory, error))?;
         let (path, name) = (entry.path(), PathBuf::from(entry.file_name()));
         if !below.iter().any(|(other, _)| *other == name) {
-            let kind = entry.file_type().map_err(|error| failed(&path, error))?;
+            let kind = entry.file_type().map_err(|error| read_error(&path, error))?;
             show(&path, kind, &directory.join(name))?;
         }
     }
@@ -142,23 +143,23 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         let created = mounts::create_directory(directory, &name, Some(0o755))?;
         fill(&created, inner.as_deref(), &points)?;
         fs::set_permissions(&created, Permissions::from_mode(mode & 0o1777 | 0o500))
-            .map_err(|error| failed(&created, error))?;
+            .map_err(|error| read_error(&created, error))?;
     }
     Ok(())
 }
 
 /// Shows one entry of the root file system at a path of the tree. Devices, fifos and sockets are left out.
 fn show(path: &Path, kind: fs::FileType, target: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("creating '{}' failed: {error}", target.display());
+    let create_error = |error: std::io::Error| format!("creating '{}' failed: {error}", target.display());
     if kind.is_symlink() {
-        return fs::read_link(path).and_then(|link| symlink(link, target)).map_err(failed);
+        return fs::read_link(path).and_then(|link| symlink(link, target)).map_err(create_error);
     }
     if kind.is_dir() {
-        fs::create_dir(target).map_err(failed)?;
+        fs::create_dir(target).map_err(create_error)?;
         return bind_all(path, target);
     }
     if kind.is_file() {
-        File::create_new(target).map_err(failed)?;
+        File::create_new(target).map_err(create_error)?;
         return bind(path, target);
     }
     Ok(())

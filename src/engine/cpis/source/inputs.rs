@@ -105,12 +105,12 @@ fn open_releases(
         if missing.peek().is_none() {
             break;
         }
-        let builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
+        let all_builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
         match open(std::slice::from_ref(release)) {
             Ok(opened) => releases.extend(opened),
             // Every missing type is also a built-in CPI, so a release that does not look like a CPI may be
             // unreadable.
-            Err(error) if builtin && !is_named_like_cpi(release) => {
+            Err(error) if all_builtin && !is_named_like_cpi(release) => {
                 tracing::info!(release = release.name, problem = %error.chain().join(": "),
                     "this release was not searched for CPIs");
             }

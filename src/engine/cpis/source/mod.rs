@@ -193,26 +193,26 @@ impl<'a> ResolvedCpis<'a> {
 
 /// Checks that a program is there and executable, before a CPI call finds out. `place` is for messages.
 fn check_program(program: &Path, place: &str) -> Result<()> {
-    let cannot = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
+    let run_error = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
-        cannot()
+        run_error()
             .with_source(error)
             .with_hint("check the path; it is relative to the manifest or CPI config that names it")
     })?;
     if !metadata.is_file() {
-        return Err(cannot()
+        return Err(run_error()
             .with_source("it is not a file")
             .with_hint("set the path of the CPI's executable"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(cannot()
+        return Err(run_error()
             .with_source("it is not executable")
             .with_hint(format!("make it executable: `chmod +x {}`", program.display())));
     }
     if let Some(interpreter) = interpreter(program).filter(|interpreter| !interpreter.exists()) {
         let problem =
             format!("its interpreter '{}', named in its first line, is missing", interpreter.display());
-        return Err(cannot().with_source(problem).with_hint("install it, or correct the first line"));
+        return Err(run_error().with_source(problem).with_hint("install it, or correct the first line"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::effects::RunRegistry;
 use crate::jobs::Jobs;
 use crate::recovery;
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state};
+use crate::run_context::lock::{self, no_state_error};
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
@@ -54,7 +54,7 @@ pub(super) fn open(run: &RunContext) -> Result<Store> {
     let store = lock::open(run, "cloud-check")?;
     match store.exists() {
         true => Ok(store),
-        false => Err(no_state(store.storage())),
+        false => Err(no_state_error(store.storage())),
     }
 }
 

@@ -48,7 +48,7 @@ impl BucketUrl {
         {
             return Ok(None);
         }
-        let wrong = |why: &str| {
+        let url_error = |why: &str| {
             Error::usage(format!("'{text}' is not the URL of a state: {why}"))
                 .with_hint(format!("name a file, or {FORMS}"))
         };
@@ -56,26 +56,26 @@ impl BucketUrl {
             "s3" => Service::S3,
             "gs" => Service::Gcs,
             "az" => Service::Azure,
-            _ => return Err(wrong(&format!("the scheme must be s3, gs or az, not '{scheme}'"))),
+            _ => return Err(url_error(&format!("the scheme must be s3, gs or az, not '{scheme}'"))),
         };
         let Some((bucket, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
-            return Err(wrong("it names a bucket, but no object in it"));
+            return Err(url_error("it names a bucket, but no object in it"));
         };
         if bucket.is_empty()
             || !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         {
-            return Err(wrong(&format!(
+            return Err(url_error(&format!(
                 "'{bucket}' is not the name of a bucket; credentials come from environment variables"
             )));
         }
         if key.ends_with('/') {
-            return Err(wrong("it ends with '/', so it names no object"));
+            return Err(url_error("it ends with '/', so it names no object"));
         }
         if key.contains(['?', '#']) {
-            return Err(wrong("the key must not contain '?' or '#'"));
+            return Err(url_error("the key must not contain '?' or '#'"));
         }
         // The key of every document begins with this key.
-        Path::parse(key).map_err(|error| wrong("the key cannot be used").with_source(error))?;
+        Path::parse(key).map_err(|error| url_error("the key cannot be used").with_source(error))?;
         Ok(Some(BucketUrl { service, bucket: bucket.to_owned(), key: key.to_owned() }))
     }
 

@@ -59,7 +59,7 @@ impl BucketDocuments {
                 self.remember_version(document, Some(version));
                 Ok(())
             }
-            WriteOutcome::Conflict => Err(self.changed(document)),
+            WriteOutcome::Conflict => Err(self.changed_error(document)),
         }
     }
 
@@ -68,13 +68,13 @@ impl BucketDocuments {
         self.client.interruption.begin_writing();
         let known_version = self.known_versions.lock().get(document).cloned();
         if !self.client.delete(document, known_version.as_ref())? {
-            return Err(self.changed(document));
+            return Err(self.changed_error(document));
         }
         self.remember_version(document, None);
         Ok(())
     }
 
-    fn changed(&self, document: &str) -> io::Error {
+    fn changed_error(&self, document: &str) -> io::Error {
         io::Error::other(format!(
             "'{}' changed since this run read it: another run or program writes there",
             self.url(document)

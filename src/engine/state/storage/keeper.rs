@@ -78,15 +78,15 @@ impl Keeper {
         calls: &Path,
         encryption: &Encryption,
     ) -> Result<Self> {
-        let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
+        let start_error = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
         // The keeper's output is discarded. The end of the terminal or the removal of the directory does not
         // affect the keeper.
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn().map_err(start_error)?;
         let Some(mut run_pipe) = child.stdin.take() else {
-            return Err(failed(std::io::Error::other("it has no standard input")));
+            return Err(start_error(std::io::Error::other("it has no standard input")));
         };
         let instructions = Instructions {
             settings: settings.clone(),
@@ -94,9 +94,9 @@ impl Keeper {
             calls: calls.to_owned(),
             encryption: encryption.clone(),
         };
-        let mut line = serde_json::to_vec(&instructions).map_err(|error| failed(error.into()))?;
+        let mut line = serde_json::to_vec(&instructions).map_err(|error| start_error(error.into()))?;
         line.push(b'\n');
-        run_pipe.write_all(&line).map_err(failed)?;
+        run_pipe.write_all(&line).map_err(start_error)?;
         Ok(Keeper { child, run_pipe })
     }
 
@@ -123,13 +123,14 @@ impl Keeper {
 
 /// Runs the keeper process. Standard input gives its instructions, and ends with the run.
 pub fn run_keeper() -> Result<()> {
-    let failed = |error| Error::io("reading the instructions of the keeper", error);
+    let read_error = |error| Error::io("reading the instructions of the keeper", error);
     // The end of the terminal must not reach this process. Fails if it already leads a session.
     let _ = rustix::process::setsid();
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
-    input.read_until(b'\n', &mut line).map_err(failed)?;
-    let instructions: Instructions = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
+    input.read_until(b'\n', &mut line).map_err(read_error)?;
+    let instructions: Instructions =
+        serde_json::from_slice(&line).map_err(|error| read_error(error.into()))?;
     let mut rest = Vec::new();
     let _ = input.read_to_end(&mut rest);
     if rest == DONE {
@@ -143,9 +144,9 @@ pub fn run_keeper() -> Result<()> {
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
     let mut all_published = Ok(());
     for call in calls {
-        let opening_failed = |error| Error::io("opening the files of an open call", error);
+        let open_error = |error| Error::io("opening the files of an open call", error);
         let published =
-            call.map_err(opening_failed).and_then(|call| publish(&client, &instructions.encryption, &call));
+            call.map_err(open_error).and_then(|call| publish(&client, &instructions.encryption, &call));
         all_published = all_published.and(published);
     }
     match &all_published {
@@ -159,16 +160,16 @@ pub fn run_keeper() -> Result<()> {
 /// Waits for the outcome of a call and copies it into the bucket.
 fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall) -> Result<()> {
     let call = watched.files();
-    let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
+    let keep_error = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
-        || match watched.progress().map_err(failed)? {
+        || match watched.progress().map_err(keep_error)? {
             Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
             Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
             Some(ProcessProgress::Running) => Ok(None),
-            None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),
+            None => Err(keep_error(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
-            let bytes = watched.answer_so_far().map_err(failed)?;
+            let bytes = watched.answer_so_far().map_err(keep_error)?;
             let is_whole = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
             Ok(is_whole.then_some((calls::ANSWER_KIND, bytes)))
         },
@@ -177,7 +178,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
             Ok(())
         },
     )?;
-    let bytes = encryption.encrypt(&bytes).map_err(failed)?;
+    let bytes = encryption.encrypt(&bytes).map_err(keep_error)?;
     let document = |kind| calls::document(call.request_id(), kind);
     client
         .retry(|| {
@@ -189,7 +190,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
             // A conflict is fine: an existing document has the same content.
             client.put(&document(kind), &bytes, &WriteCondition::Absent).map(drop)
         })
-        .map_err(failed)?;
+        .map_err(keep_error)?;
     call.remove_announcement();
     Ok(())
 }

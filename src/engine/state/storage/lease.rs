@@ -23,7 +23,7 @@ use super::bucket_client::{BucketClient, Object, WriteCondition, WriteOutcome};
 use super::http::Interruption;
 use super::keeper::Keeper;
 use super::{LOCK, STATE};
-use crate::state::lock::{Holder, LockConflictHandler, in_use};
+use crate::state::lock::{Holder, LockConflictHandler, in_use_error};
 use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
@@ -105,18 +105,18 @@ impl Lease {
         encryption: &Encryption,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
-        let failed = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
+        let lock_error = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
         let mut content = LeaseContent::new(holder, client.settings.lease);
         // Most leases are free, so the first attempt writes without reading.
         let mut looked = false;
         loop {
-            let present = if looked { client.get(LOCK).map_err(failed)? } else { None };
+            let present = if looked { client.get(LOCK).map_err(lock_error)? } else { None };
             looked = true;
             let condition = match &present {
                 None => WriteCondition::Absent,
                 Some(object) => match remaining(object, client.settings.lease) {
                     Some(left) => {
-                        on_conflict(in_use_by(client, object, left))?;
+                        on_conflict(in_use_by_error(client, object, left))?;
                         continue;
                     }
                     None => WriteCondition::Version(object.version.clone()),
@@ -126,7 +126,7 @@ impl Lease {
             content.update_expiry();
             content.is_unfenced = call_rules::must_fence(present.is_some());
             let WriteOutcome::Done(version) =
-                client.put(LOCK, &content.bytes(), &condition).map_err(failed)?
+                client.put(LOCK, &content.bytes(), &condition).map_err(lock_error)?
             else {
                 continue;
             };
@@ -146,7 +146,7 @@ impl Lease {
                 has_ended: false,
             };
             let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
-            let renewing = Some(shared_lease.renew_in_background().map_err(failed)?);
+            let renewing = Some(shared_lease.renew_in_background().map_err(lock_error)?);
             let lease = Lease { shared_lease, renewing, taken_over };
             lease.shared_lease.start_keeper()?;
             return Ok(lease);
@@ -461,10 +461,10 @@ fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     lasts.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-fn in_use_by(client: &BucketClient, object: &Object, left: Duration) -> Error {
+fn in_use_by_error(client: &BucketClient, object: &Object, left: Duration) -> Error {
     let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
     let lock = client.url(LOCK);
-    in_use(
+    in_use_error(
         holder.as_ref(),
         format!(
             "wait until that run ends; if it was killed, its lease '{lock}' expires in {} seconds",

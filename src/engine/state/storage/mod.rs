@@ -262,7 +262,7 @@ impl Storage {
     /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
     /// Writes the state last, so that the next run continues the work of a killed one.
     pub(super) fn reencrypt(&self, stored_form: Option<StoredForm>) -> Result<()> {
-        let failed = |error| Error::io(format!("encrypting '{self}'"), error);
+        let encrypt_error = |error| Error::io(format!("encrypting '{self}'"), error);
         let encrypts = self.0.encryption.encrypts();
         let is_first_encryption = match stored_form {
             Some(StoredForm::OtherRecipients | StoredForm::CurrentRecipients) if !encrypts => {
@@ -278,7 +278,7 @@ impl Storage {
         };
         let mut documents = vec![BACKUP.to_owned()];
         for folder in [JOURNAL, VERSIONS] {
-            for (name, _) in self.list(folder).map_err(failed)? {
+            for (name, _) in self.list(folder).map_err(encrypt_error)? {
                 if is_first_encryption && folder == JOURNAL && name.ends_with(".intent") {
                     return Err(Error::usage(format!(
                         "an interrupted run must be completed before '{self}' can be encrypted"
@@ -293,18 +293,18 @@ impl Storage {
         }
         documents.push(STATE.to_owned());
         for document in documents {
-            let Some(read_document) = self.read_as_it_is(&document).map_err(failed)? else { continue };
+            let Some(read_document) = self.read_as_it_is(&document).map_err(encrypt_error)? else { continue };
             if read_document.stored_form == StoredForm::CurrentRecipients {
                 continue;
             }
             match self.0.encryption.decrypt(read_document.bytes) {
-                Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
+                Ok(bytes) => self.write(&document, &bytes).map_err(encrypt_error)?,
                 // An earlier version may be encrypted only for other recipients.
                 Err(error) if document != STATE => {
                     tracing::warn!(document, %error,
                         "this document stays encrypted for its earlier recipients");
                 }
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(encrypt_error(error)),
             }
         }
         Ok(())

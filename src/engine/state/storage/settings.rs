@@ -274,11 +274,12 @@ impl BucketSettings {
     /// Rejects endpoints that would send the state and signatures unencrypted over a network.
     fn check_endpoint(&self) -> Result<()> {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
-        let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
-        let url = url::Url::parse(&endpoint)
-            .map_err(|error| unusable("it is not a URL".to_owned()).with_source(url_problem(error)))?;
+        let unusable_value_error = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
+        let url = url::Url::parse(&endpoint).map_err(|error| {
+            unusable_value_error("it is not a URL".to_owned()).with_source(url_problem(error))
+        })?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(unusable(
+            return Err(unusable_value_error(
                 "it contains credentials, which belong in variables of their own".to_owned(),
             ));
         }
@@ -286,7 +287,7 @@ impl BucketSettings {
             Some(url::Host::Domain(name)) => name == "localhost",
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
-            None => return Err(unusable("it has no host".to_owned())),
+            None => return Err(unusable_value_error("it has no host".to_owned())),
         };
         let allow = match self.address.service {
             Service::S3 => "AWS_ALLOW_HTTP",
@@ -297,9 +298,11 @@ impl BucketSettings {
         match url.scheme() {
             "https" => Ok(()),
             "http" if near || allowed => Ok(()),
-            "http" => Err(unusable("with http://, the whole network could read the state".into())
-                .with_hint(format!("use https://, or set {allow}=true"))),
-            other => Err(unusable(format!("'{other}' is neither https nor http"))),
+            "http" => {
+                Err(unusable_value_error("with http://, the whole network could read the state".into())
+                    .with_hint(format!("use https://, or set {allow}=true")))
+            }
+            other => Err(unusable_value_error(format!("'{other}' is neither https nor http"))),
         }
     }
 }

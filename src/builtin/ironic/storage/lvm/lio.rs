@@ -240,17 +240,17 @@ impl Lio {
 
     /// Runs targetcli with these commands and a save after them. Returns its output with any exit status.
     fn run_commands(&self, action: &str, commands: &[String]) -> CpiResult<Output> {
-        let io = |error| CpiFailure::io(action, error);
+        let io_error = |error| CpiFailure::io(action, error);
         // Only the owner can read the directory, because the script contains the login.
-        let scratch = tempfile::tempdir().map_err(io)?;
+        let scratch = tempfile::tempdir().map_err(io_error)?;
         let script = scratch.path().join("script");
         let mut lines = vec![PREFERENCES];
         lines.extend(commands.iter().map(String::as_str));
         lines.extend([SAVE, "exit\n"]);
-        durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io)?;
+        durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io_error)?;
         let mut command = Command::new(&self.program);
         command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());
-        spawn(&mut command, Stdio::from(File::open(&script).map_err(io)?), action)
+        spawn(&mut command, Stdio::from(File::open(&script).map_err(io_error)?), action)
     }
 }
 

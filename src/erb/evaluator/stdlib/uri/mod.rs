@@ -484,12 +484,12 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
     {
         return Err(interp.unsupported(format!("URI#{part}= with '{text}'")));
     }
-    let invalid_part = |interp: &mut Interp, what: &str, text: &str| -> EvalResult<()> {
+    let refuse = |interp: &mut Interp, what: &str, text: &str| -> EvalResult<()> {
         Err(interp.error(INVALID_PART, format!("bad component(expected {what}): {text}")))
     };
     match (part, text) {
         ("scheme", Some(text)) if !grammar::is_scheme(&text) => {
-            return invalid_part(interp, "scheme component", &text);
+            return refuse(interp, "scheme component", &text);
         }
         ("scheme", text) => uri.scheme = text.map(|text| text.to_ascii_lowercase()),
         ("userinfo", None) => {}
@@ -512,7 +512,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             let user =
                 if part == "user" { text.as_str() } else { text.split(':').next().unwrap_or_default() };
             if !grammar::is_user(user) {
-                return invalid_part(interp, "userinfo component or user component", user);
+                return refuse(interp, "userinfo component or user component", user);
             }
             if !grammar::is_user(&text) {
                 return Err(interp.error(INVALID_PART, "bad password component"));
@@ -530,7 +530,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             let is_bare = part == "hostname" && !(text.starts_with('[') && text.ends_with(']'));
             let host = if is_bare && text.contains(':') { format!("[{text}]") } else { text };
             if !grammar::is_host(&host, false) {
-                return invalid_part(interp, "host component", &host);
+                return refuse(interp, "host component", &host);
             }
             uri.set_host(Some(host));
         }
@@ -542,7 +542,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
             if matches!(value, Value::Str(_)) && !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 let shown = interp.inspect(value)?;
-                return invalid_part(interp, "port component", &shown);
+                return refuse(interp, "port component", &shown);
             }
             if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
                 return Err(interp.unsupported(format!("URI#port= with '{text}'")));
@@ -556,10 +556,10 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         ("path", Some(text)) => {
             if !text.is_empty() && !grammar::is_absolute_path(&text) {
                 if uri.scheme.is_some() {
-                    return invalid_part(interp, "absolute path component", &text);
+                    return refuse(interp, "absolute path component", &text);
                 }
                 if !grammar::is_relative_path(&text) {
-                    return invalid_part(interp, "relative path component", &text);
+                    return refuse(interp, "relative path component", &text);
                 }
             }
             uri.path = Some(text);

@@ -181,7 +181,7 @@ impl Loader<'_> {
 
     /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
     fn plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
-        let disallowed = |interp: &mut Interp, class: &str| {
+        let refuse = |interp: &mut Interp, class: &str| {
             Err(interp.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };
         Ok(match resolve::resolve(text) {
@@ -190,13 +190,13 @@ impl Loader<'_> {
             Plain::Text => Value::str(text),
             Plain::Int(int) => Value::big(int),
             Plain::Float(float) => Value::Float(float),
-            Plain::Symbol(_) if !self.allowed.allows_symbols => return disallowed(interp, "Symbol"),
+            Plain::Symbol(_) if !self.allowed.allows_symbols => return refuse(interp, "Symbol"),
             Plain::Symbol(name) => Value::symbol(name),
             Plain::Date | Plain::Time if self.allowed.allows_times => {
                 return Err(interp.unsupported("YAML with a time or date"));
             }
-            Plain::Date => return disallowed(interp, "Date"),
-            Plain::Time => return disallowed(interp, "Time"),
+            Plain::Date => return refuse(interp, "Date"),
+            Plain::Time => return refuse(interp, "Time"),
         })
     }
 }
