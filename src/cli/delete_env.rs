@@ -51,9 +51,9 @@ impl DeleteEnvArgs {
         }
         lines
             .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
-        let recorded = match &deletions.other_deployment {
+        let recorded = match &deletions.other_environment {
             Some(other) => other.name.clone(),
-            None => self.target.deployment_name(),
+            None => self.target.environment_name(),
         };
         let environment = match recorded {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
@@ -73,10 +73,10 @@ impl DeleteEnvArgs {
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
             return Ok(false);
         }
-        let name = self.target.deployment_name();
+        let name = self.target.environment_name();
         let deletions = deploy::deletions(&storage, self.target.manifest(), name.as_deref());
         let other =
-            deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_deployment.as_ref());
+            deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_environment.as_ref());
         if !session.is_interactive() {
             return match other {
                 None => Ok(true),

@@ -40,10 +40,10 @@ impl EnvironmentArgs {
         &self.manifest.manifest
     }
 
-    /// Returns the name of the deployment, if the manifest has one that needs no variable.
-    pub(super) fn deployment_name(&self) -> Option<String> {
+    /// Returns the name of the environment, if the manifest has one that needs no variable.
+    pub(super) fn environment_name(&self) -> Option<String> {
         let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&self.state().ok()?).ok()?);
-        manifest::deployment_name(&inputs)
+        manifest::environment_name(&inputs)
     }
 
     /// Returns the path of the state file.

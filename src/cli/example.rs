@@ -222,7 +222,7 @@ mod tests {
         let mut file_names = Vec::new();
         for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {
             let name = entry.file_name().to_string_lossy();
-            // A developer may have left a deployment there.
+            // A developer may have left an environment there.
             let deployed = name.contains("-state.json") || name.ends_with("-vars.yml");
             if entry.file_type().is_file() && !deployed {
                 file_names.push(entry.path().strip_prefix(&root).unwrap().to_owned());

@@ -6,7 +6,7 @@
 use base::error::did_you_mean;
 use yaml::{Data, Node};
 
-/// The sections that a deployment uses.
+/// The sections that an environment uses.
 pub(crate) const SECTIONS: [&str; 5] = ["azs", "vm_types", "vm_extensions", "disk_types", "networks"];
 
 /// The section that only a director uses, for VMs that compile packages.

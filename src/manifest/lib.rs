@@ -35,7 +35,7 @@ pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
-    LoadOptions, LoadedManifest, certificates, deployment_name, interpolate, load, load_checked, load_with,
+    LoadOptions, LoadedManifest, certificates, environment_name, interpolate, load, load_checked, load_with,
     outline, pass_file_hint, register_secrets, static_addresses,
 };
 pub use node_kind::kind_with_article;

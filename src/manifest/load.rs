@@ -89,7 +89,7 @@ impl LoadedManifest {
         }
     }
 
-    /// Parses and validates the deployment.
+    /// Parses and validates the manifest.
     pub fn deployment(&self) -> Result<Deployment> {
         // An invalid CPI config is an error of [`Self::cpis`].
         let cpis = self.cpis().ok().flatten();
@@ -514,8 +514,8 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
     Ok(root)
 }
 
-/// Returns the name of the deployment, if the manifest can be read and its name has no variable.
-pub fn deployment_name(inputs: &Inputs) -> Option<String> {
+/// Returns the name of the environment, if the manifest can be read and its name has no variable.
+pub fn environment_name(inputs: &Inputs) -> Option<String> {
     let root = outline(inputs).ok()?;
     let name = root.get("name")?.as_str()?;
     (!name.contains("((")).then(|| name.to_owned())

@@ -19,7 +19,7 @@ pub(super) enum SearchResult {
     Nothing,
     /// The env file.
     File(OpenedEnvFile),
-    /// An env file that another user owns or linked to. It must not choose the deployment of this user.
+    /// An env file that another user owns or linked to. It must not choose the environment of this user.
     Foreign(PathBuf),
 }
 

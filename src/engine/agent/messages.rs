@@ -79,8 +79,8 @@ pub enum StopReason<'a> {
     Update(&'a Value),
     /// The VM is deleted, perhaps to be replaced.
     DeleteVm,
-    /// The deployment is deleted.
-    DeleteDeployment,
+    /// The environment is deleted.
+    DeleteEnvironment,
 }
 
 impl StopReason<'_> {
@@ -89,7 +89,7 @@ impl StopReason<'_> {
         let (vm, others) = match self {
             StopReason::Stop | StopReason::Update(_) => ("keep", "keep"),
             StopReason::DeleteVm => ("delete", "keep"),
-            StopReason::DeleteDeployment => ("delete", "delete"),
+            StopReason::DeleteEnvironment => ("delete", "delete"),
         };
         json!({
             "BOSH_VM_NEXT_STATE": vm,
@@ -246,7 +246,9 @@ impl Agent {
         let deadline = Instant::now() + timeout;
         let mut arguments = match reason {
             StopReason::Update(spec) => json!(["update", spec]),
-            StopReason::Stop | StopReason::DeleteVm | StopReason::DeleteDeployment => json!(["shutdown", {}]),
+            StopReason::Stop | StopReason::DeleteVm | StopReason::DeleteEnvironment => {
+                json!(["shutdown", {}])
+            }
         };
         loop {
             let Some(value) = self.perform_until("drain", arguments, Some(deadline))? else {
@@ -320,6 +322,6 @@ mod tests {
         assert_eq!(next_states(StopReason::Stop), ["keep", "keep", "keep"]);
         assert_eq!(next_states(StopReason::Update(&json!({}))), ["keep", "keep", "keep"]);
         assert_eq!(next_states(StopReason::DeleteVm), ["delete", "keep", "keep"]);
-        assert_eq!(next_states(StopReason::DeleteDeployment), ["delete", "delete", "delete"]);
+        assert_eq!(next_states(StopReason::DeleteEnvironment), ["delete", "delete", "delete"]);
     }
 }

@@ -7,7 +7,7 @@ use super::request::DeleteEnvRequest;
 use crate::agent::{StopReason, endpoint};
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
-use crate::prepare::OtherDeployment;
+use crate::prepare::OtherEnvironment;
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock};
 use crate::state::{Journal, State, Storage, Store};
@@ -76,12 +76,12 @@ pub struct Deletions {
     pub resources: Vec<String>,
     /// True if persistent disks are among them.
     pub has_disks: bool,
-    /// The deployment on record, if its name is not that of the manifest.
-    pub other_deployment: Option<OtherDeployment>,
+    /// The environment on record, if its name is not that of the manifest.
+    pub other_environment: Option<OtherEnvironment>,
 }
 
 /// Lists everything that a `delete-env` would delete. None if there is neither a state nor an open call.
-/// Takes no lock, so it may change. `name` is that of the deployment in the manifest, if known.
+/// Takes no lock, so it may change. `name` is that of the manifest, if known.
 pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
     let storage = storage.resolved()?;
     let state = match State::read(&storage)? {
@@ -99,8 +99,8 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
             resources.push(format!("{made}, if the open `{method}` of an earlier run has created it"));
         }
     }
-    let other_deployment = name.and_then(|name| OtherDeployment::find(&state, name));
-    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty(), other_deployment }))
+    let other_environment = name.and_then(|name| OtherEnvironment::find(&state, name));
+    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty(), other_environment }))
 }
 
 /// Deletes the environment and returns a summary in one sentence.
@@ -158,7 +158,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         run,
         endpoint,
         request.stop_options,
-        StopReason::DeleteDeployment,
+        StopReason::DeleteEnvironment,
         request.agent_timeout,
     );
     deletion_run.registry =

@@ -34,7 +34,7 @@ const MAX_LISTED_CHANGES: usize = 20;
 pub struct PlanReport {
     /// The format of the document.
     pub format: u32,
-    /// The deployment's name.
+    /// The name of the environment.
     pub deployment: String,
     /// The kind of change that the plan makes as a whole.
     pub action: PlanAction,

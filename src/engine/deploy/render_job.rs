@@ -34,7 +34,7 @@ pub struct RenderJobRequest {
     pub templates: Mode,
 }
 
-/// A placeholder for the random instance id of a deployment.
+/// A placeholder for the random instance id of an environment.
 const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are

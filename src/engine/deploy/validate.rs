@@ -31,7 +31,7 @@ pub(super) fn validate<'a>(
     let parts = cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpi_config.as_ref(),
-        deployment: &prepared.deployment.name,
+        environment_name: &prepared.deployment.name,
         manifest: &prepared.manifest_path,
         releases: &opened.releases,
         renderer,

@@ -16,7 +16,7 @@ use base::events::{Stage, Unit};
 use base::{Error, ErrorKind, Result};
 use manifest::Deployment;
 
-/// The instance to which the jobs of a deployment are deployed.
+/// The instance to which the jobs of an environment are deployed.
 pub(crate) struct Instance<'a> {
     pub(crate) run: &'a RunContext,
     pub(crate) agent: &'a Agent,

@@ -1,4 +1,4 @@
-//! The jobs of a deployment: rendered templates, compiled packages, and their lifecycle on the VM.
+//! The jobs of an environment: rendered templates, compiled packages, and their lifecycle on the VM.
 //!
 //! Entry points: [`render`], which renders and packs templates; [`Packages`], which provides compiled
 //! packages to the VM; [`Instance`], which deploys jobs to a VM; [`Jobs`], which starts and stops them;

@@ -170,7 +170,7 @@ fn stop_and_delete() -> Vec<Step> {
 }
 
 #[test]
-fn unchanged_deployment_gives_an_empty_plan() {
+fn unchanged_environment_gives_an_empty_plan() {
     assert!(Case::default().plan(&deployed()).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Compares the credentials of a run with those that were deployed.
 
-use super::OtherDeployment;
+use super::OtherEnvironment;
 use crate::run_context::RunContext;
 use crate::state::{Credentials, GivenCredentials, State};
 use base::text::listed;
@@ -35,7 +35,7 @@ pub(super) fn of_other_environment(
     state: &State,
     error: &Error,
 ) -> Option<Error> {
-    let other = OtherDeployment::find_by_address(run, state, inputs)?;
+    let other = OtherEnvironment::find_by_address(run, state, inputs)?;
     Some(
         Error::invalid(other.to_string())
             .with_source(error.to_string())

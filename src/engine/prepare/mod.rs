@@ -1,4 +1,5 @@
-//! Turns the inputs of a command into a deployment with its artifacts, without an effect on the IaaS.
+//! Turns the inputs of a command into a [`manifest::Deployment`] with its artifacts, without an effect on the
+//! IaaS.
 //!
 //! Entry points: [`load`], which reads a manifest; [`prepare`], which also identifies the stemcell and the
 //! releases; [`PreparedDeployment::open`], which unpacks them; [`obtain`] for single artifacts.
@@ -6,7 +7,7 @@
 pub(crate) mod credentials;
 mod deployment;
 pub(crate) mod obtain;
-mod other_deployment;
+mod other_environment;
 mod untracked;
 
 pub use deployment::Overrides;
@@ -14,4 +15,4 @@ pub(crate) use deployment::{
     MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, find_release, leaves, load,
     load_deployed, load_to_delete, open_releases, open_stemcell, prepare, redact_hint,
 };
-pub(crate) use other_deployment::OtherDeployment;
+pub(crate) use other_environment::OtherEnvironment;

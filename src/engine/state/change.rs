@@ -411,9 +411,9 @@ impl State {
                 self.record_vm_cpi(handle);
             }
             Change::Replaced(state) => *self = *state,
-            Change::DeployBegun { in_place: true } => self.clear_deployment(),
+            Change::DeployBegun { in_place: true } => self.clear_last_deploy(),
             Change::DeployBegun { in_place: false } | Change::DeployRequired => {
-                self.clear_deployment();
+                self.clear_last_deploy();
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.is_ready = false;
                 }
@@ -468,7 +468,7 @@ impl Change {
 
 impl State {
     /// Forgets what was deployed, so that the next create-env deploys.
-    fn clear_deployment(&mut self) {
+    fn clear_last_deploy(&mut self) {
         self.current_deploy_digest.clear();
         self.current_release_ids.clear();
         self.releases.clear();

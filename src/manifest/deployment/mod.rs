@@ -28,10 +28,10 @@ pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;
 pub(crate) use vm::RESOURCES;
 
-/// A validated deployment manifest.
+/// A validated manifest.
 #[derive(Debug, Clone)]
 pub struct Deployment {
-    /// The deployment's name.
+    /// The name of the environment.
     pub name: String,
     /// The releases that jobs come from.
     pub releases: Vec<ReleaseRef>,

@@ -69,7 +69,7 @@ fn dead_environment_is_not_reported_unchanged() {
     assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
     assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);
 
-    // The state of another deployment is not deleted without a question.
+    // The state of another environment is not deleted without a question.
     hello.world.write("name.yml", "- {type: replace, path: /name, value: other}\n");
     let run = hello.delete(&["-o", "name.yml"]).exits_with(3);
     assert!(run.stderr.contains("this state records 'hello' at"), "{}", run.stderr);

@@ -20,8 +20,8 @@ pub(crate) struct CpiInputs<'a> {
     pub(crate) provider: &'a CloudProvider,
     /// The CPI config, if there is one.
     pub(crate) config: Option<&'a CpiConfig>,
-    /// The name of the deployment.
-    pub(crate) deployment: &'a str,
+    /// The name of the environment.
+    pub(crate) environment_name: &'a str,
     /// The manifest file, to which paths are relative.
     pub(crate) manifest: &'a Path,
     /// At least the releases with jobs of CPIs.
@@ -35,7 +35,7 @@ pub(crate) struct CpiInputs<'a> {
 pub(crate) struct OwnedCpiInputs {
     pub(crate) provider: CloudProvider,
     pub(crate) config: Option<CpiConfig>,
-    deployment: String,
+    environment_name: String,
     manifest: PathBuf,
     releases: Vec<Release>,
     renderer: ModeRenderer,
@@ -56,7 +56,12 @@ impl OwnedCpiInputs {
         Ok(OwnedCpiInputs {
             provider,
             config,
-            deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),
+            environment_name: loaded
+                .root
+                .get("name")
+                .and_then(yaml::Node::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             manifest: inputs.manifest.clone(),
             releases,
             renderer: templates::renderer_of(run, templates)?,
@@ -68,7 +73,7 @@ impl OwnedCpiInputs {
         CpiInputs {
             provider: &self.provider,
             config: self.config.as_ref(),
-            deployment: &self.deployment,
+            environment_name: &self.environment_name,
             manifest: &self.manifest,
             releases: &self.releases,
             renderer: &self.renderer,

@@ -294,7 +294,7 @@ fn render_job(
     jobs_dir: &Path,
 ) -> Result<()> {
     create_private_directory(&jobs_dir.join(&job.name))?;
-    let context = templates::context(&context(inputs.deployment, job, properties))?;
+    let context = templates::context(&context(inputs.environment_name, job, properties))?;
     for file in render::render_templates(inputs.renderer, job, &context, jobs_dir)? {
         if file.is_executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
@@ -307,14 +307,14 @@ fn render_job(
 /// Builds the evaluation context as the bosh CLI does for the jobs it installs
 /// (`installation/job_renderer.go`). The CPI's properties take the place of the instance group's, and there
 /// is neither address nor network.
-pub(crate) fn context(deployment: &str, job: &Job, properties: &Map<String, Value>) -> Value {
+pub(crate) fn context(environment_name: &str, job: &Job, properties: &Map<String, Value>) -> Value {
     json!({
         "index": 0,
         "id": uuid::Uuid::new_v4().to_string(),
         "az": "unknown",
         "bootstrap": true,
         "job": {"name": job.name},
-        "deployment": deployment,
+        "deployment": environment_name,
         "networks": {"default": {"ip": "", "netmask": "", "gateway": ""}},
         "global_properties": {},
         "cluster_properties": properties,

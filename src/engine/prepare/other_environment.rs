@@ -4,8 +4,8 @@ use crate::run_context::RunContext;
 use crate::state::State;
 use manifest::Inputs;
 
-/// A deployment on record that has another name, or other addresses, than the manifest.
-pub struct OtherDeployment {
+/// The environment on record, if it has another name, or other addresses, than that of the manifest.
+pub struct OtherEnvironment {
     /// Its name, if it is on record as text.
     pub name: Option<String>,
     /// The address of its VM, if known.
@@ -15,19 +15,19 @@ pub struct OtherDeployment {
     manifest_address: Option<String>,
 }
 
-impl OtherDeployment {
-    /// Returns the deployment on record if the last deploy had another name, or if no static address of the
+impl OtherEnvironment {
+    /// Returns the environment on record if the last deploy had another name, or if no static address of the
     /// manifest is one of it. A manifest may change its address, so this counts only for a run that has other
     /// credentials as well.
     pub(super) fn find_by_address(run: &RunContext, state: &State, inputs: &Inputs) -> Option<Self> {
-        let manifest_name = manifest::deployment_name(inputs)?;
+        let manifest_name = manifest::environment_name(inputs)?;
         if let Some(other) = Self::find(state, &manifest_name) {
             return Some(other);
         }
         let (deployed, given) = (state.static_addresses(), manifest::static_addresses(inputs, &run.redactor));
         let first = given.first()?;
         (!deployed.is_empty() && !given.iter().any(|address| deployed.contains(address))).then(|| {
-            OtherDeployment {
+            OtherEnvironment {
                 name: Some(manifest_name.clone()),
                 address: deployed.first().cloned(),
                 manifest_name,
@@ -36,11 +36,11 @@ impl OtherDeployment {
         })
     }
 
-    /// Returns the deployment on record if the last deploy had another name.
+    /// Returns the environment on record if the last deploy had another name.
     pub(crate) fn find(state: &State, manifest_name: &str) -> Option<Self> {
         let leaves = state.monopile.manifest.as_ref()?;
         let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
-        differs.then(|| OtherDeployment {
+        differs.then(|| OtherEnvironment {
             name: leaves.shown("/name").map(str::to_owned),
             address: state.vm_address(),
             manifest_name: manifest_name.to_owned(),
@@ -49,10 +49,10 @@ impl OtherDeployment {
     }
 }
 
-impl std::fmt::Display for OtherDeployment {
+impl std::fmt::Display for OtherEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let OtherDeployment { name, address, manifest_name, manifest_address } = self;
-        let name = name.as_ref().map_or_else(|| "another deployment".to_owned(), |name| format!("'{name}'"));
+        let OtherEnvironment { name, address, manifest_name, manifest_address } = self;
+        let name = name.as_ref().map_or_else(|| "another environment".to_owned(), |name| format!("'{name}'"));
         let address = address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
         write!(f, "this state records {name}{address}, but the manifest is for '{manifest_name}'")?;
         match manifest_address {
