@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base::files::input;
 use base::{Error, Result};
-use engine::state::BucketUrl;
+use engine::state::{BucketUrl, STATE_SUFFIX};
 
 /// Returns the home directory: `$HOME`, or the one in the password database.
 pub(super) fn home() -> Option<PathBuf> {
@@ -71,9 +71,6 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
 }
-
-/// The end of the name of a state. Before it is the manifest's name without extension.
-const STATE_SUFFIX: &str = "-state.json";
 
 /// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.
 pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {

@@ -17,7 +17,7 @@ use super::variables::syntax::unclosed_references;
 use super::variables::{
     Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, prefix_warnings, values,
 };
-use super::vars_store::{VarsStore, expiry, path_beside, previous};
+use super::vars_store::{ALTERNATIVE_NAMES, VarsStore, expiry, path_beside, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::error::did_you_mean;
@@ -399,7 +399,7 @@ impl PartialInputs {
         let mut resolver = resolver.read_only();
         let mut declared = BTreeMap::new();
         for definition in self.definitions.iter() {
-            let names = definition.options.as_ref().and_then(|options| options.get("alternative_names"));
+            let names = definition.options.as_ref().and_then(|options| options.get(ALTERNATIVE_NAMES));
             let Some(mut names) = names.cloned() else { continue };
             // Loading has reported the variables without a value.
             let _ = resolver.interpolate(&mut names);

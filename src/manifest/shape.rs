@@ -12,8 +12,14 @@ use yaml::{Data, Node};
 /// The maximum size in bytes of a file that [`why_no_manifest`] reads.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Keys of which every manifest has at least one, before its ops files add others.
-const MANIFEST_KEYS: [&str; 3] = ["name", "instance_groups", "cloud_provider"];
+/// Sections that every manifest has, but no vars store and no state.
+pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
+
+/// Returns true if the document has a key of which every manifest has at least one, before its ops files add
+/// others.
+fn has_manifest_key(root: &Node) -> bool {
+    MANIFEST_SECTIONS.iter().chain(&["name"]).any(|key| root.get(key).is_some())
+}
 
 /// Returns true for the document of an ops file: a list of mappings with `type` and `path`.
 pub(crate) fn is_ops_file(root: &Node) -> bool {
@@ -24,10 +30,9 @@ pub(crate) fn is_ops_file(root: &Node) -> bool {
 /// Returns true for the document of a vars store: a mapping without a key of a manifest, in which an entry
 /// has a private key.
 fn is_vars_store(root: &Node) -> bool {
-    let lacks_manifest_keys = MANIFEST_KEYS.iter().all(|key| root.get(key).is_none());
     let entries = root.as_map();
     let mut values = entries.iter().flat_map(|map| map.iter()).map(|(_, value)| value);
-    lacks_manifest_keys && values.any(|value| value.get("private_key").is_some())
+    !has_manifest_key(root) && values.any(|value| value.get("private_key").is_some())
 }
 
 /// Fails if the document at `path` is an ops file or a vars store.
@@ -61,9 +66,7 @@ pub fn why_no_manifest(path: &Path) -> Option<String> {
     };
     match &root.data {
         Data::Null => Some("the file is empty".to_owned()),
-        Data::Map(_) => MANIFEST_KEYS
-            .iter()
-            .all(|key| root.get(key).is_none())
+        Data::Map(_) => (!has_manifest_key(&root))
             .then(|| "it has no key of a manifest, such as `instance_groups`".to_owned()),
         _ if is_ops_file(&root) => Some("it is an ops file".to_owned()),
         _ => Some(format!("it is {}, not a mapping", kind_with_article(&root))),

@@ -423,16 +423,16 @@ fn refused_mbus_certificate_keeps_the_vm() {
         "- {type: replace, path: /cloud_provider/mbus, value: 'https://mbus:x@192.0.2.9:6868'}\n",
     );
     let run = hello.world.finish(hello.command("plan", &["-o", "moved.yml"])).exits_with(3);
-    for hint in [
+    for line in [
         format!(
-            "hint: pass the same ops files and variables as for the last create-env: the recorded \
-             address of the VM is {}\n",
+            "note: the recorded address of the VM is {}, but `cloud_provider.mbus` has 192.0.2.9\n",
             hello.ip()
         ),
+        "hint: pass the same ops files and variables as for the last create-env\n".to_owned(),
         "hint: add '192.0.2.9' to the `alternative_names` of variable 'mbus_bootstrap_ssl', then: `"
             .to_owned(),
     ] {
-        assert!(run.stderr.contains(&hint), "{}", run.stderr);
+        assert!(run.stderr.contains(&line), "{}", run.stderr);
     }
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {

@@ -35,6 +35,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use index::Index;
 pub use naming::NameClass;
 use search::{Forms, Match};
+pub use spellings::MIN_REDACTED_CHARS;
 
 use crate::text::clean;
 

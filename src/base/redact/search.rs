@@ -71,7 +71,7 @@ impl Forms {
             let view = DecodedView::of(part.as_bytes(), 0);
             let unescaped = view.unescaped();
             if let Some(unescaped) = &unescaped
-                && unescaped.bytes.len() >= spellings::MIN_SECRET_CHARS
+                && unescaped.bytes.len() >= spellings::MIN_REDACTED_CHARS
             {
                 self.exact.insert(&unescaped.bytes, is_precaution);
             }

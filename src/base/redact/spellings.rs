@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The minimum length of a redacted value in characters.
-pub(super) const MIN_SECRET_CHARS: usize = 4;
+pub const MIN_REDACTED_CHARS: usize = 4;
 /// The minimum length in bytes of a line that counts as a secret by itself.
 const MIN_LINE_BYTES: usize = 8;
 /// The minimum length in bytes of an encoded form. Shorter ones would match by accident.
@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 64;
 pub(super) fn parts(secret: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let secret = secret.trim();
-    if secret.chars().count() < MIN_SECRET_CHARS || matches!(secret, "true" | "false" | "null") {
+    if secret.chars().count() < MIN_REDACTED_CHARS || matches!(secret, "true" | "false" | "null") {
         return parts;
     }
     let lines = || secret.lines().map(str::trim).filter(|line| line_is_secret(line));

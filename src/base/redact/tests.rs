@@ -1,7 +1,7 @@
 use base64::Engine;
 
 use super::search::MIN_INSIDE_BYTES;
-use super::spellings::MIN_SECRET_CHARS;
+use super::spellings::MIN_REDACTED_CHARS;
 use super::*;
 use proptest::prelude::*;
 
@@ -274,7 +274,7 @@ proptest! {
         let redactor = redactor(&[&secret]);
         let trimmed = secret.trim();
         let text = format!("{before}{trimmed}{after}");
-        prop_assume!(trimmed.chars().count() >= MIN_SECRET_CHARS);
+        prop_assume!(trimmed.chars().count() >= MIN_REDACTED_CHARS);
         prop_assume!(!["true", "null", "false"].contains(&trimmed));
         prop_assume!(!REPLACEMENT.contains(trimmed));
         // A short word is redacted only as a whole word.

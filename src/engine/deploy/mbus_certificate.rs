@@ -1,12 +1,10 @@
 //! Checks the agent's certificate before any change. An agent whose certificate is rejected cannot be
 //! reached, and a new VM would not help.
 
-use std::net::IpAddr;
-
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
 
-use crate::agent::AgentEndpoint;
+use crate::agent::{AgentEndpoint, OtherAddress};
 use crate::prepare::MbusCertificate;
 use crate::state::State;
 use base::encoding::minute;
@@ -35,16 +33,16 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, sta
     }
     match endpoint.refusal(&certificate.pem, now) {
         None => Ok(()),
-        Some(refusal) => Err(explain(&refusal, certificate, endpoint.host(), state, now)),
+        Some(refusal) => Err(refusal_error(&refusal, certificate, endpoint, state, now)),
     }
 }
 
 /// Returns the error for a certificate that a client would refuse, with the command that makes a new one.
 /// Mentions the clock if a date is the reason.
-fn explain(
+fn refusal_error(
     refusal: &rustls::Error,
     certificate: &MbusCertificate,
-    host: &str,
+    endpoint: &AgentEndpoint,
     state: &State,
     now: UnixTime,
 ) -> Error {
@@ -82,7 +80,7 @@ fn explain(
         }
         Refused::NotValidForName => other_host_error(
             certificate_error,
-            host,
+            endpoint,
             state,
             "",
             certificate,
@@ -98,7 +96,7 @@ fn explain(
             };
             other_host_error(
                 certificate_error,
-                host,
+                endpoint,
                 state,
                 &presented,
                 certificate,
@@ -117,12 +115,13 @@ fn plain(name: &str) -> &str {
 
 fn other_host_error(
     certificate_error: impl Fn(&str) -> Error,
-    host: &str,
+    endpoint: &AgentEndpoint,
     state: &State,
     presented: &str,
     certificate: &MbusCertificate,
     rotate: &str,
 ) -> Error {
+    let host = endpoint.host();
     let error =
         certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
     let Some((store, name)) = &certificate.stored else { return error.with_hint(rotate) };
@@ -130,13 +129,10 @@ fn other_host_error(
     if !store.exists() {
         return error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"));
     }
-    let error = error.with_hint(match other_recorded_address(state, host) {
-        Some(address) => format!(
-            "pass the same ops files and variables as for the last create-env: the recorded address of the \
-             VM is {address}"
-        ),
-        None => "check --state and --vars-store: they may be of another environment".to_owned(),
-    });
+    let error = match OtherAddress::find(endpoint, state) {
+        Some(other) => other.explain(error),
+        None => error.with_hint("check --state and --vars-store: they may be of another environment"),
+    };
     let manifest = certificate.manifest.to_string_lossy();
     let rotate =
         format!("`{rotate} -m {}`, with the ops files and variables of this run", shell_word(&manifest));
@@ -144,10 +140,4 @@ fn other_host_error(
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
         false => format!("add '{host}' to the `alternative_names` of variable '{name}', then: {rotate}"),
     })
-}
-
-/// Returns the recorded address of the VM if it differs from `host`. The address of a host name is unknown.
-fn other_recorded_address(state: &State, host: &str) -> Option<String> {
-    host.parse::<IpAddr>().ok()?;
-    state.vm_address().filter(|address| address != host)
 }

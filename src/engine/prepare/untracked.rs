@@ -14,7 +14,7 @@ use crate::agent::{
 };
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
-use crate::state::{State, Storage, versions};
+use crate::state::{STATE_SUFFIX, State, Storage, versions};
 use artifact::ArtifactIdentity;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -200,7 +200,7 @@ fn recorded_in(run: &RunContext, inputs: &Inputs, agent_id: &str) -> Option<Stri
         ));
     }
     let stem = inputs.manifest.file_stem()?.to_string_lossy().into_owned();
-    let beside = inputs.manifest.with_file_name(format!("{stem}-state.json"));
+    let beside = inputs.manifest.with_file_name(format!("{stem}{STATE_SUFFIX}"));
     let state = State::read(&Storage::from(beside.as_path())).ok()??;
     let path = beside.to_string_lossy();
     records(&state).then(|| format!("'{path}' records this VM: pass it with --state {}", shell_word(&path)))

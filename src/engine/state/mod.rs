@@ -32,8 +32,8 @@ pub use journal::{CallProgress, Intent, Journal, OpenCall};
 pub use location::{CpiLocation, CurrentLocation};
 pub use lock::{Holder, LockConflictHandler};
 pub use records::{
-    AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, SnapshotRecord,
-    State, StemcellRecord, Suspect, Undeleted, VmAtReplacement, VmRecord,
+    AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, STATE_SUFFIX,
+    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmAtReplacement, VmRecord,
 };
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{

@@ -897,13 +897,16 @@ fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
     let has_key = |key: &&str| {
         text.lines().any(|line| line.strip_prefix(*key).is_some_and(|rest| rest.starts_with(':')))
     };
-    ["instance_groups", "cloud_provider"].into_iter().find(has_key)
+    manifest::MANIFEST_SECTIONS.into_iter().find(has_key)
 }
+
+/// The end of the name of a state. Before it is the manifest's name without extension.
+pub const STATE_SUFFIX: &str = "-state.json";
 
 /// Returns the error for a manifest in place of a state.
 fn manifest_error(storage: &Storage, key: &str) -> Error {
     let mut name = storage.path_or_url().file_stem().unwrap_or_default().to_owned();
-    name.push("-state.json");
+    name.push(STATE_SUFFIX);
     Error::invalid(format!("'{storage}' (--state) is a manifest, not a state: it has `{key}`"))
         .with_note("nothing was changed")
         .with_hint(format!(

@@ -27,15 +27,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use base::encoding::percent_decode;
-use base::redact::{NameClass, Redactor};
+use base::redact::{MIN_REDACTED_CHARS, NameClass, Redactor};
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node, Position};
 
 /// The minimum length of a text that is secret wherever it occurs.
 const MIN_SECRET_CHARS: usize = 8;
-/// The minimum length of a text that the redactor replaces.
-const MIN_REDACTED_CHARS: usize = 4;
 /// The end of the first line of a private key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 

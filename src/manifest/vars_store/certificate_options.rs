@@ -46,10 +46,13 @@ pub(super) const DEFAULT_DAYS: i64 = 365;
 /// The organization if the manifest names none, as in the bosh CLI.
 pub(super) const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
 
+/// The option with the names and addresses of a certificate besides its common name.
+pub(crate) const ALTERNATIVE_NAMES: &str = "alternative_names";
+
 const NAMES: [&str; 9] = [
     "common_name",
     "organization",
-    "alternative_names",
+    ALTERNATIVE_NAMES,
     "is_ca",
     "ca",
     "extended_key_usage",
@@ -85,7 +88,7 @@ impl CertificateOptions {
     pub fn parse(options: Option<&Node>) -> Result<Self> {
         check_names(options, &NAMES)?;
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
-        let (dns_names, addresses) = alternative_names(get("alternative_names"))?;
+        let (dns_names, addresses) = alternative_names(get(ALTERNATIVE_NAMES))?;
         let parsed = CertificateOptions {
             common_name: get("common_name")
                 .map(|value| string_value("common_name", value))
@@ -195,8 +198,8 @@ fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
 
 fn alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)> {
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
-    for item in list("alternative_names", value)? {
-        let name = string_value("alternative_names", item)?;
+    for item in list(ALTERNATIVE_NAMES, value)? {
+        let name = string_value(ALTERNATIVE_NAMES, item)?;
         match name.parse::<IpAddr>() {
             Ok(address) => addresses.push(address.to_canonical()),
             Err(_) if name.is_ascii() => names.push(name),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::previous;
 use crate::files;
 use crate::node_kind::kind_with_article;
+use crate::shape::MANIFEST_SECTIONS;
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
 use base::files::UnlockOnDrop;
@@ -14,9 +15,6 @@ use base::files::directory::{check_directory, parent};
 use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
-
-/// Keys that every manifest has, but no vars store.
-const MANIFEST_KEYS: [&str; 2] = ["instance_groups", "cloud_provider"];
 
 /// A vars store: a YAML mapping from variable names to values, in the format of the bosh CLI.
 ///
@@ -97,7 +95,7 @@ impl VarsStore {
     /// Fails if the file is a manifest. Saving it would replace its text. The error names the `option` that
     /// gave the path, such as ` (--vars-store)`.
     pub fn check_is_no_manifest(&self, option: &str) -> Result<()> {
-        match MANIFEST_KEYS.into_iter().find(|key| self.get(key).is_some()) {
+        match MANIFEST_SECTIONS.into_iter().find(|key| self.get(key).is_some()) {
             None => Ok(()),
             Some(key) => Err(Error::invalid(format!(
                 "'{}'{option} is a manifest, not a vars store: it has `{key}`",
