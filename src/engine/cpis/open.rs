@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::names;
 use super::source::{LocatedCpi, OwnedCpiInputs, ResolvedCpis};
-use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
-use crate::prepare::{self, obtain};
+use crate::cpi::{Executable, create_private_directory};
+use crate::prepare;
 use crate::protocol::VmCid;
 use crate::registry::CallRegistry;
 use crate::run_context::RunContext;
@@ -119,7 +119,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
 pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
     let directory = run.paths.scratch.join("stemcell");
-    obtain::create_private_directory(&directory)?;
+    create_private_directory(&directory)?;
     let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
     unpacking.finish();
     Ok(stemcell)

@@ -10,7 +10,7 @@ use super::gateway::{SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
 use super::{agent_endpoint, reach, read_state};
 use crate::agent::{Agent, Backoff};
-use crate::prepare::obtain::create_private_directory;
+use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
 use base::files::durable::write_atomically;
 use base::timing::Activity;

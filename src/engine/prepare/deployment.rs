@@ -9,6 +9,7 @@ use super::credentials;
 use super::obtain::{self, IdentifyBy, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck, UntrackedListener};
 use crate::agent::AgentEndpoint;
+use crate::cpi::create_private_directory;
 use crate::plan::{Desired, DesiredLeaf};
 use crate::protocol::DiskHint;
 use crate::run_context::RunContext;
@@ -311,7 +312,7 @@ pub(crate) fn open_stemcell(
 fn open_release(run: &RunContext, obtained: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", obtained.identity.name));
     let directory = run.paths.scratch.join("releases").join(&obtained.identity.name);
-    obtain::create_private_directory(&directory)?;
+    create_private_directory(&directory)?;
     let release = release::open(&obtained.source, obtained.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
     Ok(release)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use artifact::{
@@ -273,10 +274,4 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     lines.extend((count > MAX_SHOWN_FAILURES).then(|| format!("and {} more", count - MAX_SHOWN_FAILURES)));
     let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
     Some(shown.fold(all, |all, (_, error)| all.with_advice_of(error)))
-}
-
-/// Creates a directory that only this user can access, and its parents.
-pub(crate) fn create_private_directory(path: &Path) -> Result<()> {
-    base::files::durable::create_private_directory(path)
-        .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

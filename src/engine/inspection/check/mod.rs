@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::cpi::create_private_directory;
 use crate::cpis;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
-use crate::prepare::obtain::create_private_directory;
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
