@@ -1,6 +1,7 @@
 //! `monopile version`: prints the version and, with `--check`, the newest release.
 
 use clap::{Args, ValueHint};
+use semver::Version;
 use serde::Deserialize;
 
 use super::finish::CommandResult;
@@ -28,53 +29,9 @@ struct Release {
     html_url: Option<String>,
 }
 
-/// A version, ordered as in Semantic Versioning.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Version {
-    numbers: [u64; 3],
-    maturity: Maturity,
-}
-
-/// The part after `-`. The order of the variants is that of versions: `1.0.0-rc.1` comes before `1.0.0`.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Maturity {
-    PreRelease(Vec<Identifier>),
-    Release,
-}
-
-/// A part of `rc.1`.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identifier {
-    Number(u64),
-    Word(String),
-}
-
-impl Version {
-    /// Reads `1.2.3`, `v1.2.3` or `1.2.3-rc.1`.
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let text = text.split_once('+').map_or(text, |(version, _)| version);
-        let (numbers, maturity) = match text.split_once('-') {
-            Some((numbers, identifiers)) => {
-                let identifiers = identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?;
-                (numbers, Maturity::PreRelease(identifiers))
-            }
-            None => (text, Maturity::Release),
-        };
-        let numbers: Vec<u64> = numbers.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        Some(Version { numbers: numbers.try_into().ok()?, maturity })
-    }
-}
-
-impl Identifier {
-    fn parse(text: &str) -> Option<Self> {
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        match text.parse() {
-            _ if text.is_empty() => None,
-            Ok(number) if is_number => Some(Identifier::Number(number)),
-            _ => Some(Identifier::Word(text.to_owned())),
-        }
-    }
+/// Reads `1.2.3`, `v1.2.3` or `1.2.3-rc.1`.
+fn parse_version(text: &str) -> Option<Version> {
+    Version::parse(text.strip_prefix('v').unwrap_or(text)).ok()
 }
 
 impl VersionArgs {
@@ -99,7 +56,7 @@ impl VersionArgs {
                 .with_source(why)
                 .with_hint("name another feed: `monopile version --check=URL`")
         })?;
-        let is_newer = Version::parse(version).is_none_or(|own| own < newest);
+        let is_newer = parse_version(version).is_none_or(|own| own.cmp_precedence(&newest).is_lt());
         if session.globals.prints_json() {
             return CommandResult::json(&serde_json::json!({
                 "version": version,
@@ -117,14 +74,14 @@ impl VersionArgs {
     }
 }
 
-/// Returns the version of the answer as text and in parts, and the address of its page.
+/// Returns the newest version as text, the same parsed, and the address of its page.
 fn read(answer: &[u8]) -> Result<(String, Version, Option<String>), String> {
     let release: Release = serde_json::from_slice(answer).map_err(|error| match error.is_data() {
         true => "it does not have the text `tag_name`".to_owned(),
         false => format!("it is not JSON: {}", text::json_problem(&error)),
     })?;
     let tag = release.tag_name;
-    let version = Version::parse(&tag)
+    let version = parse_version(&tag)
         .ok_or_else(|| format!("the tag '{}' is no version such as v1.2.3", text::clean_line(&tag)))?;
     let shown = text::clean_line(tag.strip_prefix('v').unwrap_or(&tag));
     let url = release.html_url.filter(|url| url.starts_with("https://"));
@@ -158,12 +115,15 @@ mod tests {
             "v0.10.0+build",
             "1.0.0",
         ];
+        let order = |one: &str, other: &str| {
+            parse_version(one).unwrap().cmp_precedence(&parse_version(other).unwrap())
+        };
         for pair in ordered.windows(2) {
-            assert!(Version::parse(pair[0]).unwrap() < Version::parse(pair[1]).unwrap(), "{pair:?}");
+            assert!(order(pair[0], pair[1]).is_lt(), "{pair:?}");
         }
-        assert_eq!(Version::parse("v1.2.3"), Version::parse("1.2.3"));
+        assert!(order("v1.2.3", "1.2.3+build").is_eq());
         for wrong in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3", "1.2.3-", "1.2.3-rc."] {
-            assert_eq!(Version::parse(wrong), None, "{wrong}");
+            assert_eq!(parse_version(wrong), None, "{wrong}");
         }
     }
 

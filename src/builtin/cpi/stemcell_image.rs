@@ -22,12 +22,12 @@ impl StemcellImage {
     /// Opens the image that `create_stemcell` names. If it is a tar archive, gzipped or not, unpacks it and
     /// takes `root.img`, or the only file. Fails if the image is empty.
     pub(crate) fn open(image: &Path) -> CpiResult<StemcellImage> {
-        let open_error =
+        let opening =
             |error| CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
-        let (path, unpacked) = if is_archive(&head(image).map_err(open_error)?) {
+        let (path, unpacked) = if is_archive(&head(image).map_err(opening)?) {
             // The directory is next to the image, because the file system with the image has room for such
             // sizes.
-            let unpacked = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
+            let unpacked = tempfile::tempdir_in(parent(image)).map_err(opening)?;
             let tree = unpacked.path().join("image");
             unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
                 .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?;
