@@ -149,10 +149,10 @@ impl Cli {
                     "--json=bosh does not work with --dry-run; --json does",
                 );
             }
+            let commands = base::text::and_listed(scope::BOSH_JSON);
             command.error(
                 clap::error::ErrorKind::ArgumentConflict,
-                "--json=bosh works with create-env, delete-env, stop-env, start-env, interpolate, \
-                 inspect-local-release and inspect-local-stemcell; other commands have --json",
+                format!("--json=bosh works with {commands}; other commands have --json"),
             )
         })
     }

@@ -125,7 +125,7 @@ const READ_ONLY: Names = &[
 ];
 
 /// The commands that the bosh CLI has as well, so that `--json=bosh` can print the same document.
-const BOSH_JSON: Names = &[
+pub(super) const BOSH_JSON: Names = &[
     "create-env",
     "delete-env",
     "inspect-local-release",
