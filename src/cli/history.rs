@@ -72,9 +72,9 @@ fn no_runs_text(state: Option<&Path>) -> String {
 }
 
 /// Formats runs as a table, optionally with the state.
-fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String {
+fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Plan", "Details"];
-    if with_state {
+    if shows_state {
         header.insert(1, "State");
     }
     let mut table = Table::new(header).with_details("Details");
@@ -91,7 +91,7 @@ fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String
             plan.map(|plan| plan.headline.clone()).unwrap_or_default(),
             details,
         ];
-        if with_state {
+        if shows_state {
             row.insert(1, paths::shorten_home(&record.state));
         }
         table.row(row);
@@ -100,14 +100,14 @@ fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String
 }
 
 /// Formats runs with their planned steps and stages, which are too long for a table.
-fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
+fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
     let mut lines = Vec::new();
     for run in runs {
         let record = &run.record;
         let mut head = vec![record.started.clone(), record.command.clone(), took(run), outcome_label(run)];
         head.retain(|part| !part.is_empty());
         lines.push(head.join("  "));
-        lines.extend(with_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
+        lines.extend(shows_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
         if let Some(plan) = &record.plan {
             lines.push(format!("  Plan: {}", base::text::clean(&plan.headline)));
             let steps = plan.steps.iter().enumerate();

@@ -247,12 +247,12 @@ fn status_text(session: &Session, status: &Status) -> String {
         facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.reason)));
     }
     let mut sections = vec![layout.facts(&facts)];
-    let with_hints = session.globals.verbose > 0;
+    let shows_hints = session.globals.verbose > 0;
     // A program or --verbose gets everything; the screen has what may need attention.
-    let shows_all = with_hints || layout.is_for_programs();
+    let shows_all = shows_hints || layout.is_for_programs();
     let tables = [
         processes(status),
-        disks(status, with_hints),
+        disks(status, shows_hints),
         networks(status).filter(|_| shows_all),
         certificates(status, if shows_all { i64::MAX } else { SHOWN_BEFORE_DAYS }),
     ];
@@ -350,8 +350,8 @@ fn processes(status: &Status) -> Option<Table> {
 }
 
 /// Returns the table of disks, whose states in capital letters need attention. `None` if there are none.
-fn disks(status: &Status, with_hints: bool) -> Option<Table> {
-    let header = match with_hints {
+fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
+    let header = match shows_hints {
         true => vec!["Disk", "Size", "In use", "State", "Used", "Hint"],
         false => vec!["Disk", "Size", "In use", "State", "Used"],
     };
@@ -371,12 +371,12 @@ fn disks(status: &Status, with_hints: bool) -> Option<Table> {
         let size = format!("{} MiB", disk.size);
         let cid = format!("{}{}", disk.handle.cid, cpi_note(disk.handle.cpi()));
         let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), full];
-        row.extend(with_hints.then_some(hint));
+        row.extend(shows_hints.then_some(hint));
         table.row(row);
     }
     for cid in &status.untracked_disks {
         let mut row = [cid.as_str(), "", "no", "NOT ON RECORD", ""].map(str::to_owned).to_vec();
-        row.extend(with_hints.then(String::new));
+        row.extend(shows_hints.then(String::new));
         table.row(row);
     }
     (!status.disks.is_empty() || !status.untracked_disks.is_empty()).then_some(table)

@@ -24,8 +24,8 @@ const SPINNER_FRAME_MS: u128 = 100;
 pub(super) struct TerminalSpace {
     pub(super) columns: usize,
     pub(super) rows: usize,
-    pub(super) colors: bool,
-    pub(super) unicode: bool,
+    pub(super) shows_colors: bool,
+    pub(super) shows_unicode: bool,
 }
 
 /// The current step of the plan.
@@ -74,7 +74,7 @@ pub(super) fn lines(
     }
     lines.truncate(room);
     lines.extend(run_line);
-    lines.iter().map(|line| line.cut(space.columns(), space.colors, space.ellipsis())).collect()
+    lines.iter().map(|line| line.cut(space.columns(), space.shows_colors, space.ellipsis())).collect()
 }
 
 fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
@@ -88,7 +88,7 @@ impl TerminalSpace {
     }
 
     fn spinner(self, stage: &RunningStage, now: Instant) -> Styled {
-        let signs: Vec<char> = if self.unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
+        let signs: Vec<char> = if self.shows_unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
         let turn = now.duration_since(stage.started).as_millis() / SPINNER_FRAME_MS % signs.len() as u128;
         let sign = usize::try_from(turn).ok().and_then(|turn| signs.get(turn)).copied().unwrap_or(' ');
         Styled::default().colored(Color::Cyan, sign.to_string())
@@ -126,13 +126,13 @@ impl TerminalSpace {
     }
 
     fn ellipsis(self) -> &'static str {
-        if self.unicode { "…" } else { "..." }
+        if self.shows_unicode { "…" } else { "..." }
     }
 
     fn bar(self, done: u64, total: u64) -> Styled {
         let cells = if self.columns >= MIN_LONG_BAR_COLUMNS { 20_usize } else { 10 };
         let filled = usize::try_from(cells as u128 * u128::from(done) / u128::from(total)).unwrap_or(cells);
-        let (full, rest) = if self.unicode { ("━", "─") } else { ("=", "-") };
+        let (full, rest) = if self.shows_unicode { ("━", "─") } else { ("=", "-") };
         Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
     }
 
@@ -212,14 +212,14 @@ mod tests {
         tree
     }
 
-    fn shown(columns: usize, rows: usize, unicode: bool) -> String {
+    fn shown(columns: usize, rows: usize, shows_unicode: bool) -> String {
         let step = CurrentStep {
             number: 5,
             count: 6,
             description: "Bring the jobs of 'hello/0' to the VM".to_owned(),
         };
         let now = Instant::now();
-        let space = TerminalSpace { columns, rows, colors: false, unicode };
+        let space = TerminalSpace { columns, rows, shows_colors: false, shows_unicode };
         let lines = lines(&tree(now), Some(&step), space, now);
         assert!(lines.len() < rows, "{lines:?}");
         assert!(lines.iter().all(|line| line.width() < columns), "{lines:?}");

@@ -66,8 +66,8 @@ impl Progress {
             let space = TerminalSpace {
                 columns: columns.into(),
                 rows: rows.into(),
-                colors: options.allows_color,
-                unicode: options.shows_unicode,
+                shows_colors: options.allows_color,
+                shows_unicode: options.shows_unicode,
             };
             let state = shown.lock();
             let _ = out
@@ -301,13 +301,13 @@ mod tests {
     use base::events::{Reporter, Unit};
 
     /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
-    fn kept(unicode: bool) -> String {
+    fn kept(shows_unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
         let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Progress,
             allows_color: false,
-            shows_unicode: unicode,
+            shows_unicode,
             is_dumb: false,
             verbose: false,
             stdout_reserved: false,

@@ -42,20 +42,20 @@ impl Styled {
     }
 
     /// Returns the whole line.
-    pub(super) fn whole(&self, colors: bool) -> String {
-        self.0.iter().map(|(color, text)| painted(colors, *color, text)).collect()
+    pub(super) fn whole(&self, shows_colors: bool) -> String {
+        self.0.iter().map(|(color, text)| painted(shows_colors, *color, text)).collect()
     }
 
     /// Returns at most `columns` of the line, with `ellipsis` if text was cut off.
-    pub(super) fn cut(&self, columns: usize, colors: bool, ellipsis: &str) -> String {
+    pub(super) fn cut(&self, columns: usize, shows_colors: bool, ellipsis: &str) -> String {
         if self.width() <= columns {
-            return self.whole(colors);
+            return self.whole(shows_colors);
         }
         let mut left = columns.saturating_sub(width(ellipsis));
         let mut line = String::new();
         for (color, text) in &self.0 {
             let end = fitting(text, left);
-            line.push_str(&painted(colors, *color, &text[..end]));
+            line.push_str(&painted(shows_colors, *color, &text[..end]));
             left -= width(&text[..end]);
             if end < text.len() {
                 break;
@@ -67,13 +67,13 @@ impl Styled {
 
     /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
     /// Words longer than a line, and text in backticks, stay whole so that they can be copied.
-    pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
-        self.broken(columns, hang, colors, Overlong::Whole)
+    pub(super) fn wrapped(&self, columns: usize, hang: usize, shows_colors: bool) -> Vec<String> {
+        self.broken(columns, hang, shows_colors, Overlong::Whole)
     }
 
     /// Breaks the text into lines of at most `columns`, with `hang` blanks before each but the first. A word
     /// that fits nowhere is cut or stays whole, as `overlong` says.
-    fn broken(&self, columns: usize, hang: usize, colors: bool, overlong: Overlong) -> Vec<String> {
+    fn broken(&self, columns: usize, hang: usize, shows_colors: bool, overlong: Overlong) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);
         // Spaces are written only before a word, because they may not fit at the end of a line.
@@ -94,7 +94,7 @@ impl Styled {
                 }
                 if let (Some(line), false) = (lines.last_mut(), bare.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
-                    line.push_str(&painted(colors, *color, bare));
+                    line.push_str(&painted(shows_colors, *color, bare));
                     used += blanks + width(bare);
                     // Spaces at the start are the indentation of the first word.
                     (fresh, blanks) = (false, 0);
@@ -164,10 +164,10 @@ fn words(text: &str, overlong: Overlong) -> Vec<&str> {
     words
 }
 
-fn painted(colors: bool, color: Option<Color>, text: &str) -> String {
+fn painted(shows_colors: bool, color: Option<Color>, text: &str) -> String {
     let text = text.replace(NO_BREAK_SPACE, " ");
     match color {
-        Some(color) => paint(colors, color, &text).into_owned(),
+        Some(color) => paint(shows_colors, color, &text).into_owned(),
         None => text,
     }
 }

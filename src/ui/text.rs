@@ -167,10 +167,10 @@ mod tests {
     #[test]
     fn failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
-        let shown = |colors, hints: &[String]| -> Vec<String> {
+        let shown = |shows_colors, hints: &[String]| -> Vec<String> {
             failure_lines(&errors, &["nothing was changed".to_owned()], hints, Some("/log"))
                 .iter()
-                .map(|line| line.whole(colors))
+                .map(|line| line.whole(shows_colors))
                 .collect()
         };
         assert_eq!(

@@ -27,7 +27,7 @@ pub fn emit(node: &Node) -> String {
         has_space_before: true,
         has_only_indicators: true,
     };
-    emitter.node(node, Context::Root);
+    emitter.write_node(node, Context::Root);
     emitter.indent = None;
     emitter.start_line();
     emitter.out
@@ -70,7 +70,7 @@ struct Emitter {
 }
 
 impl Emitter {
-    fn node(&mut self, node: &Node, context: Context) {
+    fn write_node(&mut self, node: &Node, context: Context) {
         match &node.data {
             Data::Null => self.write_plain("null"),
             Data::Bool(true) => self.write_plain("true"),
@@ -78,15 +78,15 @@ impl Emitter {
             Data::Int(int) => self.write_plain(&int.to_string()),
             Data::UInt(int) => self.write_plain(&int.to_string()),
             Data::Float(float) => self.write_plain(&scalar::format_float(*float)),
-            Data::String(text) => self.string(text, context),
-            Data::Seq(items) if items.is_empty() => self.brackets("[", "]"),
-            Data::Map(map) if map.is_empty() => self.brackets("{", "}"),
-            Data::Seq(items) => self.sequence(items, context),
-            Data::Map(map) => self.mapping(map),
+            Data::String(text) => self.write_string(text, context),
+            Data::Seq(items) if items.is_empty() => self.write_indicator("[]", true, false),
+            Data::Map(map) if map.is_empty() => self.write_indicator("{}", true, false),
+            Data::Seq(items) => self.write_sequence(items, context),
+            Data::Map(map) => self.write_mapping(map),
         }
     }
 
-    fn sequence(&mut self, items: &[Node], context: Context) {
+    fn write_sequence(&mut self, items: &[Node], context: Context) {
         let indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
             && !self.has_only_indicators;
         let outer = self.indent;
@@ -95,27 +95,27 @@ impl Emitter {
         }
         for item in items {
             self.start_line();
-            self.indicator("-", true, true);
-            self.node(item, Context::Item);
+            self.write_indicator("-", true, true);
+            self.write_node(item, Context::Item);
         }
         self.indent = outer;
     }
 
-    fn mapping(&mut self, map: &Mapping) {
+    fn write_mapping(&mut self, map: &Mapping) {
         let outer = self.indent;
         self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         for (key, value) in order::sorted(map) {
             self.start_line();
             if is_simple_key(key) {
-                self.node(key, Context::SimpleKey);
-                self.indicator(":", false, false);
+                self.write_node(key, Context::SimpleKey);
+                self.write_indicator(":", false, false);
             } else {
-                self.indicator("?", true, true);
-                self.node(key, Context::ComplexKey);
+                self.write_indicator("?", true, true);
+                self.write_node(key, Context::ComplexKey);
                 self.start_line();
-                self.indicator(":", true, true);
+                self.write_indicator(":", true, true);
             }
-            self.node(value, Context::Value);
+            self.write_node(value, Context::Value);
         }
         self.indent = outer;
     }
@@ -127,7 +127,7 @@ impl Emitter {
             || self.column > indent
             || (self.column == indent && !self.has_space_before)
         {
-            self.line_break();
+            self.write_line_break();
         }
         while self.column < indent {
             self.push(' ');
@@ -136,7 +136,7 @@ impl Emitter {
         self.has_only_indicators = true;
     }
 
-    fn line_break(&mut self) {
+    fn write_line_break(&mut self) {
         self.out.push('\n');
         self.column = 0;
     }
@@ -158,30 +158,25 @@ impl Emitter {
         self.column = 0;
     }
 
-    fn indicator(&mut self, text: &str, space_before: bool, keeps_indention: bool) {
-        self.space(space_before);
+    fn write_indicator(&mut self, text: &str, needs_space_before: bool, keeps_indentation: bool) {
+        self.write_space(needs_space_before);
         self.push_str(text);
         self.has_space_before = false;
-        self.has_only_indicators = self.has_only_indicators && keeps_indention;
+        self.has_only_indicators = self.has_only_indicators && keeps_indentation;
     }
 
-    fn space(&mut self, is_needed: bool) {
+    fn write_space(&mut self, is_needed: bool) {
         if is_needed && !self.has_space_before {
             self.push(' ');
         }
     }
 
-    fn brackets(&mut self, open: &str, close: &str) {
-        self.indicator(open, true, false);
-        self.indicator(close, false, false);
-    }
-
-    fn string(&mut self, text: &str, context: Context) {
+    fn write_string(&mut self, text: &str, context: Context) {
         let outer = self.indent;
         self.indent = Some(outer.map_or(INDENT_COLUMNS, |indent| indent + INDENT_COLUMNS));
         let folds = context != Context::SimpleKey;
         match style(text, context) {
-            Style::Plain => self.plain_folded(text, folds),
+            Style::Plain => self.write_plain_folded(text, folds),
             Style::Single => self.write_single_quoted(text, folds),
             Style::Double => self.write_double_quoted(text, folds),
             Style::Literal => self.write_literal(text),
@@ -191,11 +186,11 @@ impl Emitter {
 
     /// Writes a plain scalar that has no spaces or line breaks.
     fn write_plain(&mut self, text: &str) {
-        self.plain_folded(text, false);
+        self.write_plain_folded(text, false);
     }
 
-    fn plain_folded(&mut self, text: &str, folds: bool) {
-        self.space(true);
+    fn write_plain_folded(&mut self, text: &str, folds: bool) {
+        self.write_space(true);
         if folds && self.column + text.len() > LINE_COLUMNS {
             let mut spaces = false;
             let mut rest = text.chars().peekable();
@@ -223,7 +218,7 @@ impl Emitter {
     /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after the
     /// best width.
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
-        self.indicator("'", true, false);
+        self.write_indicator("'", true, false);
         let mut spaces = false;
         let mut breaks = false;
         let mut rest = text.chars().peekable();
@@ -239,7 +234,7 @@ impl Emitter {
                 spaces = true;
             } else if is_break(character) {
                 if !breaks && character == '\n' {
-                    self.line_break();
+                    self.write_line_break();
                 }
                 self.push_break(character);
                 self.has_only_indicators = true;
@@ -258,13 +253,13 @@ impl Emitter {
             }
             first = false;
         }
-        self.indicator("'", false, false);
+        self.write_indicator("'", false, false);
     }
 
     /// Writes a double-quoted scalar with escapes. `folds` allows line breaks at spaces; a backslash keeps a
     /// space after the break.
     fn write_double_quoted(&mut self, text: &str, folds: bool) {
-        self.indicator("\"", true, false);
+        self.write_indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
         let escape_all = text.starts_with('\u{feff}');
         let mut spaces = false;
@@ -276,7 +271,7 @@ impl Emitter {
                 || is_break(character)
                 || matches!(character, '"' | '\\')
             {
-                self.escape(character);
+                self.write_escaped(character);
                 spaces = false;
             } else if character == ' ' {
                 if folds && !spaces && self.column > LINE_COLUMNS && !first && rest.peek().is_some() {
@@ -294,10 +289,10 @@ impl Emitter {
             }
             first = false;
         }
-        self.indicator("\"", false, false);
+        self.write_indicator("\"", false, false);
     }
 
-    fn escape(&mut self, character: char) {
+    fn write_escaped(&mut self, character: char) {
         let code = u32::from(character);
         let escaped = match character {
             '\0' => "\\0".into(),
@@ -324,19 +319,19 @@ impl Emitter {
 
     /// Writes a block scalar, with the indicators that keep its leading spaces and its last line breaks.
     fn write_literal(&mut self, text: &str) {
-        self.indicator("|", true, false);
+        self.write_indicator("|", true, false);
         if text.starts_with(|first| first == ' ' || is_break(first)) {
-            self.indicator("2", false, false);
+            self.write_indicator("2", false, false);
         }
         // The indicator is `-` if no line break is at the end. It is `+` if several are, or if the text is a
         // single line break.
         let mut from_end = text.chars().rev();
         match (from_end.next().is_some_and(is_break), from_end.next().is_none_or(is_break)) {
-            (false, _) => self.indicator("-", false, false),
-            (true, true) => self.indicator("+", false, false),
+            (false, _) => self.write_indicator("-", false, false),
+            (true, true) => self.write_indicator("+", false, false),
             (true, false) => {}
         }
-        self.line_break();
+        self.write_line_break();
         self.has_only_indicators = true;
         self.has_space_before = true;
         for line in text.split_inclusive(is_break) {
@@ -376,34 +371,39 @@ fn style(text: &str, context: Context) -> Style {
     } else {
         Style::Plain
     };
-    let preferred = if simple_key && traits.multiline { Style::Double } else { preferred };
+    let preferred = if simple_key && traits.is_multiline { Style::Double } else { preferred };
     match preferred {
         Style::Plain if traits.allows_plain => Style::Plain,
         Style::Plain if traits.allows_single => Style::Single,
-        Style::Literal if traits.literal && !simple_key => Style::Literal,
+        Style::Literal if traits.allows_literal && !simple_key => Style::Literal,
         _ => Style::Double,
     }
 }
 
 /// The properties of a text that decide its style.
 struct Traits {
-    multiline: bool,
+    is_multiline: bool,
     /// True if the text can be written without quotes.
     allows_plain: bool,
     /// True if the text can be written in single quotes.
     allows_single: bool,
     /// True if the text can be written as a literal block.
-    literal: bool,
+    allows_literal: bool,
 }
 
 impl Traits {
     /// Scans a text once for everything that restricts its style, as upstream does.
     fn of(text: &str) -> Traits {
         if is_harmless(text) {
-            return Traits { multiline: false, allows_plain: true, allows_single: true, literal: true };
+            return Traits {
+                is_multiline: false,
+                allows_plain: true,
+                allows_single: true,
+                allows_literal: true,
+            };
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
-        let mut multiline = false;
+        let mut is_multiline = false;
         let mut special = false;
         let mut break_then_space = false;
         let mut space_then_break = false;
@@ -426,7 +426,7 @@ impl Traits {
             if character == ' ' {
                 break_then_space |= previous.is_some_and(is_break);
             } else if is_break(character) {
-                multiline = true;
+                is_multiline = true;
                 space_then_break |= previous == Some(' ');
             }
             previous = Some(character);
@@ -435,10 +435,10 @@ impl Traits {
         let edges = text.starts_with(edge) || text.ends_with(edge);
         let needs_escapes = space_then_break || special;
         Traits {
-            multiline,
-            allows_plain: !(edges || break_then_space || needs_escapes || multiline || indicators),
+            is_multiline,
+            allows_plain: !(edges || break_then_space || needs_escapes || is_multiline || indicators),
             allows_single: !(break_then_space || needs_escapes),
-            literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
+            allows_literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
         }
     }
 }

@@ -99,7 +99,7 @@ impl Reporter {
             name,
             kind,
             started: Instant::now(),
-            ended: false,
+            has_ended: false,
         }
     }
 
@@ -132,7 +132,7 @@ pub struct Stage {
     name: String,
     kind: Option<String>,
     started: Instant,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl Stage {
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     fn end(&mut self, outcome: Outcome) {
-        self.ended = true;
+        self.has_ended = true;
         let elapsed = self.started.elapsed();
         if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
             self.reporter.durations.record(kind, elapsed);
@@ -178,7 +178,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.has_ended {
             self.end(Outcome::Failed);
         }
     }

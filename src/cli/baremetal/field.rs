@@ -175,8 +175,8 @@ impl Field {
     /// Describes the option for clap.
     pub(super) fn arg(&self, purpose: Purpose) -> Arg {
         let arg = Arg::new(self.option);
-        let positional = self.uses & POSITIONAL != 0;
-        let arg = match (positional, self.aliases) {
+        let is_positional = self.uses & POSITIONAL != 0;
+        let arg = match (is_positional, self.aliases) {
             (true, _) => arg,
             (false, [first, others @ ..]) if self.shows_alias => {
                 arg.long(self.option).visible_alias(*first).aliases(others.iter().copied())
@@ -204,13 +204,13 @@ impl Field {
         };
         match self.kind {
             ValueKind::Switch(_) => arg.action(ArgAction::SetTrue),
-            kind => valued(arg.value_name(self.value), kind, positional && purpose == Purpose::OfCommand),
+            kind => valued(arg.value_name(self.value), kind, is_positional && purpose == Purpose::OfCommand),
         }
     }
 }
 
 /// Describes the value of an option. A positional argument that takes a list needs no commas.
-fn valued(arg: Arg, kind: ValueKind, positional: bool) -> Arg {
+fn valued(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
     match kind {
         ValueKind::Text | ValueKind::Node | ValueKind::Json | ValueKind::Switch(_) => arg,
         ValueKind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),
@@ -221,7 +221,7 @@ fn valued(arg: Arg, kind: ValueKind, positional: bool) -> Arg {
             arg.num_args(0..=1).default_missing_value("0").value_parser(ValueParser::new(duration::parse))
         }
         ValueKind::Pairs => arg.action(ArgAction::Append).value_parser(ValueParser::new(pairs::parse)),
-        ValueKind::List if positional => arg.action(ArgAction::Append).num_args(1..),
+        ValueKind::List if is_positional => arg.action(ArgAction::Append).num_args(1..),
         ValueKind::List => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
         ValueKind::Sort => {
             arg.action(ArgAction::Append).value_delimiter(',').value_parser(ValueParser::new(sort_key))

@@ -24,8 +24,8 @@ pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "
 const LEAST_WIDTH: (usize, usize) = (8, 16);
 
 /// Describes the options of commands that print one object, or many.
-pub(super) fn args(many: bool) -> Vec<Arg> {
-    let formats = match many {
+pub(super) fn args(prints_many: bool) -> Vec<Arg> {
+    let formats = match prints_many {
         true => ["table", "csv", "json", "value", "yaml"].as_slice(),
         false => &["table", "csv", "json", "shell", "value", "yaml"],
     };
@@ -57,7 +57,7 @@ pub(super) fn args(many: bool) -> Vec<Arg> {
             .value_parser(FalseyValueParser::new()),
         switch("print-empty", "Print the header of a table without rows"),
     ];
-    match many {
+    match prints_many {
         true => args.extend([
             option("quote", "WHEN", "Quote these values of CSV [default: nonnumeric]")
                 .alias("quote-mode")
@@ -86,7 +86,7 @@ pub(super) struct Output {
     prefix: String,
     quote: String,
     sort_columns: Vec<String>,
-    descending: bool,
+    is_descending: bool,
 }
 
 impl Output {
@@ -101,7 +101,7 @@ impl Output {
             prefix: call.text("prefix").unwrap_or_default(),
             quote: call.text("quote").unwrap_or_default(),
             sort_columns: call.texts("sort-column"),
-            descending: call.has("sort-descending"),
+            is_descending: call.has("sort-descending"),
         }
     }
 
@@ -212,7 +212,7 @@ impl Output {
         rows.sort_by(|one, other| {
             let order = order.iter().map(|column| compare(&one[*column], &other[*column]));
             let order = order.fold(Ordering::Equal, Ordering::then);
-            if self.descending { order.reverse() } else { order }
+            if self.is_descending { order.reverse() } else { order }
         });
     }
 
@@ -240,14 +240,14 @@ impl Output {
     fn csv(&self, columns: &[&str], rows: &[Vec<Value>]) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""));
         let special = |letter: char| matches!(letter, '"' | ',' | '\\' | '\n' | '\r');
-        let cell = |text: &str, bare: bool| match self.quote.as_str() {
+        let cell = |text: &str, may_be_bare: bool| match self.quote.as_str() {
             "none" => {
                 let escape = |letter| special(letter).then_some('\\').into_iter().chain([letter]);
                 text.chars().flat_map(escape).collect()
             }
             "minimal" if !text.contains(special) => text.to_owned(),
             "all" | "minimal" => quoted(text),
-            _ if bare => text.to_owned(),
+            _ if may_be_bare => text.to_owned(),
             _ => quoted(text),
         };
         let value = |value: &Value| match value {
@@ -391,7 +391,7 @@ mod tests {
             prefix: "my-".to_owned(),
             quote: quote.to_owned(),
             sort_columns: vec!["A b".to_owned(), "absent".to_owned()],
-            descending: false,
+            is_descending: false,
         }
     }
 

@@ -242,8 +242,8 @@ fn help(arg: &Arg) -> Cow<'_, str> {
 }
 
 /// Returns variable, default, aliases and values of an argument in brackets. Values that have descriptions of
-/// their own are left out, unless `with_values` is set.
-fn notes(arg: &Arg, with_values: bool) -> Vec<String> {
+/// their own are left out, unless `shows_values` is set.
+fn notes(arg: &Arg, shows_values: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(variable) = arg.get_env() {
         notes.push(format!("[env: {}]", variable.to_string_lossy()));
@@ -264,7 +264,7 @@ fn notes(arg: &Arg, with_values: bool) -> Vec<String> {
     }
     let values = values(arg);
     let described = values.iter().any(|value| value.get_help().is_some());
-    if !values.is_empty() && (with_values || !described) {
+    if !values.is_empty() && (shows_values || !described) {
         let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
         notes.push(format!("[possible values: {}]", names.join(", ")));
     }

@@ -451,16 +451,16 @@ fn expect_all_exist(
     Ok(())
 }
 
-/// Expects the CPI to report the existence of a resource as `expected`.
+/// Expects the CPI to report the existence of a resource as `should_exist`.
 pub(super) fn expect_existence(
     check: &mut RunningCheck<'_, '_>,
     resource: &CreatedResource,
-    expected: bool,
+    should_exist: bool,
 ) -> CheckOutcome {
     let Some(method) = ledger::existence_method(resource.kind) else { return Ok(()) };
     match check.call_or_stop(method, &[json!(resource.cid)])? {
-        Answer::Boolean(exists) if exists == expected => Ok(()),
-        _ => fail(format!("`{method}` answered {} and not {expected}", !expected)),
+        Answer::Boolean(exists) if exists == should_exist => Ok(()),
+        _ => fail(format!("`{method}` answered {} and not {should_exist}", !should_exist)),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Run<'a> {
     /// Methods that the CPI does not implement.
     pub(super) unimplemented: Vec<Method>,
     /// True if `info` exceeded its time limit, so every other call would do so too.
-    pub(super) unresponsive: bool,
+    pub(super) is_unresponsive: bool,
     /// The failure that ended the run, such as a missing executable.
     broken: Option<Error>,
 }
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
             checks: Vec::new(),
             calls: Vec::new(),
             unimplemented: Vec::new(),
-            unresponsive: false,
+            is_unresponsive: false,
             broken: None,
         })
     }
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.broken.is_some() || self.unresponsive || (self.context.interrupted)().is_some()
+        self.broken.is_some() || self.is_unresponsive || (self.context.interrupted)().is_some()
     }
 
     /// Deletes all created resources and returns the report.

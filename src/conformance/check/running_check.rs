@@ -179,7 +179,7 @@ impl RunningCheck<'_, '_> {
         let raw_answer = raw_answer::read(&exchange);
         self.last_call = Some(last_call(&exchange));
         if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
-            self.run.unresponsive = true;
+            self.run.is_unresponsive = true;
             self.add_violation("`info` did not end, so the CPI was not checked further");
         }
         if let Some(method) = method {

@@ -23,14 +23,14 @@ pub(super) struct Follower {
     /// The position in each file up to which it was shown.
     shown_positions: HashMap<PathBuf, u64>,
     /// True after the first fetch.
-    started: bool,
+    has_fetched: bool,
     /// The number of lines of each file to show first.
     first_lines: usize,
 }
 
 impl Follower {
     pub(super) fn new(first_lines: usize) -> Self {
-        Follower { shown_positions: HashMap::new(), started: false, first_lines }
+        Follower { shown_positions: HashMap::new(), has_fetched: false, first_lines }
     }
 
     /// Fetches logs until a signal arrives. Waits up to `timeout` for an agent that does not answer.
@@ -53,7 +53,7 @@ impl Follower {
                 }
                 Err(error) => return Err(error),
             }
-            self.started = true;
+            self.has_fetched = true;
             let pause = (started.elapsed() * PAUSE_FACTOR).max(MIN_FETCH_PAUSE);
             // A signal is the regular end.
             if signals::pause(run, pause).is_err() {
@@ -79,7 +79,7 @@ impl Follower {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.shown_positions.insert(name.to_owned(), from + whole as u64);
         bytes.truncate(whole);
-        if new_file && !self.started {
+        if new_file && !self.has_fetched {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
             let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
             bytes.drain(..before.unwrap_or(0));
@@ -100,7 +100,7 @@ mod tests {
         let after = |follower: &mut Follower, text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
             let news = follower.new_lines(name, &path).unwrap();
-            follower.started = true;
+            follower.has_fetched = true;
             String::from_utf8(news).unwrap().lines().map(str::to_owned).collect()
         };
         assert_eq!(after(&mut follower, "old\nnewer\nhalf"), ["newer"]);

@@ -43,7 +43,7 @@ pub(super) struct SshConfig<'a> {
     /// The file with the VM's host key.
     pub(super) known_hosts: &'a Path,
     /// True if the host key is known; otherwise ssh learns it.
-    pub(super) pinned: bool,
+    pub(super) is_pinned: bool,
     /// The way to the VM's sshd.
     pub(super) route: &'a SshRoute,
     /// The path of this program, which serves as the proxy command.
@@ -76,7 +76,7 @@ impl SshConfig<'_> {
         option("GlobalKnownHostsFile", "/dev/null");
         option("UpdateHostKeys", "no");
         option("CheckHostIP", "no");
-        option("StrictHostKeyChecking", if self.pinned { "yes" } else { "accept-new" });
+        option("StrictHostKeyChecking", if self.is_pinned { "yes" } else { "accept-new" });
         option("LogLevel", "ERROR");
         match self.route {
             SshRoute::Direct => option("ProxyJump", "none"),
@@ -173,7 +173,7 @@ mod tests {
             user: "bosh_1",
             key: Path::new("/w/50% of/key"),
             known_hosts: Path::new("/w/known_hosts"),
-            pinned: true,
+            is_pinned: true,
             route,
             executable: Path::new("/it's/monopile"),
             proxy: Path::new("/w/proxy"),

@@ -172,7 +172,7 @@ struct VmSession {
     address: String,
     key: PathBuf,
     known_hosts: PathBuf,
-    pinned: bool,
+    is_pinned: bool,
     /// The agent that created the user and must delete it.
     admitted: Option<Agent>,
 }
@@ -193,7 +193,7 @@ impl VmSession {
             address: visited.endpoint.host().to_owned(),
             key,
             known_hosts: scratch.file("known_hosts"),
-            pinned: true,
+            is_pinned: true,
             admitted: Some(visited.agent.clone()),
         };
         // The user may exist from here on, even if the agent reports an error.
@@ -240,7 +240,7 @@ impl VmSession {
             address: endpoint.host().to_owned(),
             key: login.private_key.clone(),
             known_hosts: scratch.write("known_hosts", line.as_deref().unwrap_or_default())?,
-            pinned: line.is_some(),
+            is_pinned: line.is_some(),
             admitted: None,
         })
     }
@@ -255,7 +255,7 @@ impl VmSession {
             user: &self.user,
             key: &self.key,
             known_hosts: &self.known_hosts,
-            pinned: self.pinned,
+            is_pinned: self.is_pinned,
             route: &request.route,
             executable: &run.paths.executable,
             proxy: &proxy,

@@ -18,13 +18,13 @@ use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
-/// Records the answers to calls of earlier runs in the state. With `forget`, drops calls with an unknown
+/// Records the answers to calls of earlier runs in the state. With `may_forget`, drops calls with an unknown
 /// outcome instead of failing.
 pub(crate) fn settle_open_calls(
     run: &RunContext,
     inputs: &Inputs,
     store: &mut Store,
-    forget: bool,
+    may_forget: bool,
 ) -> Result<()> {
     for disk in &store.state().disks {
         disk.hint.iter().for_each(|hint| prepare::redact_hint(run, hint));
@@ -35,7 +35,7 @@ pub(crate) fn settle_open_calls(
         manifest::register_secrets(inputs, &run.redactor);
     }
     for (intent, open_call) in open_calls {
-        settle(run, inputs, store, &intent, open_call, forget)?;
+        settle(run, inputs, store, &intent, open_call, may_forget)?;
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn settle(
     store: &mut Store,
     intent: &Intent<Effect>,
     open_call: OpenCall,
-    forget: bool,
+    may_forget: bool,
 ) -> Result<()> {
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let waited = wait_for_call(run, store, intent, &open_call, &stage)?;
@@ -58,14 +58,14 @@ fn settle(
         OpenCallOutcome::Changes(_) => CallOutcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
-    if outcome == CallOutcome::Unknown && intent.effect.creates() && forget {
+    if outcome == CallOutcome::Unknown && intent.effect.creates() && may_forget {
         run.reporter.warn(format!(
             "forgetting call {}: {} may exist and is not on record",
             intent.request_id,
             intent.effect.how_to_find()
         ));
     }
-    for step in call_rules::concluding_steps(outcome, intent.effect.creates(), forget) {
+    for step in call_rules::concluding_steps(outcome, intent.effect.creates(), may_forget) {
         match (step, &examined) {
             (ConcludingStep::Record, OpenCallOutcome::Changes(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;

@@ -21,7 +21,7 @@ pub struct Store {
     exists: bool,
     /// True if this run need not keep a version before it writes, because it already kept one or created the
     /// state.
-    version_kept: bool,
+    has_kept_version: bool,
     lock: StateLock,
 }
 
@@ -52,7 +52,8 @@ impl Store {
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
-        let store = Store { storage, state, journal, may_have_open_calls, exists, version_kept: false, lock };
+        let store =
+            Store { storage, state, journal, may_have_open_calls, exists, has_kept_version: false, lock };
         // An open `create_vm` may have created a VM that needs the registry.
         if no_call_is_open && store.state.vm_cid().is_none() {
             store.remove_registry()?;
@@ -96,8 +97,15 @@ impl Store {
         agree(present.as_ref(), &requested)?;
         let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
-        let mut store =
-            Store { storage, state, journal, may_have_open_calls: true, exists, version_kept: false, lock };
+        let mut store = Store {
+            storage,
+            state,
+            journal,
+            may_have_open_calls: true,
+            exists,
+            has_kept_version: false,
+            lock,
+        };
         store.commit(Change::Replaced(Box::new(requested)))
     }
 
@@ -169,10 +177,10 @@ impl Store {
         self.storage.check_lock()?;
         let bytes = next.to_bytes()?;
         let failure = || format!("writing the state '{}' failed", self.storage);
-        if self.exists && !self.version_kept {
+        if self.exists && !self.has_kept_version {
             // A version is kept only once per run, because a run writes often.
             self.keep_version().context(failure)?;
-            self.version_kept = true;
+            self.has_kept_version = true;
         }
         if self.exists {
             self.storage
@@ -198,7 +206,7 @@ impl Store {
         self.state = next;
         self.exists = true;
         // A state that this run created has no earlier version.
-        self.version_kept = true;
+        self.has_kept_version = true;
         Ok(())
     }
 

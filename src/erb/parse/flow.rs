@@ -61,12 +61,12 @@ impl Lowerer {
         &mut self,
         condition: &Ast,
         body: Option<&Ast>,
-        until: bool,
-        body_first: bool,
+        is_until: bool,
+        runs_body_first: bool,
     ) -> Lowered<Node> {
         let condition = self.condition(condition)?;
         let body = self.in_loop(|lowerer| lowerer.maybe_box(body))?;
-        Ok(Node::While { condition, body, until, body_first })
+        Ok(Node::While { condition, body, is_until, runs_body_first })
     }
 
     /// Lowers the value of `return`, `break` or `next`. Several values become an array.

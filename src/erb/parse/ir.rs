@@ -115,14 +115,14 @@ pub(crate) enum Node {
         condition: Box<Expr>,
         body: Option<Box<Expr>>,
         /// True for `until`, which repeats while the condition is false.
-        until: bool,
+        is_until: bool,
         /// True for `begin … end while`, which runs the body before the first check.
-        body_first: bool,
+        runs_body_first: bool,
     },
     For {
         target: MultiTarget,
         /// True for a single variable, which receives each value whole.
-        single: bool,
+        has_one_target: bool,
         iterated: Box<Expr>,
         body: Option<Box<Expr>>,
     },
@@ -265,7 +265,7 @@ pub(crate) struct Params {
     pub keyword_rest: Option<Option<u32>>,
     pub block: Option<u32>,
     /// True for `|a|`, which receives an array whole. False for `|a,|`, which receives its first item.
-    pub lone: bool,
+    pub is_single: bool,
     /// The number of parameters of a block that uses `_1`, `_2`, …; otherwise 0.
     pub numbered: u32,
 }

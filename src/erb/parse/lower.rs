@@ -246,9 +246,9 @@ impl Lowerer {
             Ast::UntilPost(node) => self.repeat(&node.cond, Some(&node.body), true, true)?,
             Ast::For(node) => {
                 let iterated = self.boxed(&node.iteratee)?;
-                let (target, single) = self.for_target(&node.iterator)?;
+                let (target, has_one_target) = self.for_target(&node.iterator)?;
                 let body = self.in_loop(|lowerer| lowerer.maybe_box(node.body.as_deref()))?;
-                Node::For { target, single, iterated, body }
+                Node::For { target, has_one_target, iterated, body }
             }
             Ast::Case(case) => self.case(case)?,
             Ast::CaseMatch(case) => self.case_in(case)?,

@@ -16,12 +16,12 @@ impl Lowerer {
                     [Ast::Arg(arg)] => {
                         let slot = self.declare_here(&arg.name);
                         params.required.push(Parameter::Slot(slot));
-                        params.lone = true;
+                        params.is_single = true;
                     }
                     several => {
                         let nested = self.nested(several)?;
                         params.required.push(Parameter::Nested(nested));
-                        params.lone = true;
+                        params.is_single = true;
                     }
                 },
                 Ast::Arg(arg) => {

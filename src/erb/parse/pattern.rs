@@ -56,7 +56,7 @@ impl Lowerer {
         })
     }
 
-    fn array_pattern(&mut self, elements: &[Ast], tail: bool) -> Lowered<Pattern> {
+    fn array_pattern(&mut self, elements: &[Ast], allows_rest: bool) -> Lowered<Pattern> {
         let mut before = Vec::new();
         let mut rest = None;
         let mut after = Vec::new();
@@ -68,7 +68,7 @@ impl Lowerer {
             let pattern = self.pattern(element)?;
             if rest.is_some() { after.push(pattern) } else { before.push(pattern) }
         }
-        if tail && rest.is_none() {
+        if allows_rest && rest.is_none() {
             rest = Some(None);
         }
         Ok(Pattern::Array { constant: None, before, rest, after })

@@ -193,15 +193,15 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut marked = false;
         for token in &self.tokens {
-            let mut mark = |is_optional: bool, ambiguous: bool| {
-                let mark = is_optional && (!marked || ambiguous);
+            let mut mark = |is_optional: bool, is_ambiguous: bool| {
+                let mark = is_optional && (!marked || is_ambiguous);
                 marked |= is_optional;
                 if mark { "?" } else { "" }
             };
             match token {
                 Token::Key { key, is_optional } => {
-                    let ambiguous = key.ends_with('?') || key == "-" || key.parse::<i64>().is_ok();
-                    write!(f, "/{}{}", escape(key), mark(*is_optional, ambiguous))?;
+                    let is_ambiguous = key.ends_with('?') || key == "-" || key.parse::<i64>().is_ok();
+                    write!(f, "/{}{}", escape(key), mark(*is_optional, is_ambiguous))?;
                 }
                 Token::Index { index, .. } => write!(f, "/{index}")?,
                 Token::End => f.write_str("/-")?,

@@ -58,7 +58,7 @@ pub struct Resolver<'a> {
     /// The bytes that variables may still add to documents.
     budget: usize,
     /// True if missing values are not generated.
-    read_only: bool,
+    is_read_only: bool,
     notes: Vec<String>,
     /// The old values of stored variables that were generated again.
     replaced: Vec<(String, Node)>,
@@ -84,7 +84,7 @@ impl<'a> Resolver<'a> {
             missing: MissingVariables::default(),
             unresolved: 0,
             budget: MAX_ADDED_BYTES,
-            read_only: false,
+            is_read_only: false,
             notes: Vec::new(),
             replaced: Vec::new(),
         }
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
 
     /// Disables generation: a declared variable that is not in the store has no value.
     pub fn read_only(mut self) -> Self {
-        self.read_only = true;
+        self.is_read_only = true;
         self
     }
 
@@ -173,7 +173,7 @@ impl<'a> Resolver<'a> {
         let definition = self.definitions.get(name);
         match (stored, definition) {
             (stored, Some(definition))
-                if !self.read_only
+                if !self.is_read_only
                     && (stored.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored) };

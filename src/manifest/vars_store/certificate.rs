@@ -131,10 +131,10 @@ fn write_extensions(
     key_id: &[u8],
     authority_key_id: Option<&[u8]>,
 ) {
-    let mut add = |id: [u64; 4], critical: bool, value: Vec<u8>| {
+    let mut add = |id: [u64; 4], is_critical: bool, value: Vec<u8>| {
         all.next().write_sequence(|extension| {
             extension.next().write_oid(&ObjectIdentifier::from_slice(&id));
-            if critical {
+            if is_critical {
                 extension.next().write_bool(true);
             }
             extension.next().write_bytes(&value);

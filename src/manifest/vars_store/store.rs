@@ -25,7 +25,7 @@ pub struct VarsStore {
     path: PathBuf,
     values: Mapping,
     exists: bool,
-    changed: bool,
+    has_changed: bool,
     lock: Option<UnlockOnDrop>,
     /// True if [`Self::lock`] created the file.
     made_for_lock: bool,
@@ -45,7 +45,7 @@ impl VarsStore {
             path: path.to_owned(),
             values: Mapping::new(),
             exists: false,
-            changed: false,
+            has_changed: false,
             lock: None,
             made_for_lock: false,
             is_detached: false,
@@ -138,7 +138,7 @@ impl VarsStore {
     /// Sets a value. [`Self::save`] writes it.
     pub fn set(&mut self, name: &str, value: Node) {
         self.values.insert(Node::string(name), value);
-        self.changed = true;
+        self.has_changed = true;
     }
 
     /// Returns the list of values that rotations replaced, see [`previous`].
@@ -166,7 +166,7 @@ impl VarsStore {
             }
             _ => {
                 self.values.remove(previous::KEY);
-                self.changed = true;
+                self.has_changed = true;
             }
         }
         let saved = self.save();
@@ -228,7 +228,7 @@ impl VarsStore {
     pub fn reencrypted(mut self) -> Result<Self> {
         if self.exists && self.encryption.encrypts() && self.stored_form != StoredForm::CurrentRecipients {
             self.lock()?;
-            self.changed = true;
+            self.has_changed = true;
             let saved = self.save();
             self.unlock();
             saved?;
@@ -239,7 +239,7 @@ impl VarsStore {
     /// Writes the store if a value was set: a new file of mode 0600 is made durable, then replaces the old
     /// one.
     pub fn save(&mut self) -> Result<()> {
-        if !self.changed || self.is_detached {
+        if !self.has_changed || self.is_detached {
             return Ok(());
         }
         let write_error = |error| {
@@ -270,7 +270,7 @@ impl VarsStore {
         if self.lock.is_some() {
             self.lock = Some(UnlockOnDrop::from(kept));
         }
-        self.changed = false;
+        self.has_changed = false;
         self.written = Some(text);
         self.stored_form =
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };

@@ -154,15 +154,15 @@ impl Build<'_, '_> {
         self.slot.finish()
     }
 
-    /// Unpacks the archive of the package. Reports progress if `shown`.
-    fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
+    /// Unpacks the archive of the package. Reports progress if `reports_progress`.
+    fn unpack(&self, target: &Path, reports_progress: bool) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         let source_name = format!("the package '{}' of release '{}'", package.name, release.name);
         // Links may lead to other packages. Refusing them would gain nothing, because the unpacked files are
         // executed anyway.
         let options = Options { links: Links::Verbatim, ..Options::default() };
         let mut progress = |done, total| {
-            if shown {
+            if reports_progress {
                 self.stage.progress(done, Some(total), Unit::Bytes);
             }
         };

@@ -123,12 +123,12 @@ pub(crate) enum ConcludingStep {
     StayOpen,
 }
 
-/// Returns the steps that conclude a call with this outcome, in their order. `forget` is true if the operator
+/// Returns the steps that conclude a call with this outcome, in their order. `may_forget` is true if the operator
 /// has looked for the resources of calls with an unknown outcome.
 pub(crate) fn concluding_steps(
     outcome: CallOutcome,
     creates: bool,
-    forget: bool,
+    may_forget: bool,
 ) -> &'static [ConcludingStep] {
     use ConcludingStep::{Record, RecordSuspect, Settle, StayOpen};
 
@@ -137,7 +137,7 @@ pub(crate) fn concluding_steps(
         CallOutcome::Answered => &[Record, Settle],
         CallOutcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
         CallOutcome::Failed { .. } => &[Settle],
-        CallOutcome::Unknown if creates && !forget => &[StayOpen],
+        CallOutcome::Unknown if creates && !may_forget => &[StayOpen],
         // Other effects are about recorded resources, and the plan of the run decides about them again.
         CallOutcome::Unknown => &[Settle],
         CallOutcome::Running => &[StayOpen],
@@ -146,8 +146,8 @@ pub(crate) fn concluding_steps(
 
 /// Returns true if a run must write the state before it reads it, so that the earlier holder of its lock can
 /// no longer write. Needed if the process of that holder may still live.
-pub(crate) fn must_fence(taken_over: bool) -> bool {
-    taken_over
+pub(crate) fn must_fence(was_taken_over: bool) -> bool {
+    was_taken_over
 }
 
 /// Returns true if a run may give its lease back, so that the next run takes it without a fence. A run that

@@ -33,8 +33,8 @@ pub(super) struct RuleTable {
     pub(super) preparations: &'static [Preparation],
     pub(super) progress: fn(Evidence) -> EvidentProgress,
     pub(super) concluding_steps:
-        fn(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep],
-    pub(super) must_fence: fn(taken_over: bool) -> bool,
+        fn(outcome: CallOutcome, creates: bool, may_forget: bool) -> &'static [ConcludingStep],
+    pub(super) must_fence: fn(was_taken_over: bool) -> bool,
     pub(super) may_give_back: fn(is_unfenced: bool) -> bool,
 }
 

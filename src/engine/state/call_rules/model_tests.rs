@@ -94,8 +94,12 @@ struct Mistake {
     property: &'static str,
 }
 
-fn settles_before_it_records(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
-    match concluding_steps(outcome, creates, forget) {
+fn settles_before_it_records(
+    outcome: CallOutcome,
+    creates: bool,
+    may_forget: bool,
+) -> &'static [ConcludingStep] {
+    match concluding_steps(outcome, creates, may_forget) {
         [ConcludingStep::Record, ConcludingStep::Settle] => &[ConcludingStep::Settle, ConcludingStep::Record],
         steps => steps,
     }
@@ -105,17 +109,17 @@ fn forgets_unknown_outcomes(outcome: CallOutcome, creates: bool, _: bool) -> &'s
     concluding_steps(outcome, creates, true)
 }
 
-fn trusts_errors(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
+fn trusts_errors(outcome: CallOutcome, creates: bool, may_forget: bool) -> &'static [ConcludingStep] {
     match outcome {
         CallOutcome::Failed { .. } => &[ConcludingStep::Settle],
-        outcome => concluding_steps(outcome, creates, forget),
+        outcome => concluding_steps(outcome, creates, may_forget),
     }
 }
 
-fn believes_in_success(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
+fn believes_in_success(outcome: CallOutcome, creates: bool, may_forget: bool) -> &'static [ConcludingStep] {
     match outcome {
         CallOutcome::Unknown if !creates => &[ConcludingStep::Record, ConcludingStep::Settle],
-        outcome => concluding_steps(outcome, creates, forget),
+        outcome => concluding_steps(outcome, creates, may_forget),
     }
 }
 
@@ -130,8 +134,8 @@ fn overlooks_a_process_about_to_start(evidence: Evidence) -> EvidentProgress {
     }
 }
 
-fn goes_on(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
-    match concluding_steps(outcome, creates, forget) {
+fn goes_on(outcome: CallOutcome, creates: bool, may_forget: bool) -> &'static [ConcludingStep] {
+    match concluding_steps(outcome, creates, may_forget) {
         [ConcludingStep::StayOpen] if outcome == CallOutcome::Unknown => &[],
         steps => steps,
     }

@@ -149,7 +149,7 @@ impl Interp {
         // The fast path for a block with one parameter.
         if let ([Parameter::Slot(slot)], true) = (params.required.as_slice(), params.is_simple())
             && strictness == Strictness::Block
-            && params.lone
+            && params.is_single
         {
             let value = if list.is_empty() { Value::Nil } else { list.swap_remove(0) };
             set(env, *slot, value);
@@ -160,10 +160,10 @@ impl Interp {
         if strictness == Strictness::Block
             && list.len() == 1
             && !has_keywords
-            && !params.lone
+            && !params.is_single
             && (params.required.len() + params.optional.len() + params.post.len() > 1
                 || (params.required.len() + params.optional.len() > 0 && params.rest.is_some())
-                || (params.required.len() == 1 && !params.lone && params.rest.is_none())
+                || (params.required.len() == 1 && !params.is_single && params.rest.is_none())
                 || (params.optional.len() == 1 && takes_keywords))
             && let Some(Value::Array(array)) = list.first()
         {

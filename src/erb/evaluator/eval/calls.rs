@@ -288,14 +288,14 @@ impl Interp {
     }
 
     /// Calls a proc. `this` replaces its `self`, and `module` the class in which `def` defines methods. With
-    /// `as_method` it behaves like a method: it checks the number of arguments, and `return` leaves only the
+    /// `is_method` it behaves like a method: it checks the number of arguments, and `return` leaves only the
     /// proc.
     pub(crate) fn call_proc_as(
         &mut self,
         block: &Rc<RProc>,
         args: Args,
         this: Option<Value>,
-        as_method: bool,
+        is_method: bool,
         module: Option<Rc<Class>>,
     ) -> EvalResult<Value> {
         self.check_depth()?;
@@ -317,7 +317,7 @@ impl Interp {
             }
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
-                let is_lambda = block.is_lambda.get() || as_method;
+                let is_lambda = block.is_lambda.get() || is_method;
                 let id = if is_lambda { self.fresh_id() } else { env.frame.id };
                 let frame = if is_lambda {
                     let outer = &env.frame;

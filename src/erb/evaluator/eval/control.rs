@@ -21,11 +21,11 @@ impl Interp {
                 let value = self.eval(left, env)?;
                 if value.is_truthy() { Ok(value) } else { self.eval(right, env) }
             }
-            Node::While { condition, body, until, body_first } => {
-                self.eval_while(condition, body.as_deref(), *until, *body_first, env)
+            Node::While { condition, body, is_until, runs_body_first } => {
+                self.eval_while(condition, body.as_deref(), *is_until, *runs_body_first, env)
             }
-            Node::For { target, single, iterated, body } => {
-                self.eval_for(target, *single, iterated, body.as_deref(), env)
+            Node::For { target, has_one_target, iterated, body } => {
+                self.eval_for(target, *has_one_target, iterated, body.as_deref(), env)
             }
             Node::Case { subject, whens, otherwise } => {
                 self.eval_case(subject.as_deref(), whens, otherwise.as_deref(), env)
@@ -76,14 +76,14 @@ impl Interp {
         &mut self,
         condition: &Expr,
         body: Option<&Expr>,
-        until: bool,
-        body_first: bool,
+        is_until: bool,
+        runs_body_first: bool,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
-        let mut check = !body_first;
+        let mut check = !runs_body_first;
         loop {
             self.step(1)?;
-            if check && self.eval(condition, env)?.is_truthy() == until {
+            if check && self.eval(condition, env)?.is_truthy() == is_until {
                 return Ok(Value::Nil);
             }
             check = true;
@@ -98,7 +98,7 @@ impl Interp {
     fn eval_for(
         &mut self,
         target: &MultiTarget,
-        single: bool,
+        has_one_target: bool,
         iterated: &Expr,
         body: Option<&Expr>,
         env: &Rc<Env>,
@@ -107,7 +107,7 @@ impl Interp {
         self.span = iterated.span;
         for value in self.collect(&collection)? {
             self.step(1)?;
-            if single {
+            if has_one_target {
                 if let Some(target) = target.before.first() {
                     self.assign(target, value, env)?;
                 }

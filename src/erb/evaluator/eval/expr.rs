@@ -127,7 +127,7 @@ impl Interp {
     }
 
     /// Appends to the output, which is the first variable of the template (`_erbout`), and returns it.
-    fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
+    fn output(&mut self, text: &str, is_binary: bool, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let mut top = env;
         while let Some(parent) = &top.parent {
             top = parent;
@@ -136,7 +136,7 @@ impl Interp {
         match &buffer {
             Value::Str(buffer) if !buffer.is_frozen.get() => {
                 self.span = expr.span;
-                self.append(buffer, text, binary)?;
+                self.append(buffer, text, is_binary)?;
             }
             other => {
                 self.span = expr.span;
@@ -151,8 +151,8 @@ impl Interp {
         let value = self.eval(value, env)?;
         match &value {
             Value::Str(text) => {
-                let (text, binary) = (text.get().clone(), text.binary.get());
-                self.output(&text, binary, expr, env)
+                let (text, is_binary) = (text.get().clone(), text.is_binary.get());
+                self.output(&text, is_binary, expr, env)
             }
             Value::Nil => self.output("", false, expr, env),
             other => {
@@ -172,7 +172,7 @@ impl Interp {
                 Part::Code(expr) => match self.eval(expr, env)? {
                     Value::Str(piece) => {
                         self.span = expr.span;
-                        self.append(&string, &piece.get(), piece.binary.get())?;
+                        self.append(&string, &piece.get(), piece.is_binary.get())?;
                     }
                     other => {
                         self.span = expr.span;
@@ -185,11 +185,11 @@ impl Interp {
         Ok(string)
     }
 
-    /// Appends text or, if `binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
+    /// Appends text or, if `is_binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
     /// ASCII is not supported.
-    pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> EvalResult<()> {
+    pub(crate) fn append(&mut self, string: &RString, text: &str, is_binary: bool) -> EvalResult<()> {
         meter::check_room(text.len())?;
-        match string.append(text, binary) {
+        match string.append(text, is_binary) {
             true => Ok(()),
             false => Err(self.unsupported("a string that mixes bytes and characters beyond ASCII")),
         }

@@ -349,12 +349,12 @@ impl Interp {
         }))
     }
 
-    /// Collects the combinations of `size` items, or the permutations if `ordered`.
+    /// Collects the combinations of `size` items, or the permutations if `is_ordered`.
     fn choose(
         &mut self,
         items: &[Value],
         size: usize,
-        ordered: bool,
+        is_ordered: bool,
         from: usize,
         chosen: &mut Vec<usize>,
         out: &mut Vec<Value>,
@@ -364,14 +364,14 @@ impl Interp {
             out.push(Value::array(chosen.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
-        let start = if ordered { 0 } else { from };
+        let start = if is_ordered { 0 } else { from };
         for index in start..items.len() {
             self.step(1 + chosen.len() as u64 / 16)?;
-            if ordered && chosen.contains(&index) {
+            if is_ordered && chosen.contains(&index) {
                 continue;
             }
             chosen.push(index);
-            self.choose(items, size, ordered, index + 1, chosen, out)?;
+            self.choose(items, size, is_ordered, index + 1, chosen, out)?;
             chosen.pop();
         }
         Ok(())

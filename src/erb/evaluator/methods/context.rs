@@ -104,14 +104,14 @@ impl Interp {
             let value = self.lookup(name)?;
             if value.is_nil() {
                 let class = self.class("TemplateEvaluationContext::ActiveElseBlock");
-                return Ok(self.object(class, Data::Else { active: true }));
+                return Ok(self.object(class, Data::Else { is_active: true }));
             }
             values.push(value);
         }
         let block = self.block(args)?;
         self.yield_to(&block, values)?;
         let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
-        Ok(self.object(class, Data::Else { active: false }))
+        Ok(self.object(class, Data::Else { is_active: false }))
     }
 
     /// Calls `else` or `else_if_p` on the result of `if_p`.
@@ -121,17 +121,17 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let Data::Else { active } = *object.data.borrow() else { return Ok(None) };
+        let Data::Else { is_active } = *object.data.borrow() else { return Ok(None) };
         Ok(Some(match name {
-            "else" if active => {
+            "else" if is_active => {
                 let block = self.block(args)?;
                 self.yield_to(&block, Vec::new())?
             }
             "else" => Value::Nil,
-            "else_if_p" if active => self.if_property(args)?,
+            "else_if_p" if is_active => self.if_property(args)?,
             "else_if_p" => {
                 let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
-                self.object(class, Data::Else { active: false })
+                self.object(class, Data::Else { is_active: false })
             }
             _ => return Ok(None),
         }))

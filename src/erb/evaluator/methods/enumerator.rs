@@ -19,7 +19,7 @@ impl Interp {
     ) -> EvalResult<Value> {
         let class = self.class("Enumerator");
         let data =
-            Data::Enumerator { receiver: receiver.clone(), method: Arc::from(method), args, lazy: false };
+            Data::Enumerator { receiver: receiver.clone(), method: Arc::from(method), args, is_lazy: false };
         Ok(self.object(class, data))
     }
 
@@ -35,7 +35,7 @@ impl Interp {
             receiver: receiver.clone(),
             method: Arc::from("each"),
             args: Vec::new(),
-            lazy: true,
+            is_lazy: true,
         };
         Ok(self.object(class, data))
     }
@@ -48,9 +48,9 @@ impl Interp {
         args: &Args,
     ) -> EvalResult<Option<Value>> {
         let this = Value::Object(Rc::clone(object));
-        let (receiver, method, call_args, lazy) = match &*object.data.borrow() {
-            Data::Enumerator { receiver, method, args, lazy } => {
-                (receiver.clone(), Arc::clone(method), args.clone(), *lazy)
+        let (receiver, method, call_args, is_lazy) = match &*object.data.borrow() {
+            Data::Enumerator { receiver, method, args, is_lazy } => {
+                (receiver.clone(), Arc::clone(method), args.clone(), *is_lazy)
             }
             _ => return Ok(None),
         };
@@ -83,7 +83,7 @@ impl Interp {
                     interp.yield_to(&block, vec![value, Value::Int(at)])
                 });
                 let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
-                if lazy { self.lazy(&result)? } else { result }
+                if is_lazy { self.lazy(&result)? } else { result }
             }
             "with_object" | "each_with_object" => {
                 let block = self.block(args)?;
@@ -125,7 +125,7 @@ impl Interp {
                 }
             }
             "lazy" => self.lazy(&this)?,
-            "eager" | "force" | "to_a" | "first" if lazy => {
+            "eager" | "force" | "to_a" | "first" if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 match name {
                     "first" => self.call_with(&list, "first", args.clone())?,
@@ -133,7 +133,7 @@ impl Interp {
                 }
             }
             "inspect" | "to_s" => Value::str(self.inspect(&this)?),
-            _ if lazy => {
+            _ if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 let result = match self.enumerable_method(&list, name, args)? {
                     Some(result) => result,

@@ -85,7 +85,7 @@ impl Interp {
         self.check_depth()?;
         Ok(match value {
             Value::Nil => "nil".into(),
-            Value::Str(text) => inspect_str(&text.get(), text.binary.get()),
+            Value::Str(text) => inspect_str(&text.get(), text.is_binary.get()),
             Value::Symbol(name) => inspect_symbol(name),
             Value::Array(array) => {
                 let address = Rc::as_ptr(array) as usize;
@@ -199,8 +199,9 @@ impl Interp {
                 drop(data);
                 format!("#<Set: {{{}}}>", self.inspect_list(&keys)?)
             }
-            Data::Enumerator { receiver, method, args, lazy } => {
-                let (receiver, method, args, lazy) = (receiver.clone(), method.clone(), args.clone(), *lazy);
+            Data::Enumerator { receiver, method, args, is_lazy } => {
+                let (receiver, method, args, is_lazy) =
+                    (receiver.clone(), method.clone(), args.clone(), *is_lazy);
                 drop(data);
                 if matches!(&*method, "step" | "%") && matches!(receiver, Value::Range(_) | Value::Int(_)) {
                     let shown = self.inspect(&receiver)?;
@@ -209,7 +210,7 @@ impl Interp {
                     return Ok(format!("({shown}.{method}({}))", self.inspect_list(&args)?));
                 }
                 let mut text = format!("#<Enumerator: {}:{method}", self.inspect(&receiver)?);
-                if lazy {
+                if is_lazy {
                     text = format!("#<Enumerator::Lazy: {}", self.inspect(&receiver)?);
                 } else if !args.is_empty() {
                     text.push_str(&format!("({})", self.inspect_list(&args)?));
@@ -271,8 +272,8 @@ impl Interp {
     }
 }
 
-/// Returns a string as `inspect` shows it. In a `binary` string each character stands for one byte.
-pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
+/// Returns a string as `inspect` shows it. In a `is_binary` string each character stands for one byte.
+pub(crate) fn inspect_str(text: &str, is_binary: bool) -> String {
     // A character becomes up to six bytes.
     let _held = Charge::new(text.len() * 6);
     let mut out = String::with_capacity(text.len() + 2);
@@ -295,7 +296,7 @@ pub(crate) fn inspect_str(text: &str, binary: bool) -> String {
                 _ => out.push('#'),
             },
             ' '..='~' => out.push(character),
-            _ if binary => {
+            _ if is_binary => {
                 let _ = write!(out, "\\x{:02X}", character as u32);
             }
             _ if is_printable(character) => out.push(character),

@@ -98,11 +98,11 @@ impl Interp {
             Some(_) if !supported => {
                 return Err(self.unsupported(format!("String#{name} of text that is not UTF-8")));
             }
-            Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.binary.set(true),
+            Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.is_binary.set(true),
             Some(Value::Array(list)) if RETURN_BYTES.contains(&name) => {
                 for item in list.to_vec() {
                     if let Value::Str(text) = item {
-                        text.binary.set(true);
+                        text.is_binary.set(true);
                     }
                 }
             }
@@ -142,12 +142,12 @@ impl Interp {
             "hex" => stdlib::number::integer_prefix(&text, 16, 16),
             "oct" => stdlib::number::integer_prefix(&text, 0, 8),
             "to_c" | "to_r" => return Err(self.unsupported(format!("String#{name}"))),
-            "inspect" => Value::str(super::show::inspect_str(&text, string.binary.get())),
+            "inspect" => Value::str(super::show::inspect_str(&text, string.is_binary.get())),
             "dump" => Value::str(dump(&text)),
             "+" => {
                 let result = string.copy();
                 match self.arg(args, 0)? {
-                    Value::Str(other) => self.append(&result, &other.get(), other.binary.get())?,
+                    Value::Str(other) => self.append(&result, &other.get(), other.is_binary.get())?,
                     other => {
                         let other = self.string_arg(&other)?;
                         self.append(&result, &other, false)?;
@@ -245,8 +245,8 @@ impl Interp {
                 })
             }
             "succ" | "next" => {
-                let next = RString::new(successor(&text, string.binary.get()));
-                next.binary.set(string.binary.get());
+                let next = RString::new(successor(&text, string.is_binary.get()));
+                next.is_binary.set(string.is_binary.get());
                 Value::Str(Rc::new(next))
             }
             "tr" | "tr_s" | "delete" | "squeeze" | "count" => self.string_sets(&text, name, args)?,
@@ -260,7 +260,7 @@ impl Interp {
                 let suffix = self.string_arg(&suffix)?;
                 Value::str(text.strip_suffix(suffix.as_str()).unwrap_or(&text))
             }
-            "encoding" => self.encoding(if string.binary.get() { "ASCII-8BIT" } else { "UTF-8" })?,
+            "encoding" => self.encoding(if string.is_binary.get() { "ASCII-8BIT" } else { "UTF-8" })?,
             "force_encoding" | "encode" | "b" | "unicode_normalize" | "scrub" => {
                 self.encode(string, name, args)?
             }
@@ -308,11 +308,11 @@ impl Interp {
             ("unicode_normalize", _) if string.get().is_ascii() => Ok(Value::Str(Rc::clone(string))),
             ("scrub", _) => Ok(Value::Str(Rc::clone(string))),
             ("force_encoding", "UTF-8" | "US-ASCII" | "ASCII") => {
-                if string.binary.get() {
+                if string.is_binary.get() {
                     match String::from_utf8(string.bytes()) {
                         Ok(text) => {
                             string.set(text);
-                            string.binary.set(false);
+                            string.is_binary.set(false);
                         }
                         Err(_) => return Err(self.unsupported("text that is not UTF-8")),
                     }
@@ -322,11 +322,11 @@ impl Interp {
             ("force_encoding", "BINARY" | "ASCII-8BIT") => {
                 let bytes = string.bytes();
                 string.set(bytes.iter().map(|byte| char::from(*byte)).collect());
-                string.binary.set(true);
+                string.is_binary.set(true);
                 Ok(Value::Str(Rc::clone(string)))
             }
             ("b", _) => Ok(Value::Str(Rc::new(RString::from_bytes(&string.bytes())))),
-            ("encode", "UTF-8") if !string.binary.get() => Ok(Value::Str(Rc::new(string.copy()))),
+            ("encode", "UTF-8") if !string.is_binary.get() => Ok(Value::Str(Rc::new(string.copy()))),
             ("encode", "US-ASCII" | "ASCII") if string.get().is_ascii() => {
                 Ok(Value::Str(Rc::new(string.copy())))
             }
@@ -356,7 +356,7 @@ impl Interp {
         for (number, set) in sets.iter().enumerate() {
             // A replacement cannot be negated. Ruby reads only as many of its characters as it needs.
             let replaces = number == 1 && name.starts_with("tr");
-            let needed = parsed.first().filter(|from: &&CharSet| replaces && !from.negated);
+            let needed = parsed.first().filter(|from: &&CharSet| replaces && !from.is_negated);
             match CharSet::new(set, !replaces, needed.map_or(u32::MAX, CharSet::len)) {
                 Ok(set) => parsed.push(set),
                 Err((first, last)) => {
@@ -396,17 +396,17 @@ impl Interp {
             }
             _ => {
                 let [from, to] = parsed.as_slice() else { return Ok(Value::Nil) };
-                if from.negated && name == "tr_s" && !text.is_ascii() {
+                if from.is_negated && name == "tr_s" && !text.is_ascii() {
                     return Err(self.unsupported("String#tr_s of all other characters beyond ASCII"));
                 }
-                if from.negated && to.last().is_some_and(|last| !last.is_ascii()) {
+                if from.is_negated && to.last().is_some_and(|last| !last.is_ascii()) {
                     return Err(self
                         .unsupported(format!("String#{name} of all other characters to one beyond ASCII")));
                 }
                 let mut out = String::new();
                 let mut last = None;
                 for character in text.chars() {
-                    let replaced = if from.negated {
+                    let replaced = if from.is_negated {
                         from.contains(character).then(|| to.last())
                     } else {
                         from.position(character).map(|at| to.nth(at).or(to.last()))
@@ -435,20 +435,20 @@ impl Interp {
 struct CharSet {
     /// The first and last code point of each range, in the order of the notation.
     ranges: Vec<(u32, u32)>,
-    negated: bool,
+    is_negated: bool,
     /// True if there is a range such as `a-a`. Some versions of Ruby count its character twice.
     has_short_range: bool,
 }
 
 impl CharSet {
     /// Reads a set until it has `needed` characters. The error is a range that ends before it begins.
-    fn new(text: &str, negatable: bool, needed: u32) -> Result<Self, (char, char)> {
+    fn new(text: &str, may_be_negated: bool, needed: u32) -> Result<Self, (char, char)> {
         let mut characters: Vec<char> = text.chars().collect();
-        let negated = negatable && characters.len() > 1 && characters[0] == '^';
-        if negated {
+        let is_negated = may_be_negated && characters.len() > 1 && characters[0] == '^';
+        if is_negated {
             characters.remove(0);
         }
-        let mut set = CharSet { ranges: Vec::new(), negated, has_short_range: false };
+        let mut set = CharSet { ranges: Vec::new(), is_negated, has_short_range: false };
         let mut rest = characters.as_slice();
         let next = |rest: &mut &[char]| match **rest {
             ['\\', escaped, ref after @ ..] | [escaped, ref after @ ..] => {
@@ -481,7 +481,7 @@ impl CharSet {
 
     fn contains(&self, character: char) -> bool {
         let code = character as u32;
-        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&code)) != self.negated
+        self.ranges.iter().any(|(first, last)| (*first..=*last).contains(&code)) != self.is_negated
     }
 
     /// Returns the position of a character in the set, ignoring a negation.

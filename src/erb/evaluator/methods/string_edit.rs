@@ -66,14 +66,14 @@ impl Interp {
                             Some(character) => self.append(&added, &character.to_string(), false)?,
                             None => return Err(self.error("RangeError", format!("{code} out of char range"))),
                         },
-                        Value::Str(other) => self.append(&added, &other.get(), other.binary.get())?,
+                        Value::Str(other) => self.append(&added, &other.get(), other.is_binary.get())?,
                         other => {
                             let text = self.string_arg(other)?;
                             self.append(&added, &text, false)?;
                         }
                     }
                 }
-                self.append(string, &added.get(), added.binary.get())?;
+                self.append(string, &added.get(), added.is_binary.get())?;
                 this
             }
             "prepend" => {

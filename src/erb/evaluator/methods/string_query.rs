@@ -241,13 +241,13 @@ impl Interp {
         }))
     }
 
-    /// Passes the items to the block and returns `this`. Without a block, returns an enumerator if `each` is
-    /// true and an array otherwise.
+    /// Passes the items to the block and returns `this`. Without a block, returns an enumerator if
+    /// `returns_enumerator` is true, and an array otherwise.
     fn yield_or_collect(
         &mut self,
         this: Value,
         items: Vec<Value>,
-        each: bool,
+        returns_enumerator: bool,
         block: Option<&Value>,
     ) -> EvalResult<Value> {
         self.use_scratch(items.len() * 64)?;
@@ -258,7 +258,7 @@ impl Interp {
                 }
                 Ok(this)
             }
-            None if each => {
+            None if returns_enumerator => {
                 let list = Value::array(items);
                 self.enumerator(&list, "each", Vec::new())
             }
@@ -277,7 +277,7 @@ impl Interp {
         let length = char_count(&text);
         let cut = |from: usize, to: usize| {
             let part = RString::new(text[byte_at(&text, from)..byte_at(&text, to)].to_owned());
-            part.binary.set(string.binary.get());
+            part.is_binary.set(string.is_binary.get());
             Value::Str(Rc::new(part))
         };
         match (self.arg(args, 0)?, args.get(1).cloned()) {

@@ -27,13 +27,13 @@ impl Interp {
         }
     }
 
-    /// Finds the matches of a pattern from left to right, or the first one if `once` is true. A string
+    /// Finds the matches of a pattern from left to right, or the first one if `only_first` is true. A string
     /// matches literally.
     pub(super) fn all_matches(
         &mut self,
         text: &str,
         pattern: &Value,
-        once: bool,
+        only_first: bool,
     ) -> EvalResult<Vec<Rc<RMatch>>> {
         let regexp = match pattern {
             Value::Regexp(regexp) => Rc::clone(regexp),
@@ -61,7 +61,7 @@ impl Interp {
                 to
             };
             matches.push(matched);
-            if once {
+            if only_first {
                 break;
             }
         }
@@ -102,24 +102,24 @@ impl Interp {
         Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
     }
 
-    /// Implements `gsub` if `all` is true, and `sub` otherwise.
+    /// Implements `gsub` if `replaces_all` is true, and `sub` otherwise.
     pub(super) fn string_replace(
         &mut self,
         string: &Rc<RString>,
-        all: bool,
+        replaces_all: bool,
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Value> {
         let text = string.get().clone();
         let pattern = self.arg(args, 0)?;
         if args.len() < 2 && args.block.is_none() {
-            if !all {
+            if !replaces_all {
                 return self.argument_error("wrong number of arguments (given 1, expected 2)");
             }
             let this = Value::Str(Rc::clone(string));
             return self.enumerator(&this, "gsub", args.list.clone());
         }
-        let matches = self.all_matches(&text, &pattern, !all)?;
+        let matches = self.all_matches(&text, &pattern, !replaces_all)?;
         if let Some(env) = env {
             self.set_last_match(matches.last().cloned(), env);
         }

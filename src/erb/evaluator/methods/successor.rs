@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 
 use fancy_regex::Regex;
 
-/// Returns the successor of a string. In a `binary` string each character stands for one byte.
-pub(super) fn successor(text: &str, binary: bool) -> String {
+/// Returns the successor of a string. In a `is_binary` string each character stands for one byte.
+pub(super) fn successor(text: &str, is_binary: bool) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if characters.is_empty() {
         return String::new();
     }
-    let width = if binary { |_: char| Width::BYTE } else { Width::of };
+    let width = if is_binary { |_: char| Width::BYTE } else { Width::of };
     let mut carry: Option<(usize, char)> = None;
     // True if a character that is neither letter nor digit lies between the last carry and `index`.
     let mut separated = false;
@@ -25,7 +25,7 @@ pub(super) fn successor(text: &str, binary: bool) -> String {
         {
             break;
         }
-        match step(character, width(character), binary) {
+        match step(character, width(character), is_binary) {
             Step::Unchanged => separated = true,
             Step::Next(next) => {
                 characters[index] = next;
@@ -96,9 +96,9 @@ enum Step {
     Carry(char, char),
 }
 
-fn step(character: char, width: Width, binary: bool) -> Step {
-    let Some(kind) = kind(character, binary) else { return Step::Unchanged };
-    let same_kind = |other: &char| self::kind(*other, binary) == Some(kind);
+fn step(character: char, width: Width, is_binary: bool) -> Step {
+    let Some(kind) = kind(character, is_binary) else { return Step::Unchanged };
+    let same_kind = |other: &char| self::kind(*other, is_binary) == Some(kind);
     // A single character of another kind is skipped.
     let next = width.next(character);
     let after = next.and_then(|next| width.next(next));
@@ -125,8 +125,8 @@ enum CharacterClass {
     Letter,
 }
 
-fn kind(character: char, binary: bool) -> Option<CharacterClass> {
-    if character.is_ascii() || binary {
+fn kind(character: char, is_binary: bool) -> Option<CharacterClass> {
+    if character.is_ascii() || is_binary {
         return match character {
             '0'..='9' => Some(CharacterClass::Digit),
             'a'..='z' | 'A'..='Z' => Some(CharacterClass::Letter),

@@ -54,7 +54,7 @@ fn kind(name: &str) -> Option<NameKind> {
 }
 
 /// Classifies an identifier. `body` is `name` without its `$`, `@` or `@@`.
-fn identifier(name: &str, body: &str, variable: bool) -> Option<NameKind> {
+fn identifier(name: &str, body: &str, is_variable: bool) -> Option<NameKind> {
     let part =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || !character.is_ascii();
     if !body.starts_with(|first: char| part(first) && !first.is_ascii_digit()) {
@@ -62,7 +62,7 @@ fn identifier(name: &str, body: &str, variable: bool) -> Option<NameKind> {
         let before = name.strip_suffix('=').filter(|before| !before.is_empty())?;
         return (kind(before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
     }
-    match (body.trim_start_matches(part), variable) {
+    match (body.trim_start_matches(part), is_variable) {
         ("", true) => Some(NameKind::Variable),
         ("", false) => Some(NameKind::Plain),
         ("?" | "!", false) => Some(NameKind::Marked),

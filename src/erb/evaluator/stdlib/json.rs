@@ -102,7 +102,7 @@ impl Writer {
                 self.out.push_str(&float_to_s(*float));
             }
             Value::Str(text) => {
-                if text.binary.get() && !text.get().is_ascii() {
+                if text.is_binary.get() && !text.get().is_ascii() {
                     match String::from_utf8(text.bytes()) {
                         Ok(text) => self.string(&text),
                         Err(_) => {

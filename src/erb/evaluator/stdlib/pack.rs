@@ -17,20 +17,20 @@ use crate::evaluator::value::{RString, Value};
 struct Directive {
     kind: char,
     count: Option<usize>,
-    all: bool,
+    takes_all: bool,
 }
 
 fn directives(layout: &str) -> Vec<Directive> {
     let mut out: Vec<Directive> = Vec::new();
     for character in layout.chars() {
         match (character, out.last_mut()) {
-            ('*', Some(last)) => last.all = true,
+            ('*', Some(last)) => last.takes_all = true,
             ('0'..='9', Some(last)) => {
                 let digit = character as usize - '0' as usize;
                 last.count = Some(last.count.unwrap_or(0).saturating_mul(10).saturating_add(digit));
             }
             (blank, _) if blank.is_whitespace() => {}
-            (kind, _) => out.push(Directive { kind, count: None, all: false }),
+            (kind, _) => out.push(Directive { kind, count: None, takes_all: false }),
         }
     }
     out
@@ -44,7 +44,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
     let mut text = false;
     let mut next = items.iter();
     for directive in directives(&layout) {
-        let repeat = if directive.all { next.len() } else { directive.count.unwrap_or(1) };
+        let repeat = if directive.takes_all { next.len() } else { directive.count.unwrap_or(1) };
         match directive.kind {
             'm' => {
                 let bytes = match next.next() {
@@ -77,7 +77,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                     Some(value) => super::base64::bytes_of(interp, value)?,
                     None => return interp.argument_error("too few arguments"),
                 };
-                let length = if directive.all { bytes.len() } else { directive.count.unwrap_or(1) };
+                let length = if directive.takes_all { bytes.len() } else { directive.count.unwrap_or(1) };
                 interp.use_scratch(length)?;
                 let fill = if directive.kind == 'a' { 0 } else { b' ' };
                 out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
@@ -146,18 +146,18 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
             }
             'H' => {
                 let length =
-                    if directive.all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(2) };
+                    if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(2) };
                 let hex: String = take(length).iter().map(|byte| format!("{byte:02x}")).collect();
                 out.push(Value::str(hex));
             }
             'B' => {
                 let length =
-                    if directive.all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(8) };
+                    if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(8) };
                 let bits: String = take(length).iter().map(|byte| format!("{byte:08b}")).collect();
                 out.push(Value::str(bits));
             }
             'a' | 'A' => {
-                let length = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                let length = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
                 let mut head = take(length);
                 if directive.kind == 'A' {
                     while matches!(head.last(), Some(b' ' | 0)) {
@@ -172,7 +172,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                     'n' => 2,
                     _ => 1,
                 };
-                let mut left = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                let mut left = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
                 while left > 0 {
                     let head = take(size);
                     if head.len() < size {
@@ -186,7 +186,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
             }
             'U' => {
                 let text = String::from_utf8_lossy(&take(usize::MAX)).into_owned();
-                let limit = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
+                let limit = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
                 out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
             }
             other => return Err(interp.unsupported(format!("unpack with '{other}'"))),

@@ -70,7 +70,7 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     words.extend(word);
     let words = words.into_iter().map(|word| {
         let word = RString::new(word);
-        word.binary.set(word.get().is_ascii());
+        word.is_binary.set(word.get().is_ascii());
         Value::Str(Rc::new(word))
     });
     Ok(Value::array(words.collect()))

@@ -110,7 +110,7 @@ pub(crate) fn method(
             *read = at;
         }
     };
-    if text.binary.get()
+    if text.is_binary.get()
         && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
     {
         return Err(interp.unsupported(format!("{}#{name} of binary data", object.class.label())));
@@ -126,7 +126,7 @@ pub(crate) fn method(
             let rest = text.get().get(read..).unwrap_or_default().to_owned();
             seek(length);
             let rest = RString::new(rest);
-            rest.binary.set(text.binary.get());
+            rest.is_binary.set(text.is_binary.get());
             Value::Str(Rc::new(rest))
         }
         "gets" | "readline" if args.is_empty() => {
@@ -188,9 +188,9 @@ pub(crate) fn method(
                 if name == "puts" && !piece.ends_with('\n') {
                     piece.push('\n');
                 }
-                let binary = matches!(value, Value::Str(piece) if piece.binary.get());
-                interp.append(&text, &piece, binary)?;
-                written += if binary { piece.chars().count() } else { piece.len() };
+                let is_binary = matches!(value, Value::Str(piece) if piece.is_binary.get());
+                interp.append(&text, &piece, is_binary)?;
+                written += if is_binary { piece.chars().count() } else { piece.len() };
             }
             if name == "puts" && args.is_empty() {
                 interp.append(&text, "\n", false)?;

@@ -53,13 +53,13 @@ impl RHash {
     /// Returns the value of a key, without the hash's default.
     pub(crate) fn get(&self, key: &Value) -> Option<Value> {
         if let Value::Str(text) = key {
-            return self.get_str(&text.get(), text.binary.get());
+            return self.get_str(&text.get(), text.is_binary.get());
         }
         self.map.borrow().get(&Key(key.clone())).cloned()
     }
 
-    fn get_str(&self, text: &str, binary: bool) -> Option<Value> {
-        self.map.borrow().get(&StrKey(text, binary)).cloned()
+    fn get_str(&self, text: &str, is_binary: bool) -> Option<Value> {
+        self.map.borrow().get(&StrKey(text, is_binary)).cloned()
     }
 
     /// Returns the value of a string key.
@@ -148,8 +148,8 @@ impl indexmap::Equivalent<Key> for StrKey<'_> {
     }
 }
 
-fn same_text(string: &RString, text: &str, binary: bool) -> bool {
-    *string.get() == text && (string.binary.get() == binary || text.is_ascii())
+fn same_text(string: &RString, text: &str, is_binary: bool) -> bool {
+    *string.get() == text && (string.is_binary.get() == is_binary || text.is_ascii())
 }
 
 fn hash_str<H: Hasher>(text: &str, state: &mut H) {
@@ -258,7 +258,7 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
     }
     meter::step_or_unwind(1);
     match (a, b) {
-        (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.binary.get()),
+        (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.is_binary.get()),
         (Value::Array(a), Value::Array(b)) => {
             if Rc::ptr_eq(a, b) {
                 return true;

@@ -146,7 +146,7 @@ pub(crate) enum Data {
         receiver: Value,
         method: Name,
         args: Vec<Value>,
-        lazy: bool,
+        is_lazy: bool,
     },
     Address(Address),
     Uri(Uri),
@@ -162,7 +162,7 @@ pub(crate) enum Data {
     /// The result of `if_p`.
     Else {
         /// True if a property was missing, so `else` runs.
-        active: bool,
+        is_active: bool,
     },
 }
 

@@ -6,7 +6,7 @@ const FRACTION_BITS: i32 = 52;
 const FRACTION_DIGITS: usize = 13;
 
 /// Returns a finite float that is not negative, without the prefix `0x`: 3 becomes `1.8p+1`.
-pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -> String {
+pub(super) fn hex_float(size: f64, precision: Option<usize>, keeps_point: bool) -> String {
     let (mut bits, mut power) = significand_and_power(size);
     let digits = precision.unwrap_or(FRACTION_DIGITS).min(FRACTION_DIGITS);
     let cut = (FRACTION_DIGITS - digits) * 4;
@@ -29,7 +29,7 @@ pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -
         Some(precision) => fraction.push_str(&"0".repeat(precision - digits)),
         None => fraction.truncate(fraction.trim_end_matches('0').len()),
     }
-    let point = if fraction.is_empty() && !keep_point { "" } else { "." };
+    let point = if fraction.is_empty() && !keeps_point { "" } else { "." };
     format!("{whole}{point}{fraction}p{power:+}")
 }
 

@@ -315,7 +315,7 @@ fn convert(
 }
 
 fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
-    let negative = *value < BigInt::from(0);
+    let is_negative = *value < BigInt::from(0);
     let mut digits = value.magnitude().to_str_radix(radix);
     if directive.precision == Some(0) && digits == "0" {
         digits.clear();
@@ -328,26 +328,26 @@ fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, p
             digits.insert(0, '0');
         }
     }
-    signed(out, directive, negative, prefix, &digits, directive.precision.is_none());
+    signed(out, directive, is_negative, prefix, &digits, directive.precision.is_none());
 }
 
-/// Appends digits with their sign and prefix. `zero_padding` allows the flag `0`.
+/// Appends digits with their sign and prefix. `pads_with_zeros` allows the flag `0`.
 fn signed(
     out: &mut String,
     directive: &Directive,
-    negative: bool,
+    is_negative: bool,
     prefix: &str,
     digits: &str,
-    zero_padding: bool,
+    pads_with_zeros: bool,
 ) {
-    let sign = match (negative, directive.plus, directive.space) {
+    let sign = match (is_negative, directive.plus, directive.space) {
         (true, _, _) => "-",
         (false, true, _) => "+",
         (false, false, true) => " ",
         _ => "",
     };
     let mut digits = digits.to_owned();
-    if directive.zero && !directive.left && zero_padding {
+    if directive.zero && !directive.left && pads_with_zeros {
         let width = directive.width.unwrap_or(0).saturating_sub(sign.len() + prefix.len());
         while digits.len() < width {
             digits.insert(0, '0');
@@ -357,17 +357,17 @@ fn signed(
 }
 
 fn floating(out: &mut String, directive: &Directive, float: f64, conversion: char) {
-    let negative = float.is_sign_negative() && !float.is_nan();
+    let is_negative = float.is_sign_negative() && !float.is_nan();
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
         let plain = Directive { zero: false, precision: None, ..*directive };
-        return signed(out, &plain, negative, "", text, false);
+        return signed(out, &plain, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
         let digits = hex_float(magnitude, directive.precision, directive.alternate);
         let mut text = String::new();
-        signed(&mut text, directive, negative, "0x", &digits, true);
+        signed(&mut text, directive, is_negative, "0x", &digits, true);
         out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
         return;
     }
@@ -387,7 +387,7 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
     if directive.alternate && !digits.contains('.') {
         digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
     }
-    signed(out, directive, negative, "", &digits, true);
+    signed(out, directive, is_negative, "", &digits, true);
 }
 
 /// Writes a number with an exponent, as `%e` does.
@@ -400,12 +400,12 @@ fn exponent(magnitude: f64, precision: usize, conversion: char) -> String {
     format!("{mantissa}{letter}{sign}{:02}", exponent.abs())
 }
 
-/// Writes a number as `%g` does. `keep_zeros` keeps the zeros at the end of the fraction.
-fn general(magnitude: f64, precision: usize, conversion: char, keep_zeros: bool) -> String {
+/// Writes a number as `%g` does. `keeps_zeros` keeps the zeros at the end of the fraction.
+fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool) -> String {
     let scientific = format!("{magnitude:.*e}", precision - 1);
     let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
     let trim = |text: String| {
-        if keep_zeros || !text.contains('.') {
+        if keeps_zeros || !text.contains('.') {
             text
         } else {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()

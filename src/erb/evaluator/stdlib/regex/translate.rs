@@ -330,13 +330,13 @@ impl<'s> Translator<'s> {
         match self.characters.next() {
             Some(letter @ ('h' | 'H' | 'd' | 'D' | 'w' | 'W' | 's' | 'S')) => {
                 // In Ruby these classes contain only ASCII.
-                let (inside, negated) = match letter {
+                let (inside, is_negated) = match letter {
                     'h' | 'H' => ("0-9a-fA-F", letter == 'H'),
                     'd' | 'D' => ("0-9", letter == 'D'),
                     'w' | 'W' => ("a-zA-Z0-9_", letter == 'W'),
                     _ => ("\\x20\\t\\r\\n\\f\\v", letter == 'S'),
                 };
-                let set = format!("[{}{inside}]", if negated { "^" } else { "" });
+                let set = format!("[{}{inside}]", if is_negated { "^" } else { "" });
                 // These classes do not depend on case, although `ſ` and the kelvin sign equal ASCII letters
                 // in another case.
                 let may_fold = ignores_case && matches!(letter, 'w' | 'W');
@@ -451,27 +451,27 @@ fn has_names(source: &str) -> bool {
 }
 
 /// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are also properties.
-fn property(name: &str, negated: bool) -> Result<String, String> {
-    let (negated, plain) = match name.strip_prefix('^') {
-        Some(plain) => (!negated, plain),
-        None => (negated, name),
+fn property(name: &str, is_negated: bool) -> Result<String, String> {
+    let (is_negated, plain) = match name.strip_prefix('^') {
+        Some(plain) => (!is_negated, plain),
+        None => (is_negated, name),
     };
     match posix_class(&plain.to_ascii_lowercase()) {
         // In Ruby and in the engine, `\p{Punct}` has fewer characters than `[:punct:]`.
         Ok(class) if !plain.eq_ignore_ascii_case("punct") => {
-            Ok(if negated { format!("[^{class}]") } else { class })
+            Ok(if is_negated { format!("[^{class}]") } else { class })
         }
         _ if !plain.chars().all(|c| c.is_ascii_alphanumeric() || "_ -".contains(c)) => {
             Err(format!("the property '{plain}'"))
         }
-        _ => Ok(format!("\\{}{{{plain}}}", if negated { 'P' } else { 'p' })),
+        _ => Ok(format!("\\{}{{{plain}}}", if is_negated { 'P' } else { 'p' })),
     }
 }
 
 /// Returns a POSIX bracket such as `[:alpha:]` as a character class of the engine. In Ruby, these classes
 /// contain characters beyond ASCII.
 fn posix_class(name: &str) -> Result<String, String> {
-    let (negated, plain) = match name.strip_prefix('^') {
+    let (negation, plain) = match name.strip_prefix('^') {
         Some(plain) => ("^", plain),
         None => ("", name),
     };
@@ -492,7 +492,7 @@ fn posix_class(name: &str) -> Result<String, String> {
         "ascii" => "\\x00-\\x7f",
         other => return Err(format!("the bracket [:{other}:]")),
     };
-    Ok(format!("[{negated}{set}]"))
+    Ok(format!("[{negation}{set}]"))
 }
 
 /// Returns the flags of a text that starts like `?mi-x:` or `?m)`.

@@ -22,18 +22,18 @@ const MAX_DIGITS: i64 = 100;
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     at: OffsetDateTime,
-    utc: bool,
+    is_utc: bool,
     /// True for a time in the machine's time zone, which is not known here.
-    local: bool,
+    is_local: bool,
 }
 
 impl Moment {
     fn utc(at: OffsetDateTime) -> Moment {
-        Moment { at: at.to_offset(UtcOffset::UTC), utc: true, local: false }
+        Moment { at: at.to_offset(UtcOffset::UTC), is_utc: true, is_local: false }
     }
 
     fn local(at: OffsetDateTime) -> Moment {
-        Moment { at, utc: false, local: true }
+        Moment { at, is_utc: false, is_local: true }
     }
 
     /// Returns the form of `to_s`, or `None` for a local time.
@@ -49,10 +49,10 @@ impl Moment {
     }
 
     fn with_fraction(&self, fraction: &str) -> Option<String> {
-        if self.local {
+        if self.is_local {
             return None;
         }
-        let zone = if self.utc { "UTC".to_owned() } else { offset(self.at.offset(), "") };
+        let zone = if self.is_utc { "UTC".to_owned() } else { offset(self.at.offset(), "") };
         Some(format!("{}{fraction} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
     }
 
@@ -164,11 +164,11 @@ pub(crate) fn class_method(
     }))
 }
 
-/// Reads a date and a time with a zone, as RFC 3339 writes them. `loosely` accepts spaces, as `Time.parse`
+/// Reads a date and a time with a zone, as RFC 3339 writes them. `is_lenient` accepts spaces, as `Time.parse`
 /// does.
-fn read(text: &str, loosely: bool) -> Option<Moment> {
+fn read(text: &str, is_lenient: bool) -> Option<Moment> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
-    let text = if loosely {
+    let text = if is_lenient {
         text.replacen(' ', "T", 1).replace(" UTC", "Z").replace(" +", "+").replace(" -", "-")
     } else {
         text.to_owned()
@@ -184,7 +184,7 @@ fn read(text: &str, loosely: bool) -> Option<Moment> {
     }
     let at = OffsetDateTime::parse(&text, &Rfc3339).ok()?;
     let is_utc = text.ends_with(['Z', 'z']) || text.ends_with("-00:00");
-    Some(if is_utc { Moment::utc(at) } else { Moment { at, utc: false, local: false } })
+    Some(if is_utc { Moment::utc(at) } else { Moment { at, is_utc: false, is_local: false } })
 }
 
 /// Methods whose result does not depend on the time zone.
@@ -260,7 +260,7 @@ pub(crate) fn method(
 ) -> EvalResult<Option<Value>> {
     let Some(moment) = moment_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     let at = moment.at;
-    if moment.local
+    if moment.is_local
         && !ZONELESS.contains(&name)
         && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
     {
@@ -279,7 +279,7 @@ pub(crate) fn method(
         "to_s" => Value::str(moment.to_s().unwrap_or_default()),
         "inspect" => Value::str(moment.inspect().unwrap_or_default()),
         "iso8601" | "xmlschema" => {
-            let zone = if moment.utc { "Z".to_owned() } else { offset(at.offset(), ":") };
+            let zone = if moment.is_utc { "Z".to_owned() } else { offset(at.offset(), ":") };
             let digits = match args.get(0) {
                 None | Some(Value::Nil) => 0,
                 Some(Value::Int(digits)) if *digits <= MAX_DIGITS => (*digits).max(0) as usize,
@@ -295,7 +295,7 @@ pub(crate) fn method(
         "asctime" | "ctime" => Value::str(formatted(interp, &moment, "%c")?),
         "httpdate" => Value::str(formatted(interp, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
         "rfc2822" | "rfc822" => {
-            let zone = if moment.utc { "-0000".to_owned() } else { offset(at.offset(), "") };
+            let zone = if moment.is_utc { "-0000".to_owned() } else { offset(at.offset(), "") };
             Value::str(formatted(interp, &moment, "%a, %d %b %Y %T ")? + &zone)
         }
         "utc" | "gmtime" => {
@@ -303,7 +303,7 @@ pub(crate) fn method(
             Value::Object(Rc::clone(object))
         }
         "getutc" | "getgm" => make(interp, Moment::utc(at)),
-        "utc?" | "gmt?" => Value::Bool(moment.utc),
+        "utc?" | "gmt?" => Value::Bool(moment.is_utc),
         "to_i" | "tv_sec" => Value::Int(at.unix_timestamp()),
         "to_f" => seconds(interp, moment.nanos())?,
         "year" => Value::Int(at.year().into()),
@@ -316,7 +316,7 @@ pub(crate) fn method(
         "usec" | "tv_usec" => Value::Int(at.microsecond().into()),
         "yday" => Value::Int(at.ordinal().into()),
         "wday" => Value::Int(moment.weekday().into()),
-        "zone" if moment.utc => Value::str("UTC"),
+        "zone" if moment.is_utc => Value::str("UTC"),
         "zone" => return Err(interp.unsupported("the name of a time zone")),
         "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
         "dst?" | "isdst" => Value::Bool(false),

@@ -57,7 +57,7 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
             (None, 'P') => out.push_str(if at.hour() < 12 { "am" } else { "pm" }),
             (None, 'z') => out.push_str(&offset(at.offset(), "")),
             (Some(':'), 'z') => out.push_str(&offset(at.offset(), ":")),
-            (None, 'Z') if moment.utc => out.push_str("UTC"),
+            (None, 'Z') if moment.is_utc => out.push_str("UTC"),
             (None, '%') => out.push('%'),
             (None, 'n') => out.push('\n'),
             (None, 't') => out.push('\t'),

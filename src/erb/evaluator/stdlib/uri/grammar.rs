@@ -138,7 +138,7 @@ pub(super) fn split(text: &str) -> Option<Uri> {
         return Some(uri);
     }
     if query.is_some_and(has_bad_escape) {
-        uri.bad_query = true;
+        uri.has_bad_query = true;
     }
     uri.query = query.map(|query| escaped(query, true));
     let Some(authority) = rest.strip_prefix("//") else {

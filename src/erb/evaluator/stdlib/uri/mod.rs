@@ -42,9 +42,9 @@ pub(crate) struct Uri {
     query: Option<String>,
     fragment: Option<String>,
     /// True if the query has an escape that Ruby rejects.
-    bad_query: bool,
+    has_bad_query: bool,
     /// True for a result of `build`. Ruby checks its parts with the grammar of RFC 2396.
-    built: bool,
+    is_built: bool,
 }
 
 impl Kind {
@@ -174,7 +174,7 @@ impl Uri {
 
     /// Returns true if both have the same parts (`eql?`).
     pub(crate) fn eql(&self, other: &Uri) -> bool {
-        self.kind == other.kind && self.built == other.built && self.components() == other.components()
+        self.kind == other.kind && self.is_built == other.is_built && self.components() == other.components()
     }
 }
 
@@ -237,7 +237,7 @@ fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
         let scheme = uri.scheme.unwrap_or_default();
         return Err(interp.unsupported(format!("a URI with the scheme '{scheme}'")));
     }
-    if uri.bad_query {
+    if uri.has_bad_query {
         return Err(interp.unsupported("a query with an escape that is none"));
     }
     if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
@@ -440,7 +440,7 @@ fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
     let Value::Hash(parts) = interp.arg(args, 0)? else {
         return Err(interp.unsupported("URI.build from an array"));
     };
-    let mut uri = Uri { built: true, ..Uri::default() };
+    let mut uri = Uri { is_built: true, ..Uri::default() };
     let scheme = match label {
         "URI::HTTP" => Some(Value::str("http")),
         "URI::HTTPS" => Some(Value::str("https")),
@@ -479,7 +479,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
     };
     let has_opaque = uri.opaque.is_some();
     if let Some(text) = &text
-        && (uri.built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
+        && (uri.is_built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
             || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
     {
         return Err(interp.unsupported(format!("URI#{part}= with '{text}'")));

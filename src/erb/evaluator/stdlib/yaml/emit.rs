@@ -16,7 +16,7 @@ const MAX_SIMPLE_KEY_BYTES: usize = 128;
 
 /// A node of a document. Each collection has a number, to which aliases refer.
 enum Item {
-    Scalar { text: String, tag: Option<&'static str>, style: Style, plain: bool },
+    Scalar { text: String, tag: Option<&'static str>, style: Style, is_plain: bool },
     Sequence(Vec<Item>, usize),
     Mapping(Vec<(Item, Item)>, usize, Option<String>),
     Alias(usize),
@@ -43,20 +43,20 @@ pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
         has_only_indicators: true,
         indent: -2,
         anchors: builder.anchors,
-        open_ended: false,
+        is_open_ended: false,
     };
-    emitter.indicator("---", true, false, false);
-    emitter.node(&root, false, false);
+    emitter.write_indicator("---", true, false);
+    emitter.write_node(&root, false, false);
     emitter.write_indent();
-    if emitter.open_ended {
+    if emitter.is_open_ended {
         emitter.out.push_str("...\n");
     }
     interp.use_scratch(emitter.out.len())?;
     Ok(emitter.out)
 }
 
-fn plain(text: impl Into<String>) -> Item {
-    Item::Scalar { text: text.into(), tag: None, style: Style::Plain, plain: true }
+fn plain_item(text: impl Into<String>) -> Item {
+    Item::Scalar { text: text.into(), tag: None, style: Style::Plain, is_plain: true }
 }
 
 impl Builder {
@@ -81,25 +81,27 @@ impl Builder {
         interp.check_depth()?;
         interp.use_scratch(32)?;
         Ok(match value {
-            Value::Nil => plain(""),
-            Value::Bool(flag) => plain(flag.to_string()),
-            Value::Int(int) => plain(int.to_string()),
-            Value::Big(big) => plain(big.to_string()),
-            Value::Float(float) if float.is_nan() => plain(".nan"),
-            Value::Float(float) if float.is_infinite() => plain(if *float > 0.0 { ".inf" } else { "-.inf" }),
-            Value::Float(float) => plain(float_to_s(*float)),
+            Value::Nil => plain_item(""),
+            Value::Bool(flag) => plain_item(flag.to_string()),
+            Value::Int(int) => plain_item(int.to_string()),
+            Value::Big(big) => plain_item(big.to_string()),
+            Value::Float(float) if float.is_nan() => plain_item(".nan"),
+            Value::Float(float) if float.is_infinite() => {
+                plain_item(if *float > 0.0 { ".inf" } else { "-.inf" })
+            }
+            Value::Float(float) => plain_item(float_to_s(*float)),
             Value::Symbol(name) if name.is_empty() => Item::Scalar {
                 text: String::new(),
                 tag: Some("!ruby/symbol"),
                 style: Style::Single,
-                plain: false,
+                is_plain: false,
             },
-            Value::Symbol(name) => plain(format!(":{name}")),
+            Value::Symbol(name) => plain_item(format!(":{name}")),
             Value::Str(text) => {
-                if text.binary.get() && !text.get().is_ascii() {
+                if text.is_binary.get() && !text.get().is_ascii() {
                     return Err(interp.unsupported("YAML of binary data"));
                 }
-                string(&text.get())
+                string_item(&text.get())
             }
             Value::Array(array) => match self.register(Rc::as_ptr(array) as usize) {
                 Err(alias) => alias,
@@ -125,9 +127,9 @@ impl Builder {
                 let number = self.numbers.len();
                 self.numbers.insert(Rc::as_ptr(range) as usize, number);
                 let pairs = vec![
-                    (plain("begin"), self.build(interp, &range.from)?),
-                    (plain("end"), self.build(interp, &range.to)?),
-                    (plain("excl"), plain(range.excludes_end.to_string())),
+                    (plain_item("begin"), self.build(interp, &range.from)?),
+                    (plain_item("end"), self.build(interp, &range.to)?),
+                    (plain_item("excl"), plain_item(range.excludes_end.to_string())),
                 ];
                 Item::Mapping(pairs, number, Some("!ruby/range".into()))
             }
@@ -146,7 +148,7 @@ impl Builder {
                     Ok(number) => {
                         let mut pairs = Vec::new();
                         for (name, field) in members.iter().zip(&fields) {
-                            pairs.push((plain(name.to_string()), self.build(interp, field)?));
+                            pairs.push((plain_item(name.to_string()), self.build(interp, field)?));
                         }
                         Item::Mapping(pairs, number, Some(format!("!ruby/struct:{}", object.class.label())))
                     }
@@ -161,16 +163,16 @@ impl Builder {
 }
 
 /// Returns a string as a scalar in the style that Psych requests.
-fn string(text: &str) -> Item {
+fn string_item(text: &str) -> Item {
     // True if a line break is followed by more than a single final line break.
     let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
     let mut tag = None;
-    let mut plain = true;
+    let mut is_plain = true;
     let style = if inner_break {
         Style::Literal
     } else if text == "<<" {
         tag = Some("!!str");
-        plain = false;
+        is_plain = false;
         Style::Single
     } else if matches!(text, "y" | "n") || has_line_with_sign(text) {
         Style::Double
@@ -179,7 +181,7 @@ fn string(text: &str) -> Item {
     } else {
         Style::Plain
     };
-    Item::Scalar { text: text.to_owned(), tag, style, plain }
+    Item::Scalar { text: text.to_owned(), tag, style, is_plain }
 }
 
 /// Returns true if a line starts with neither a letter, a digit nor `_`, and has no double quote after that
@@ -210,7 +212,7 @@ struct Emitter {
     indent: i64,
     anchors: HashMap<usize, usize>,
     /// True if the last literal scalar keeps its final line breaks. The document then ends with `...`.
-    open_ended: bool,
+    is_open_ended: bool,
 }
 
 impl Emitter {
@@ -219,27 +221,27 @@ impl Emitter {
         self.column += 1;
     }
 
-    fn line_break(&mut self) {
+    fn write_line_break(&mut self) {
         self.out.push('\n');
         self.column = 0;
     }
 
     /// Writes a line break of the text, which can be a character other than a line feed.
-    fn break_as(&mut self, character: char) {
+    fn write_break(&mut self, character: char) {
         self.out.push(character);
         self.column = 0;
     }
 
-    /// Writes an indicator such as `-` or `[`, as libyaml does. With `need_blank`, a space stands before it.
-    /// With `is_blank`, none is needed after it. With `is_indention`, it counts as indentation.
-    fn indicator(&mut self, text: &str, need_blank: bool, is_blank: bool, is_indention: bool) {
-        if need_blank && !self.has_space_before {
+    /// Writes an indicator such as `-` or `"`, as libyaml does. With `keeps_indentation`, it counts as
+    /// indentation.
+    fn write_indicator(&mut self, text: &str, needs_space_before: bool, keeps_indentation: bool) {
+        if needs_space_before && !self.has_space_before {
             self.put(' ');
         }
         self.out.push_str(text);
         self.column += text.chars().count();
-        self.has_space_before = is_blank;
-        self.has_only_indicators = self.has_only_indicators && is_indention;
+        self.has_space_before = false;
+        self.has_only_indicators = self.has_only_indicators && keeps_indentation;
     }
 
     fn write_indent(&mut self) {
@@ -248,7 +250,7 @@ impl Emitter {
             || self.column > indent
             || (self.column == indent && !self.has_space_before)
         {
-            self.line_break();
+            self.write_line_break();
         }
         while self.column < indent {
             self.put(' ');
@@ -257,18 +259,19 @@ impl Emitter {
         self.has_only_indicators = true;
     }
 
-    fn node(&mut self, item: &Item, in_mapping: bool, simple_key: bool) {
+    fn write_node(&mut self, item: &Item, in_mapping: bool, is_simple_key: bool) {
         match item {
             Item::Alias(number) => {
                 let anchor = self.anchors.get(number).copied().unwrap_or_default();
-                self.indicator(&format!("*{anchor}"), true, false, false);
+                self.write_indicator(&format!("*{anchor}"), true, false);
             }
-            Item::Scalar { text, tag, style, plain } => self.scalar(text, *tag, *style, *plain, simple_key),
+            Item::Scalar { text, tag, style, is_plain } => {
+                self.write_scalar(text, *tag, *style, *is_plain, is_simple_key);
+            }
             Item::Sequence(items, number) => {
-                self.anchor(*number);
+                self.write_anchor(*number);
                 if items.is_empty() {
-                    self.indicator("[", true, true, false);
-                    self.indicator("]", false, false, false);
+                    self.write_indicator("[]", true, false);
                     return;
                 }
                 let outer = self.indent;
@@ -280,57 +283,65 @@ impl Emitter {
                 }
                 for item in items {
                     self.write_indent();
-                    self.indicator("-", true, false, true);
-                    self.node(item, false, false);
+                    self.write_indicator("-", true, true);
+                    self.write_node(item, false, false);
                 }
                 self.indent = outer;
             }
             Item::Mapping(pairs, number, tag) => {
-                self.anchor(*number);
+                self.write_anchor(*number);
                 if let Some(tag) = tag {
-                    self.indicator(tag, true, false, false);
+                    self.write_indicator(tag, true, false);
                 }
                 if pairs.is_empty() {
-                    self.indicator("{", true, true, false);
-                    self.indicator("}", false, false, false);
+                    self.write_indicator("{}", true, false);
                     return;
                 }
                 let outer = self.indent;
                 self.indent = if self.indent < 0 { 0 } else { self.indent + 2 };
                 for (key, value) in pairs {
                     self.write_indent();
-                    if is_simple_key(key) {
-                        self.node(key, true, true);
-                        self.indicator(":", false, false, false);
+                    if can_be_simple_key(key) {
+                        self.write_node(key, true, true);
+                        self.write_indicator(":", false, false);
                     } else {
-                        self.indicator("?", true, false, true);
-                        self.node(key, true, false);
+                        self.write_indicator("?", true, true);
+                        self.write_node(key, true, false);
                         self.write_indent();
-                        self.indicator(":", true, false, true);
+                        self.write_indicator(":", true, true);
                     }
-                    self.node(value, true, false);
+                    self.write_node(value, true, false);
                 }
                 self.indent = outer;
             }
         }
     }
 
-    fn anchor(&mut self, number: usize) {
+    fn write_anchor(&mut self, number: usize) {
         if let Some(anchor) = self.anchors.get(&number).copied() {
-            self.indicator(&format!("&{anchor}"), true, false, false);
+            self.write_indicator(&format!("&{anchor}"), true, false);
         }
     }
 
-    fn scalar(&mut self, text: &str, tag: Option<&str>, style: Style, plain: bool, simple_key: bool) {
+    fn write_scalar(
+        &mut self,
+        text: &str,
+        tag: Option<&str>,
+        style: Style,
+        is_plain: bool,
+        is_simple_key: bool,
+    ) {
         let analysis = analyze(text);
         let mut style = style;
         let mut tag = tag;
-        if simple_key && analysis.multiline {
+        if is_simple_key && analysis.is_multiline {
             style = Style::Double;
         }
-        if style == Style::Plain && (!analysis.allows_plain || (text.is_empty() && simple_key) || !plain) {
+        if style == Style::Plain
+            && (!analysis.allows_plain || (text.is_empty() && is_simple_key) || !is_plain)
+        {
             style = Style::Single;
-            if text.is_empty() && simple_key && tag.is_none() {
+            if text.is_empty() && is_simple_key && tag.is_none() {
                 // Nil as a key is quoted, and the tag shows that it is not a string.
                 tag = Some("!");
             }
@@ -338,24 +349,24 @@ impl Emitter {
         if style == Style::Single && !analysis.allows_single_quotes {
             style = Style::Double;
         }
-        if style == Style::Literal && (!analysis.allows_block || simple_key) {
+        if style == Style::Literal && (!analysis.allows_block || is_simple_key) {
             style = Style::Double;
         }
         if let Some(tag) = tag {
-            self.indicator(tag, true, false, false);
+            self.write_indicator(tag, true, false);
         }
         let outer = self.indent;
         self.indent = if self.indent < 0 { 2 } else { self.indent + 2 };
         match style {
-            Style::Plain => self.plain(text, !simple_key),
-            Style::Single => self.single(text, !simple_key),
-            Style::Double => self.double(text, !simple_key),
-            Style::Literal => self.literal(text),
+            Style::Plain => self.write_plain(text, !is_simple_key),
+            Style::Single => self.write_single_quoted(text, !is_simple_key),
+            Style::Double => self.write_double_quoted(text, !is_simple_key),
+            Style::Literal => self.write_literal(text),
         }
         self.indent = outer;
     }
 
-    fn plain(&mut self, text: &str, fold: bool) {
+    fn write_plain(&mut self, text: &str, folds: bool) {
         if !self.has_space_before && !text.is_empty() {
             self.put(' ');
         }
@@ -364,7 +375,7 @@ impl Emitter {
         for (index, &character) in characters.iter().enumerate() {
             if character == ' ' {
                 let next_blank = characters.get(index + 1) == Some(&' ');
-                if fold && !spaces && self.column > LINE_COLUMNS && !next_blank {
+                if folds && !spaces && self.column > LINE_COLUMNS && !next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
@@ -380,15 +391,15 @@ impl Emitter {
         self.has_only_indicators = false;
     }
 
-    fn single(&mut self, text: &str, fold: bool) {
-        self.indicator("'", true, false, false);
+    fn write_single_quoted(&mut self, text: &str, folds: bool) {
+        self.write_indicator("'", true, false);
         let characters: Vec<char> = text.chars().collect();
         let (mut spaces, mut breaks) = (false, false);
         for (index, &character) in characters.iter().enumerate() {
             let inside = index > 0 && index + 1 < characters.len();
             if character == ' ' {
                 let next_blank = characters.get(index + 1) == Some(&' ');
-                if fold && !spaces && self.column > LINE_COLUMNS && inside && !next_blank {
+                if folds && !spaces && self.column > LINE_COLUMNS && inside && !next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
@@ -396,9 +407,9 @@ impl Emitter {
                 spaces = true;
             } else if is_break(character) {
                 if !breaks && character == '\n' {
-                    self.line_break();
+                    self.write_line_break();
                 }
-                self.break_as(character);
+                self.write_break(character);
                 self.has_only_indicators = true;
                 breaks = true;
             } else {
@@ -417,13 +428,13 @@ impl Emitter {
         if breaks {
             self.write_indent();
         }
-        self.indicator("'", false, false, false);
+        self.write_indicator("'", false, false);
         self.has_space_before = false;
         self.has_only_indicators = false;
     }
 
-    fn double(&mut self, text: &str, fold: bool) {
-        self.indicator("\"", true, false, false);
+    fn write_double_quoted(&mut self, text: &str, folds: bool) {
+        self.write_indicator("\"", true, false);
         let characters: Vec<char> = text.chars().collect();
         let mut spaces = false;
         for (index, &character) in characters.iter().enumerate() {
@@ -434,7 +445,7 @@ impl Emitter {
                 self.out.push_str(&escaped);
                 spaces = false;
             } else if character == ' ' {
-                if fold && !spaces && self.column > LINE_COLUMNS && inside {
+                if folds && !spaces && self.column > LINE_COLUMNS && inside {
                     self.write_indent();
                     if characters.get(index + 1) == Some(&' ') {
                         self.put('\\');
@@ -448,32 +459,32 @@ impl Emitter {
                 spaces = false;
             }
         }
-        self.indicator("\"", false, false, false);
+        self.write_indicator("\"", false, false);
         self.has_space_before = false;
         self.has_only_indicators = false;
     }
 
-    fn literal(&mut self, text: &str) {
-        self.indicator("|", true, false, false);
-        self.open_ended = false;
+    fn write_literal(&mut self, text: &str) {
+        self.write_indicator("|", true, false);
+        self.is_open_ended = false;
         let characters: Vec<char> = text.chars().collect();
         if characters.first().is_some_and(|first| *first == ' ' || is_break(*first)) {
-            self.indicator("2", false, false, false);
+            self.write_indicator("2", false, false);
         }
         let last_break = characters.last().is_some_and(|last| is_break(*last));
         if !last_break {
-            self.indicator("-", false, false, false);
+            self.write_indicator("-", false, false);
         } else if characters.len() == 1 || is_break(characters[characters.len() - 2]) {
-            self.indicator("+", false, false, false);
-            self.open_ended = true;
+            self.write_indicator("+", false, false);
+            self.is_open_ended = true;
         }
-        self.line_break();
+        self.write_line_break();
         self.has_only_indicators = true;
         self.has_space_before = true;
         let mut breaks = true;
         for character in characters {
             if is_break(character) {
-                self.break_as(character);
+                self.write_break(character);
                 self.has_only_indicators = true;
                 breaks = true;
             } else {
@@ -488,7 +499,7 @@ impl Emitter {
     }
 }
 
-fn is_simple_key(item: &Item) -> bool {
+fn can_be_simple_key(item: &Item) -> bool {
     match item {
         Item::Alias(_) => true,
         Item::Scalar { text, .. } => !text.chars().any(is_break) && text.len() <= MAX_SIMPLE_KEY_BYTES,

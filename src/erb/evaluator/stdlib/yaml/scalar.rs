@@ -12,7 +12,7 @@ pub(super) enum Style {
 /// The styles that a text allows.
 pub(super) struct Analysis {
     /// True if the text has line breaks.
-    pub(super) multiline: bool,
+    pub(super) is_multiline: bool,
     pub(super) allows_plain: bool,
     pub(super) allows_single_quotes: bool,
     pub(super) allows_block: bool,
@@ -30,7 +30,7 @@ pub(super) fn is_break(character: char) -> bool {
 pub(super) fn analyze(text: &str) -> Analysis {
     if text.is_empty() {
         return Analysis {
-            multiline: false,
+            is_multiline: false,
             allows_plain: true,
             allows_single_quotes: true,
             allows_block: false,
@@ -81,7 +81,7 @@ pub(super) fn analyze(text: &str) -> Analysis {
     }
     let needs_escapes = space_break || special;
     Analysis {
-        multiline: breaks,
+        is_multiline: breaks,
         allows_plain: !(leading || trailing || break_space || needs_escapes || breaks || indicators),
         allows_single_quotes: !(break_space || needs_escapes),
         allows_block: !(trailing_space || needs_escapes),
