@@ -6,6 +6,7 @@ use super::ir::{Keyword, MultiTarget, Parameter, Params, Slot, Target};
 use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
+    /// Lowers the parameters of a method or block, and declares their variables.
     pub(super) fn params(&mut self, ast: Option<&Ast>) -> Lowered<Params> {
         let mut params = Params::default();
         let Some(ast) = ast else { return Ok(params) };

@@ -6,6 +6,7 @@ use super::ir::{HashRest, Pattern, Slot};
 use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
+    /// Lowers a pattern of `case … in`, `=>` or `in`, and declares its variables.
     pub(super) fn pattern(&mut self, ast: &Ast) -> Lowered<Pattern> {
         Ok(match ast {
             Ast::MatchVar(var) if var.name == "_" => {
@@ -56,6 +57,8 @@ impl Lowerer {
         })
     }
 
+    /// Lowers `[pattern, *rest, pattern]`. With `allows_rest`, as for `[pattern, ]`, further items match
+    /// without a splat.
     fn array_pattern(&mut self, elements: &[Ast], allows_rest: bool) -> Lowered<Pattern> {
         let mut before = Vec::new();
         let mut rest = None;
@@ -88,6 +91,7 @@ impl Lowerer {
         Ok(Pattern::Find { constant: None, before, middle, after })
     }
 
+    /// Lowers `{key: pattern, key:, **rest}`.
     fn hash_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
         let mut entries = Vec::new();
         let mut rest = HashRest::Any;

@@ -8,6 +8,7 @@ pub(super) fn plain_message(message: &str) -> String {
     }
 }
 
+/// Describes a token of Ruby's grammar in plain words.
 fn plain_token(token: &str) -> String {
     let text = match token {
         "END_OF_INPUT" => "end of the template",

@@ -6,6 +6,7 @@ use super::ir::{MultiTarget, Node, Target};
 use super::lower::{Lowered, Lowerer, unsupported};
 
 impl Lowerer {
+    /// Lowers an assignment of any form.
     pub(super) fn assignment(&mut self, ast: &Ast) -> Lowered<Node> {
         match ast {
             Ast::Masgn(node) => {
@@ -44,6 +45,7 @@ impl Lowerer {
         }
     }
 
+    /// Lowers the left side of an assignment.
     pub(super) fn target(&mut self, ast: &Ast) -> Lowered<Target> {
         Ok(match ast {
             Ast::Lvasgn(node) => Target::Local(self.slot(&node.name)),

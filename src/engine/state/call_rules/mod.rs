@@ -123,8 +123,8 @@ pub(crate) enum ConcludingStep {
     StayOpen,
 }
 
-/// Returns the steps that conclude a call with this outcome, in their order. `may_forget` is true if the operator
-/// has looked for the resources of calls with an unknown outcome.
+/// Returns the steps that conclude a call with this outcome, in their order. `may_forget` is true if the
+/// operator has looked for the resources of calls with an unknown outcome.
 pub(crate) fn concluding_steps(
     outcome: CallOutcome,
     creates: bool,

@@ -103,6 +103,7 @@ impl Interp {
         }
     }
 
+    /// Evaluates the entries of a hash, or of keyword arguments. `**other` adds the entries of another hash.
     pub(super) fn eval_pairs(&mut self, pairs: &[Pair], env: &Rc<Env>) -> EvalResult<RHash> {
         let hash = RHash::default();
         for pair in pairs {
@@ -215,6 +216,8 @@ impl Interp {
         Ok(())
     }
 
+    /// Binds positional arguments in the order of Ruby: required parameters first and last, then optional
+    /// ones, and the remaining arguments to the splat. The caller has checked their number.
     fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
         let spare = list.len() - params.required.len() - params.post.len();
         let mut values = list.into_iter();
@@ -242,6 +245,8 @@ impl Interp {
         Ok(())
     }
 
+    /// Binds keyword arguments. Raises ArgumentError for a missing one, and for an unknown one unless the
+    /// parameters have `**rest` or `**nil`.
     fn bind_keywords(&mut self, params: &Params, given: Option<Rc<RHash>>, env: &Rc<Env>) -> EvalResult<()> {
         if params.keywords.is_empty() && params.keyword_rest.is_none() {
             return Ok(());

@@ -21,6 +21,7 @@ enum EvaluatedTarget {
 }
 
 impl Interp {
+    /// Evaluates an assignment of any form (`=`, `+=`, `||=`, `a, b = …`) and returns its value.
     pub(super) fn eval_assignment(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::Assign(Target::Local(slot), value) => {
@@ -167,6 +168,8 @@ impl Interp {
         }
     }
 
+    /// Assigns a value to a target. `evaluated` has the values of its parts, such as the receiver, which are
+    /// evaluated only once.
     fn write(
         &mut self,
         target: &Target,

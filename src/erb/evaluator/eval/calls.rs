@@ -19,6 +19,8 @@ use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, VALUE_
 use crate::parse::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Name, Node};
 
 impl Interp {
+    /// Evaluates a method call: the receiver, the arguments, the block, then the method. A `break` in the
+    /// block ends the call with its value.
     pub(super) fn eval_call(&mut self, call: &MethodCall, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let receiver = match &call.receiver {
             Some(receiver) => self.eval(receiver, env)?,

@@ -133,6 +133,7 @@ impl Interp {
         Arc::from(if top { name.to_owned() } else { format!("{}::{name}", outer.label()) })
     }
 
+    /// Evaluates a definition: `def`, `class`, `module`, `class << self` or `alias`.
     pub(super) fn eval_definition(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         self.span = expr.span;
         match &expr.node {

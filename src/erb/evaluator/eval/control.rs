@@ -7,6 +7,8 @@ use crate::evaluator::value::{Data, Value};
 use crate::parse::ir::{Expr, InArm, MultiTarget, Node, RescueArm, When};
 
 impl Interp {
+    /// Evaluates an expression that decides which code runs: conditions, loops, `case`, `rescue`, and the
+    /// jumps out of them.
     pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::If { condition, then, otherwise } => {
@@ -95,6 +97,7 @@ impl Interp {
         }
     }
 
+    /// Evaluates `for`. Unlike a block, its body has no scope of its own.
     fn eval_for(
         &mut self,
         target: &MultiTarget,
@@ -123,6 +126,7 @@ impl Interp {
         Ok(collection)
     }
 
+    /// Evaluates `case … when`. Without a subject, the first true pattern decides.
     fn eval_case(
         &mut self,
         subject: Option<&Expr>,
@@ -155,6 +159,8 @@ impl Interp {
         self.eval_maybe(otherwise, env)
     }
 
+    /// Evaluates `case … in`. `otherwise` is `None` without `else`, and then a value that matches no pattern
+    /// raises NoMatchingPatternError.
     fn eval_case_in(
         &mut self,
         expr: &Expr,
@@ -190,6 +196,8 @@ impl Interp {
         }
     }
 
+    /// Evaluates `begin … rescue … else`. `retry` runs the body again. During a handler, `$!` is the
+    /// exception, and an exception that the handler raises has it as its cause.
     fn eval_rescue(
         &mut self,
         body: Option<&Expr>,

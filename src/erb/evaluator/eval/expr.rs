@@ -185,8 +185,8 @@ impl Interp {
         Ok(string)
     }
 
-    /// Appends text or, if `is_binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
-    /// ASCII is not supported.
+    /// Appends text or, if `is_binary`, bytes to a string, and counts the memory. Mixing bytes and text
+    /// beyond ASCII is not supported.
     pub(crate) fn append(&mut self, string: &RString, text: &str, is_binary: bool) -> EvalResult<()> {
         meter::check_room(text.len())?;
         match string.append(text, is_binary) {

@@ -137,6 +137,8 @@ impl Interp {
         Ok(false)
     }
 
+    /// Returns true if a hash matches the pattern `{key: pattern, …}`, and binds its variables. Objects are
+    /// converted by `deconstruct_keys`.
     fn hash_matches(
         &mut self,
         value: &Value,

@@ -369,6 +369,8 @@ impl Interp {
         }
     }
 
+    /// Implements `raise` with an exception, a class, a text, or nothing, which raises the current exception
+    /// again.
     fn raise(&mut self, args: &Args, _env: Option<&Rc<Env>>) -> EvalResult<Value> {
         let span = self.span;
         let exception = match args.positional() {

@@ -44,6 +44,7 @@ impl Interp {
         })
     }
 
+    /// Returns the form of `to_s` of an object whose class does not define it in the template.
     fn object_to_s(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let shared = Value::Object(Rc::clone(object));
         let data = object.data.borrow();
@@ -154,6 +155,7 @@ impl Interp {
         })
     }
 
+    /// Returns the form of `inspect` of an object whose class does not define it in the template.
     fn inspect_object(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let class = object.class.label();
         let data = object.data.borrow();

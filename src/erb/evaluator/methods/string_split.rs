@@ -11,6 +11,8 @@ use crate::evaluator::value::{RString, Value};
 const PART_BYTES: usize = 128;
 
 impl Interp {
+    /// Implements `split`. A limit of 0 drops empty parts at the end, a negative one keeps them, and a
+    /// positive one is the maximum number of parts.
     pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let text = string.get().clone();
         let limit = self.int_or(args, 1, 0)?;

@@ -26,6 +26,7 @@ fn is_shown_unescaped(character: char) -> bool {
     !character.is_ascii() && is_printable(character)
 }
 
+/// Classifies a name as Ruby's lexer does. Returns `None` for a name that only `:"…"` can write.
 fn kind(name: &str) -> Option<NameKind> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "<=>", "===", "[]", "[]=", "<<",

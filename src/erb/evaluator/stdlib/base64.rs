@@ -59,6 +59,7 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }
 
+/// Calls a method of the module Base64. Returns `None` if Base64 does not implement it.
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     let method_names = [
         "encode64",

@@ -50,6 +50,8 @@ fn encoded(name: &str, sum: &[u8]) -> Option<Value> {
     })
 }
 
+/// Calls a method of a digest class itself, such as `Digest::SHA256.hexdigest`. Returns `None` if it does not
+/// implement the method.
 pub(crate) fn class_method(
     interp: &mut Interp,
     class: &Rc<Class>,
@@ -99,6 +101,7 @@ pub(crate) fn class_method(
     Ok(encoded(name, &digest(digest_algorithm, &data)))
 }
 
+/// Calls a method of a digest object. Returns `None` if digests do not implement it.
 pub(crate) fn method(
     interp: &mut Interp,
     object: &Rc<Object>,

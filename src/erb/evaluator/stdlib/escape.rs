@@ -113,6 +113,7 @@ pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// Calls a method of `ERB::Util` or CGI. Returns `None` if neither implements it.
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     let method_names = [
         "html_escape",

@@ -351,6 +351,7 @@ fn numbered(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Ad
     }
 }
 
+/// Calls a method of the class IPAddr itself. Returns `None` if it does not implement the method.
 pub(crate) fn class_method(
     interp: &mut Interp,
     class: &Rc<Class>,
@@ -436,6 +437,7 @@ fn shift_of(interp: &mut Interp, args: &Args, name: &str) -> EvalResult<i64> {
     Ok(if name == "<<" { by } else { -by })
 }
 
+/// Calls a method of an IPAddr. Returns `None` if IPAddr does not implement it.
 pub(crate) fn method(
     interp: &mut Interp,
     object: &Rc<Object>,

@@ -86,6 +86,7 @@ struct Writer {
 }
 
 impl Writer {
+    /// Writes a value. An object is written by its `to_json`, or as the string that `to_s` returns.
     fn value(&mut self, interp: &mut Interp, value: &Value, depth: i64) -> EvalResult<()> {
         interp.step(1)?;
         interp.check_depth()?;
@@ -247,6 +248,7 @@ pub(crate) fn to_json(interp: &mut Interp, value: &Value, args: &Args) -> EvalRe
     Ok(Value::str(write(interp, value, layout)?))
 }
 
+/// Calls a method of the module JSON. Returns `None` if JSON does not implement it.
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "generate" | "fast_generate" | "unparse" => {

@@ -3,6 +3,7 @@
 use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
+/// Calls a method of the class File that only computes with paths. Returns `None` for any other.
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(Value::str(match name {
         "join" => join(interp, &args.list)?,

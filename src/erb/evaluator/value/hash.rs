@@ -167,6 +167,7 @@ impl Hash for Key {
 /// themselves.
 const HASH_DEPTH: u32 = 32;
 
+/// Hashes a value so that values that are equal as keys in Ruby (`eql?`) have the same hash.
 fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     if depth > HASH_DEPTH {
         return;

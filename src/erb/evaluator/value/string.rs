@@ -42,8 +42,8 @@ impl RString {
         *self.text.borrow_mut() = text;
     }
 
-    /// Appends text or, if `is_binary`, bytes. Returns false and appends nothing if the result would mix bytes
-    /// and text beyond ASCII.
+    /// Appends text or, if `is_binary`, bytes. Returns false and appends nothing if the result would mix
+    /// bytes and text beyond ASCII.
     #[must_use]
     pub(crate) fn append(&self, text: &str, is_binary: bool) -> bool {
         if !text.is_ascii() && is_binary != self.is_binary.get() {

@@ -356,6 +356,7 @@ fn signed(
     pad(out, directive, &format!("{sign}{prefix}{digits}"));
 }
 
+/// Appends a float in the form of `%f`, `%e`, `%g` or `%a`.
 fn floating(out: &mut String, directive: &Directive, float: f64, conversion: char) {
     let is_negative = float.is_sign_negative() && !float.is_nan();
     let magnitude = float.abs();

@@ -111,6 +111,7 @@ fn make(interp: &mut Interp, moment: Moment) -> Value {
     interp.object(class, Data::Time(moment))
 }
 
+/// Calls a method of the class Time itself. Returns `None` if it does not implement the method.
 pub(crate) fn class_method(
     interp: &mut Interp,
     label: &str,
@@ -252,6 +253,7 @@ fn moment_of(value: &Value) -> Option<Moment> {
     }
 }
 
+/// Calls a method of a Time. Returns `None` if Time does not implement it.
 pub(crate) fn method(
     interp: &mut Interp,
     object: &Rc<Object>,

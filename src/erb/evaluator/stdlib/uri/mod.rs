@@ -371,6 +371,8 @@ fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     Ok(Value::array(pairs))
 }
 
+/// Calls a method of the module URI, or `build` of a class of URIs. Returns `None` if it does not implement
+/// the method.
 pub(crate) fn class_method(
     interp: &mut Interp,
     label: &str,
@@ -578,6 +580,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
     Ok(())
 }
 
+/// Calls a method of a URI. Returns `None` if URIs do not implement it.
 pub(crate) fn method(
     interp: &mut Interp,
     object: &Rc<Object>,

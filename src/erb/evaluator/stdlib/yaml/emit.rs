@@ -76,6 +76,7 @@ impl Builder {
         }
     }
 
+    /// Converts a value to a node. A collection that occurs a second time becomes an alias.
     fn build(&mut self, interp: &mut Interp, value: &Value) -> EvalResult<Item> {
         interp.step(1)?;
         interp.check_depth()?;
@@ -259,6 +260,8 @@ impl Emitter {
         self.has_only_indicators = true;
     }
 
+    /// Writes a node. A list in a mapping (`in_mapping`) is not indented further. A simple key stands on one
+    /// line before its colon.
     fn write_node(&mut self, item: &Item, in_mapping: bool, is_simple_key: bool) {
         match item {
             Item::Alias(number) => {
@@ -323,6 +326,8 @@ impl Emitter {
         }
     }
 
+    /// Writes a text in the requested style or, if that cannot represent it, in single or double quotes.
+    /// Without `is_plain`, the plain style is not used.
     fn write_scalar(
         &mut self,
         text: &str,
@@ -464,6 +469,8 @@ impl Emitter {
         self.has_only_indicators = false;
     }
 
+    /// Writes a text as a literal block. `-` or `+` after the `|` says that the text has no line break at its
+    /// end, or several.
     fn write_literal(&mut self, text: &str) {
         self.write_indicator("|", true, false);
         self.is_open_ended = false;

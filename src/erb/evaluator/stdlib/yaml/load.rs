@@ -68,6 +68,8 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// Creates the value of a node. A collection is registered before its items, because they may have an
+    /// alias of it.
     fn node(&mut self, interp: &mut Interp, id: NodeId) -> EvalResult {
         interp.step(1)?;
         interp.use_scratch(64)?;

@@ -151,6 +151,7 @@ fn is_date(text: &str) -> bool {
     (1..=last).contains(&day)
 }
 
+/// Returns true for a date with a time that Psych converts to a Time (TIME of its ScalarScanner).
 fn is_time(text: &str) -> bool {
     let parse = || {
         let rest = text.strip_prefix('-').unwrap_or(text);

@@ -27,6 +27,7 @@ pub(super) fn is_break(character: char) -> bool {
     matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
+/// Analyzes a text as libyaml does (yaml_emitter_analyze_scalar in emitter.c).
 pub(super) fn analyze(text: &str) -> Analysis {
     if text.is_empty() {
         return Analysis {
