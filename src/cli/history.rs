@@ -78,16 +78,16 @@ fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> Strin
         header.insert(1, "State");
     }
     let mut table = Table::new(header).with_details("Details");
-    for run in runs {
-        let record = &run.record;
-        let details = end_summary(run).unwrap_or_default();
+    for recorded_run in runs {
+        let record = &recorded_run.record;
+        let details = end_summary(recorded_run).unwrap_or_default();
         // The result of a run without steps repeats its plan.
         let plan = record.plan.as_ref().filter(|plan| !details.starts_with(&plan.headline));
         let mut row = vec![
             record.started.clone(),
             record.command.clone(),
-            took(run),
-            outcome_label(run),
+            took(recorded_run),
+            outcome_label(recorded_run),
             plan.map(|plan| plan.headline.clone()).unwrap_or_default(),
             details,
         ];
@@ -102,9 +102,14 @@ fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> Strin
 /// Formats runs with their planned steps and stages, which are too long for a table.
 fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
     let mut lines = Vec::new();
-    for run in runs {
-        let record = &run.record;
-        let mut head = vec![record.started.clone(), record.command.clone(), took(run), outcome_label(run)];
+    for recorded_run in runs {
+        let record = &recorded_run.record;
+        let mut head = vec![
+            record.started.clone(),
+            record.command.clone(),
+            took(recorded_run),
+            outcome_label(recorded_run),
+        ];
         head.retain(|part| !part.is_empty());
         lines.push(head.join("  "));
         lines.extend(shows_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
@@ -120,7 +125,7 @@ fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
             let (indent, name) = ("  ".repeat(stage.depth + 2), base::text::clean(&stage.name));
             format!("{indent}{name} ({}{ending})", duration(stage.elapsed_ms))
         }));
-        lines.extend(end_summary(run).map(|line| format!("  {line}")));
+        lines.extend(end_summary(recorded_run).map(|line| format!("  {line}")));
         let log = record.log.as_ref().filter(|log| log.exists());
         lines.extend(log.map(|log| format!("  Log: {}", log.display())));
         lines.push(String::new());
@@ -144,13 +149,13 @@ pub(super) fn ago(started: &str, now: OffsetDateTime) -> String {
     }
 }
 
-pub(super) fn took(run: &RecordedRun) -> String {
-    run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
+pub(super) fn took(recorded_run: &RecordedRun) -> String {
+    recorded_run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
-pub(super) fn outcome_label(run: &RecordedRun) -> String {
-    let code = run.record.end.as_ref().map_or(0, |end| end.exit_code);
-    match run.outcome {
+pub(super) fn outcome_label(recorded_run: &RecordedRun) -> String {
+    let code = recorded_run.record.end.as_ref().map_or(0, |end| end.exit_code);
+    match recorded_run.outcome {
         RunOutcome::Running => "running".to_owned(),
         RunOutcome::Succeeded => "ok".to_owned(),
         RunOutcome::Failed => format!("failed ({code})"),
@@ -161,8 +166,8 @@ pub(super) fn outcome_label(run: &RecordedRun) -> String {
 }
 
 /// Returns the result of a run in one line. The log has the complete error.
-fn end_summary(run: &RecordedRun) -> Option<String> {
-    match (&run.record.end, run.outcome) {
+fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
+    match (&recorded_run.record.end, recorded_run.outcome) {
         (Some(end), _) => {
             let mut lines = end.summary.lines().filter(|line| !line.is_empty());
             let first = lines.next();
@@ -171,7 +176,7 @@ fn end_summary(run: &RecordedRun) -> Option<String> {
             let shown = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");
             (!shown.is_empty()).then(|| base::text::clean(&shown).into_owned())
         }
-        (None, RunOutcome::Running) => Some(format!("process {}", run.record.pid)),
+        (None, RunOutcome::Running) => Some(format!("process {}", recorded_run.record.pid)),
         (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
     }
 }

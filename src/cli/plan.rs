@@ -95,7 +95,9 @@ fn note_run_in_progress(run: &RunContext) {
     // Without the history, as on a machine that cannot write it, the plan is as useful.
     let Ok(directory) = reference::HISTORY.path() else { return };
     let runs = history::list(&directory, Some(&run.paths.state.path_or_url())).unwrap_or_default();
-    if let Some(RecordedRun { record, .. }) = runs.iter().find(|run| run.outcome == RunOutcome::Running) {
+    if let Some(RecordedRun { record, .. }) =
+        runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running)
+    {
         run.reporter.note(format!(
             "`{}` (pid {}, since {}) is in progress; when it ends, this plan is outdated",
             record.command, record.pid, record.started

@@ -199,12 +199,13 @@ fn json_line(status: &Status) -> Result<String> {
 fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
-    if let Some(run) = status.running() {
-        let HistoryEntry { command, started, pid, .. } = &run.record;
+    if let Some(recorded_run) = status.running() {
+        let HistoryEntry { command, started, pid, .. } = &recorded_run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
-        let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
+        let by =
+            status.stopped_by().map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started));
         let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
         facts.push((
@@ -259,9 +260,14 @@ fn status_text(session: &Session, status: &Status) -> String {
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
         let mut table = Table::of_kind("run", ["Last runs", "Command", "Took", "Result"]);
-        for run in &status.runs {
-            let started = history::ago(&run.record.started, OffsetDateTime::now_utc());
-            table.row([started, run.record.command.clone(), history::took(run), history::outcome_label(run)]);
+        for recorded_run in &status.runs {
+            let started = history::ago(&recorded_run.record.started, OffsetDateTime::now_utc());
+            table.row([
+                started,
+                recorded_run.record.command.clone(),
+                history::took(recorded_run),
+                history::outcome_label(recorded_run),
+            ]);
         }
         sections.push(table.print(layout));
     }

@@ -162,10 +162,10 @@ impl VarsArgs {
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
         let store = expand(&store);
-        let run = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
+        let work = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
         let mut text = match request.has_programs() {
-            true => signals::count_during(run)?,
-            false => run()?,
+            true => signals::count_during(work)?,
+            false => work()?,
         };
         if let (VarsRequest::Rotate { .. }, Some(columns)) = (&request, session.columns()) {
             text = ui::wrap(&text, columns);

@@ -308,8 +308,13 @@ mod tests {
         let state = Path::new("/x/state.json");
         assert!(list(&directory, None).unwrap().is_empty());
         let mut run = begin_at(&directory, "/x/state.json");
-        let outcomes =
-            || list(&directory, Some(state)).unwrap().iter().map(|run| run.outcome).collect::<Vec<_>>();
+        let outcomes = || {
+            list(&directory, Some(state))
+                .unwrap()
+                .iter()
+                .map(|recorded_run| recorded_run.outcome)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(outcomes(), [RunOutcome::Running]);
         let announced = AnnouncedStep {
             step: "create_vm".into(),
@@ -400,7 +405,7 @@ mod tests {
         assert_eq!(all.len(), kept.len() + 1);
         let times: Vec<OffsetDateTime> = all[..3]
             .iter()
-            .map(|run| OffsetDateTime::parse(&run.record.started, &Rfc3339).unwrap())
+            .map(|recorded_run| OffsetDateTime::parse(&recorded_run.record.started, &Rfc3339).unwrap())
             .collect();
         assert!(times.is_sorted_by(|one, other| one >= other), "newest first: {times:?}");
     }

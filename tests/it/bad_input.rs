@@ -368,7 +368,7 @@ fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
     assert_eq!(hello.state()["current_vm_cid"], "");
     drop(taken);
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -441,11 +441,11 @@ fn refused_mbus_certificate_keeps_the_vm() {
     }
     assert_eq!(hello.world.read("state.json"), state);
     assert!(hello.take_requests().is_empty(), "the CPI was called");
-    assert_eq!(hello.ask().1, 1, "the VM is still there");
+    assert_eq!(hello.ask_counter(), 1, "the VM is still there");
     // The command in the hint solves the problem.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     hello.delete(&[]).success();
 }
 

@@ -62,7 +62,7 @@ fn missing_vars_store_stops_the_run() {
     assert_stops(&hello, &store);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
     assert_stops(&hello, &store);
     // A command that only reads generates nothing either.
@@ -81,7 +81,7 @@ fn missing_vars_store_stops_the_run() {
     let run = hello.create(&["--new-credentials"]).success();
     assert!(run.stdout.contains(&changes), "{}", run.stdout);
     assert!(hello.world.exists("manifest-vars.yml"));
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(!run.stdout.contains("Credentials"), "{}", run.stdout);
     std::fs::remove_file(hello.world.path("manifest-vars.yml")).unwrap();
@@ -104,7 +104,7 @@ fn other_store(hello: &Hello) -> String {
 fn vars_store_of_another_environment_stops_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.world.write("other.yml", other_store(&hello));
     let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
     let (right, wrong) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
@@ -143,7 +143,7 @@ fn vars_store_of_another_environment_stops_the_run() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("Credentials that change"), "{}", run.stdout);
-    assert_eq!(hello.ask().1, 2, "the disk is the same");
+    assert_eq!(hello.ask_counter(), 2, "the disk is the same");
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
     hello.create(&[]).success();
     hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
@@ -156,7 +156,7 @@ fn vars_store_of_another_environment_stops_the_run() {
 fn agent_that_refuses_a_changed_credential_is_not_broken() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.world.write("edited.yml", hello.world.read("creds.yml").replace(PASSWORD, "v7m2kqz94hwt6xcd"));
     let right = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &["--vars-store", "edited.yml"]);
@@ -203,7 +203,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -212,7 +212,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
 fn missing_vars_store_of_bosh_stops_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     // `bosh` writes the same state without this section.
     let mut state = hello.state();
     state.as_object_mut().unwrap().remove("monopile");
@@ -221,7 +221,7 @@ fn missing_vars_store_of_bosh_stops_the_run() {
     hello.take_requests();
     assert_stops(&hello, "--vars-store");
     hello.create(&["--vars-store", "creds.yml"]).success();
-    assert_eq!(hello.ask().1, 2, "the disk is the same");
+    assert_eq!(hello.ask_counter(), 2, "the disk is the same");
     hello.delete(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -309,7 +309,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         &[&["mbus_bootstrap_ssl"]],
     ];
     for steps in rotations {
-        assert_eq!(hello.ask().1, counter);
+        assert_eq!(hello.ask_counter(), counter);
         counter += 1;
         for step in steps {
             hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
@@ -336,7 +336,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         assert_ne!(hello.state()["current_vm_cid"], vm);
         assert!(previous(&hello).is_empty(), "the new values are deployed: {:?}", previous(&hello));
     }
-    assert_eq!(hello.ask().1, counter);
+    assert_eq!(hello.ask_counter(), counter);
     // The agent does not use the CA, so the VM stays at the end of its rotation.
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
     hello.create(&[]).success();
@@ -389,7 +389,7 @@ fn let_expire(hello: &Hello) {
 fn vm_with_expired_certificate_is_stopped_after_rotation() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let_expire(&hello);
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
     let run = status().exits_with(5);
@@ -417,7 +417,7 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     for step in ["Draining", "Stopping", "Unmounting"] {
         assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
     }
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     status().success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -427,7 +427,7 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
 fn expired_certificate_and_new_ca_replace_the_vm_once() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let_expire(&hello);
     let mut declared = vec!["-l", "hello/manifest.yml"];
     for pair in hello.flags().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
@@ -452,7 +452,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     }
     let vm = hello.state()["current_vm_cid"].clone();
     assert_ne!(vm, before);
-    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");
 
     // Run `--finish` and deploy. The agent is still reached, and its VM stays.
     rotate(&["--finish"]);
@@ -460,7 +460,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Update without stopping the jobs"), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
-    assert_eq!(hello.ask().1, 3);
+    assert_eq!(hello.ask_counter(), 3);
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());

@@ -244,7 +244,7 @@ fn env_file_replaces_all_flags_from_create_to_delete() {
     hello.world.write(".monopile.yml", text);
     hello.world.run(["trust"]).success();
     hello.world.run(["create-env"]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     assert!(hello.world.exists("state.json") && hello.world.exists("creds.yml"));
     let run = hello.world.run(["render", "--job", "hello"]).success();
     assert!(run.stdout.contains("8580"), "{}", run.stdout);

@@ -290,7 +290,7 @@ impl FailureLife {
                 self.hello.forget_suspects();
             }
             if stage < 3 {
-                assert_eq!(self.hello.ask().1, stage as u64 + 1, "{}: the disk's data", self.context);
+                assert_eq!(self.hello.ask_counter(), stage as u64 + 1, "{}: the disk's data", self.context);
                 let (cloud, recorded) = (self.hello.cloud(), self.hello.recorded());
                 if cloud != recorded {
                     self.leaks.push(format!("{}: exists {cloud:?}, recorded {recorded:?}", self.context));

@@ -422,7 +422,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
         hello.world.finish(command)
     };
     run("create-env", &jumpbox("client_key"), &[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let log = hello.world.read("sshd.log");
     assert_eq!(log.matches("Accepted publickey").count(), 1, "one session serves all messages: {log}");
 
@@ -473,7 +473,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     let unreached =
         run("restart", &url("s3cret-of-a-proxy"), &["-v", "mbus_port=1", "--agent-timeout", "1s"]);
     assert!(unreached.exits_with(5).stderr.contains("hint: check that the VM runs"));
-    assert_eq!(hello.ask().1, 2, "the VM is the same");
+    assert_eq!(hello.ask_counter(), 2, "the VM is the same");
     hello.delete(&[]).success();
     drop(sshd);
     assert_eq!(hello.leftovers(), Vec::<String>::new());

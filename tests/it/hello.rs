@@ -21,7 +21,7 @@ fn create_update_delete_leaves_nothing_behind() {
     let (greeting, first) = hello.ask();
     assert_eq!(first, 1);
     assert_ne!(greeting, "Ahoy");
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     let requests = hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),
@@ -49,7 +49,7 @@ fn create_update_delete_leaves_nothing_behind() {
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(hello.take_requests().is_empty());
     assert_eq!(hello.state(), before);
-    assert_eq!(hello.ask().1, 3);
+    assert_eq!(hello.ask_counter(), 3);
 
     // A changed property reaches the running VM.
     hello.add_ops("greeting.yml", GREETING);
@@ -73,7 +73,7 @@ fn create_update_delete_leaves_nothing_behind() {
     hello.world.write("hello/release/src/greeting/greeting.txt", format!("{packaging}more\n"));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert_eq!(hello.ask().1, 6);
+    assert_eq!(hello.ask_counter(), 6);
     hello.take_requests();
 
     let run = hello.delete(&[]).success();
@@ -98,7 +98,7 @@ fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.add_ops("greeting.yml", "");
     for round in 1..=10 {
         hello.world.write("greeting.yml", GREETING.replace("Ahoy", &format!("Round {round}")));
@@ -111,7 +111,7 @@ fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
         assert_eq!(hello.answers(), command != "stop-env", "{command}");
     }
     hello.world.finish(hello.command("start-env", &[])).success();
-    assert_eq!(hello.ask().1, 12);
+    assert_eq!(hello.ask_counter(), 12);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -134,7 +134,7 @@ fn missing_program_is_reported_before_any_effect() {
     hello.world.write(stemcell, manifest);
     let run = builtin("create-env").success();
     assert!(!run.stderr.contains("may have created"), "{}", run.stderr);
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     builtin("delete-env").success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -166,13 +166,13 @@ fn larger_disk_keeps_its_data() {
     };
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let old = hello.state()["disks"][0].clone();
     hello.take_requests();
 
     size(&mut hello, 1536);
     hello.create(&["--snapshot=1h"]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     let resize = ["create_vm", "set_vm_metadata", "resize_disk", "attach_disk", "set_disk_metadata"];
     assert_eq!(
         Hello::methods(&hello.take_requests()),
@@ -201,7 +201,7 @@ fn larger_disk_keeps_its_data() {
     hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the CPI cannot, so the data is copied to a new disk"), "{}", run.stdout);
-    assert_eq!(hello.ask().1, 3);
+    assert_eq!(hello.ask_counter(), 3);
     assert_eq!(
         Hello::methods(&hello.take_requests()),
         [
@@ -233,7 +233,7 @@ fn larger_disk_keeps_its_data() {
     assert!(run.stderr.contains("has no snapshot, because the CPI cannot"), "{}{}", run.stdout, run.stderr);
     assert_eq!(hello.calls("snapshot_disk"), 1);
     hello.forget_suspects();
-    assert_eq!(hello.ask().1, 4);
+    assert_eq!(hello.ask_counter(), 4);
     assert_ne!(hello.state()["disks"][0]["cid"], state["disks"][0]["cid"]);
 
     hello.delete(&[]).success();
@@ -244,9 +244,9 @@ fn larger_disk_keeps_its_data() {
 fn dead_vm_is_replaced_and_its_disk_survives() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.create(&["--recreate", "--skip-drain"]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -262,7 +262,7 @@ fn create_and_delete_work_with_tarballs() {
     hello.add_ops("tarballs.yml", &ops);
 
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let state = hello.state();
     assert_eq!(state["releases"][0]["version"], "1.10", "a version is text");
     assert_eq!(state["stemcells"][0]["version"], "1.10");
@@ -278,7 +278,7 @@ fn create_and_delete_work_with_tarballs() {
     let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
     hello.world.write("tarballs.yml", ops);
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 1);
     assert_eq!(hello.state()["stemcells"][0]["version"], "1.11");
     let requests = hello.take_requests();

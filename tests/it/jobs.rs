@@ -19,7 +19,7 @@ fn new_vm_reuses_compiled_packages() {
     hello.create(&[]).success();
     let exchanges = proxy.take();
     assert_eq!(count(&exchanges, "compile_package"), 2);
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     for exchange in exchanges.iter().filter(|exchange| !exchange.message.is_null()) {
         assert_eq!(exchange.message["reply_to"], hello.state()["director_id"], "{exchange:?}");
     }
@@ -38,7 +38,7 @@ fn new_vm_reuses_compiled_packages() {
     let parts = ["cpi_ms", "agent_ms", "agent_task_ms", "waiting_ms", "own_ms"].map(part);
     assert!(part("total_ms").abs_diff(parts.iter().sum()) <= 5, "{timings}");
     assert!(part("cpi_ms") > 0 && part("agent_ms") > 0, "{timings}");
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
 
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -115,7 +115,7 @@ fn equal_fingerprints_with_other_content_share_no_cache() {
     // `counter` is compiled with `greeting`, so both are compiled again.
     hello.create(&["--recreate"]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
-    assert_eq!(hello.ask().0, "Another release");
+    assert_eq!(hello.ask_greeting(), "Another release");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

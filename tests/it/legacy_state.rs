@@ -14,7 +14,7 @@ const DONE: &str = "hello/bosh-deployments.yml.migrated";
 fn deploy_long_ago() -> Hello {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let state = hello.state();
     let text = format!(
         "---\ninstances:\n- :id: 1\n  :name: micro\n  :vm_cid: {}\n  :disk_cid: {}\n  :stemcell_cid: \
@@ -48,7 +48,7 @@ fn legacy_state_is_converted() {
     for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
         assert_eq!(methods.iter().filter(|called| **called == method).count(), 1, "{method}: {methods:?}");
     }
-    assert_eq!(hello.ask().1, 2, "the disk has grown and keeps its data");
+    assert_eq!(hello.ask_counter(), 2, "the disk has grown and keeps its data");
     // The state is not converted a second time.
     hello.delete(&[]).success();
     hello.delete(&[]).exits_with(3);

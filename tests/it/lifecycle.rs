@@ -31,7 +31,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
     proxy.take();
     let before = hello.state();
@@ -59,7 +59,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
         methods(proxy.take()),
         ["ping", "get_state", "list_disk", "run_script", "start", "get_state", "run_script"]
     );
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     assert_eq!(hello.state(), before);
     assert!(hello.take_requests().is_empty(), "the CPI was asked");
 

@@ -93,7 +93,7 @@ fn plan_for_job_changes() {
         "a property changes",
         &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"),
     );
-    assert_eq!(environment.hello.ask().0, "Hi");
+    assert_eq!(environment.hello.ask_greeting(), "Hi");
     environment.apply_ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
     environment.hello.world.write("secret.yml", "word: open-sesame\n");
     environment
@@ -192,7 +192,7 @@ fn plan_for_disk_and_stemcell_changes() {
     environment.plan_and_apply("a new stemcell", &[]);
     environment.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
     environment.plan_and_apply("a stemcell has new content", &[]);
-    assert_eq!(environment.hello.ask().1, 1, "the counter has come along");
+    assert_eq!(environment.hello.ask_counter(), 1, "the counter has come along");
     environment
         .apply_ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
     environment.apply_ops(
@@ -203,7 +203,7 @@ fn plan_for_disk_and_stemcell_changes() {
         "a disk again",
         "- {type: replace, path: /instance_groups/0/persistent_disk_pool?, value: disks}",
     );
-    assert_eq!(environment.hello.ask().1, 2, "the data was kept");
+    assert_eq!(environment.hello.ask_counter(), 2, "the data was kept");
     environment.finish("plan_disk");
 }
 
@@ -240,7 +240,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
         .hello
         .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     environment.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
-    assert_eq!(environment.hello.ask().0, "Ahoy");
+    assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     assert_eq!(environment.hello.state()["current_vm_cid"], vm, "no VM was made for that");
     // A template that cannot be rendered has no effect.
     let conf = environment.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
@@ -256,7 +256,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
 #[test]
 fn vm_without_jobs_after_a_failed_update_is_replaced() {
     let mut environment = ChangingEnvironment::deployed();
-    assert_eq!(environment.hello.ask().1, 1);
+    assert_eq!(environment.hello.ask_counter(), 1);
     let vm = environment.hello.state()["current_vm_cid"].clone();
     set_failing(&mut environment, true);
     environment.hello.create(&["-n"]).exits_with(1);
@@ -270,7 +270,7 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
     environment.hello.create(&["-n"]).success();
     assert_ne!(environment.hello.state()["current_vm_cid"], vm, "the VM is a new one");
     assert_eq!(environment.hello.state()["monopile"].get("update_failed"), None);
-    assert_eq!(environment.hello.ask().1, 2, "the data was kept");
+    assert_eq!(environment.hello.ask_counter(), 2, "the data was kept");
 
     // If the jobs run after all, the VM stays.
     let mut state = environment.hello.state();
@@ -299,7 +299,7 @@ fn unresponsive_vm_is_replaced_on_change() {
     assert!(plan.stdout.contains("its agent does not answer"), "{}", plan.stdout);
     let run = environment.hello.create(&["-n"]).success();
     assert!(run.stdout.contains("Replace the VM: its agent"), "{}", run.stdout);
-    assert_eq!(environment.hello.ask().0, "Ahoy");
+    assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     let plan =
         environment.hello.world.finish(environment.hello.command("plan", &["--detailed-exitcode"])).success();
     assert!(plan.stdout.contains("Nothing to do"), "{}", plan.stdout);
@@ -360,7 +360,7 @@ fn saved_plan_is_executed_or_rejected() {
     plan(&environment);
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
-    assert_eq!(environment.hello.ask().0, "Ahoy");
+    assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     let moved = |environment: &ChangingEnvironment, why: &str| {
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);

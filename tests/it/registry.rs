@@ -144,7 +144,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     for text in [&run.stdout, &run.stderr] {
         assert!(!text.contains(PASSWORD), "{text}");
     }
-    assert_eq!(far.hello.ask().1, 1);
+    assert_eq!(far.hello.ask_counter(), 1);
     let state = far.hello.state();
     assert!(vm_of_v1(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
     assert_eq!(vm_of_v1(&state)["networks"], Value::Null);
@@ -174,7 +174,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     };
     command("stop-env");
     command("start-env");
-    assert_eq!(far.hello.ask().1, 2);
+    assert_eq!(far.hello.ask_counter(), 2);
 
     // With a new VM and a new disk, the agent queries the registry again.
     far.hello
@@ -182,7 +182,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
         .write("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     far.hello.take_requests();
     far.create(&["-o", "shrink.yml"]).success();
-    assert_eq!(far.hello.ask().1, 3);
+    assert_eq!(far.hello.ask_counter(), 3);
     let requests = far.hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "create_vm", "create_disk", "attach_disk", "detach_disk", "delete_disk"] {
@@ -242,7 +242,7 @@ fn registry_content_survives_a_kill() {
         (1, far.hello.state()["current_vm_cid"].as_str().unwrap())
     );
     assert_ne!(again[0].0, stored[0].0, "the VM of the killed run was replaced");
-    assert_eq!(far.hello.ask().1, 1);
+    assert_eq!(far.hello.ask_counter(), 1);
     assert_eq!(far.hello.cloud(), far.hello.recorded());
 
     // The run is also killed in the middle of a deletion.
@@ -500,7 +500,7 @@ fn passphrase_prompt_comes_before_any_effect() {
     let run = run_on_terminal(&far, &["wrong one", "open sesame"]).exits_with(0);
     assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
-    assert_eq!(far.hello.ask().1, 1);
+    assert_eq!(far.hello.ask_counter(), 1);
     far.write_tunnel(&far.island.file("key"));
     far.island.admit("key");
     far.delete().success();
@@ -514,7 +514,7 @@ fn vm_on_the_local_network_needs_no_tunnel() {
     hello.add_ops("registry.yml", &registry(port));
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     assert!(hello.world.read("state.json.journal/registry.json").contains("agent_id"));
 
     // Another run's registry holds the port. The environment stays unchanged.
@@ -535,11 +535,11 @@ fn vm_on_the_local_network_needs_no_tunnel() {
 fn v1_vm_without_registry_reads_settings_from_a_file() {
     let mut hello = v1();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     assert_eq!(vm_of_v1(&hello.state()).get("ssh_host_key"), None);
     hello.add_ops("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     assert!(!hello.world.exists("state.json.journal"));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

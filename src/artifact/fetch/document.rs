@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::http::{Server, answer};
 
-    fn asked(url: &str, max_bytes: u64) -> Result<Vec<u8>, String> {
+    fn fetch(url: &str, max_bytes: u64) -> Result<Vec<u8>, String> {
         let result = fetch_document(url, Duration::from_secs(30), max_bytes, &[]);
         result.map_err(|error| error.chain().join(": "))
     }
@@ -85,8 +85,8 @@ mod tests {
     fn document_is_fetched_up_to_its_limit() {
         let server = Server::start(|_, _| answer("200 OK", &[], b"12345"));
         let url = server.url("/feed");
-        assert_eq!(asked(&url, 5).unwrap(), b"12345");
-        let error = asked(&url, 4).unwrap_err();
+        assert_eq!(fetch(&url, 5).unwrap(), b"12345");
+        let error = fetch(&url, 4).unwrap_err();
         assert_eq!(error, format!("asking '{url}' failed: the answer has more than 4 B"));
     }
 
@@ -94,7 +94,7 @@ mod tests {
     fn user_and_password_go_into_a_header_only() {
         let server = Server::start(|_, _| answer("403 Forbidden", &[], b""));
         let url = format!("http://us:pa55@localhost:{}/feed", server.port());
-        let error = asked(&url, 5).unwrap_err();
+        let error = fetch(&url, 5).unwrap_err();
         assert!(error.ends_with("/feed' failed: the server answered 403 Forbidden"), "{error}");
         assert!(!error.contains("pa55"), "{error}");
         assert_eq!(server.requests()[0].header("authorization"), Some("Basic dXM6cGE1NQ=="));
@@ -107,16 +107,16 @@ mod tests {
             false => answer("200 OK", &[], b"12345"),
         });
         let url = format!("http://us:pa55@localhost:{}/feed", server.port());
-        assert_eq!(asked(&url, 5).unwrap(), b"12345");
+        assert_eq!(fetch(&url, 5).unwrap(), b"12345");
         let authorized: Vec<_> =
             server.requests().iter().map(|request| request.header("authorization").is_some()).collect();
         assert_eq!(authorized, [true, true]);
 
         let endless = Server::start(|_, _| answer("302 Found", &[("Location", "/feed")], b""));
-        let error = asked(&endless.url("/feed"), 5).unwrap_err();
+        let error = fetch(&endless.url("/feed"), 5).unwrap_err();
         assert!(error.ends_with("redirects"), "{error}");
         let elsewhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
-        let error = asked(&elsewhere.url("/feed"), 5).unwrap_err();
+        let error = fetch(&elsewhere.url("/feed"), 5).unwrap_err();
         assert!(error.ends_with("it redirects to no URL of a document"), "{error}");
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn other_schemes_are_refused() {
         assert_eq!(
-            asked("file:///etc/passwd", 5).unwrap_err(),
+            fetch("file:///etc/passwd", 5).unwrap_err(),
             "'file:///etc/passwd' is no URL of a document"
         );
     }

@@ -152,7 +152,7 @@ fn exempted_paths_are_not_redacted() {
         "state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"
     );
     assert_eq!(redactor.redact("bosh and bosh-state.json"), "<redacted> and bosh-state.json");
-    // A value outside a whole kept path is redacted, even next to one.
+    // A value outside a whole exempted path is redacted, even next to one.
     assert_eq!(redactor.redact("bosh-state.json and more"), "bosh-<redacted>");
     assert_eq!(redactor.redact("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
     assert_eq!(redactor.redact("/home/me/bosh/x"), "/home/me/<redacted>/x");

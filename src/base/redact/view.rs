@@ -123,9 +123,9 @@ impl<'t> DecodedView<'t> {
             if count * 3 / 4 >= shortest {
                 let is_text = self.alignments(&(at..end), shortest);
                 if is_text.contains(&true) {
-                    let run = self.run(at..end);
+                    let base64_run = self.base64_run(at..end);
                     for (skipped, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
-                        let (texts, _) = self.decoded(&run, skipped, shortest);
+                        let (texts, _) = self.decoded(&base64_run, skipped, shortest);
                         texts.iter().for_each(|(_, text)| visit(text));
                     }
                 }
@@ -202,11 +202,11 @@ impl<'t> DecodedView<'t> {
         if !is_text.contains(&true) {
             return false;
         }
-        let run = self.run(range.clone());
+        let base64_run = self.base64_run(range.clone());
         is_text
             .into_iter()
             .enumerate()
-            .any(|(skipped, is_text)| is_text && visit(self.decoded(&run, skipped, shortest).0))
+            .any(|(skipped, is_text)| is_text && visit(self.decoded(&base64_run, skipped, shortest).0))
     }
 
     /// Returns the start of the run that ends at `end`, and its number of base64 characters.
@@ -247,7 +247,7 @@ impl<'t> DecodedView<'t> {
         (at, count)
     }
 
-    fn run(&self, range: Range<usize>) -> Base64Run {
+    fn base64_run(&self, range: Range<usize>) -> Base64Run {
         let of = |at: usize| self.bytes.get(at).map_or(NOT_BASE64, |byte| sextet(*byte));
         let offsets: Vec<usize> = range.filter(|at| of(*at) != NOT_BASE64).collect();
         Base64Run { values: offsets.iter().map(|at| of(*at)).collect(), offsets }
@@ -258,12 +258,12 @@ impl<'t> DecodedView<'t> {
     /// bytes.
     pub(super) fn decoded(
         &self,
-        run: &Base64Run,
+        base64_run: &Base64Run,
         skipped: usize,
         shortest: usize,
     ) -> (Vec<(usize, DecodedView<'static>)>, usize) {
-        let mut bytes = Vec::with_capacity(run.values.len());
-        for quantum in run.values.get(skipped..).unwrap_or_default().chunks(4) {
+        let mut bytes = Vec::with_capacity(base64_run.values.len());
+        for quantum in base64_run.values.get(skipped..).unwrap_or_default().chunks(4) {
             let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
             let [_, first, second, third] = (bits << (6 * (4 - quantum.len()))).to_be_bytes();
             bytes.extend([first, second, third].into_iter().take(quantum.len().saturating_sub(1)));
@@ -275,7 +275,7 @@ impl<'t> DecodedView<'t> {
             if text.len() >= shortest {
                 let origin = |at: usize| {
                     let first = skipped + at / 3 * 4 + at % 3;
-                    let offset = |index: usize| run.offsets.get(index).copied().unwrap_or_default();
+                    let offset = |index: usize| base64_run.offsets.get(index).copied().unwrap_or_default();
                     (self.span(offset(first)).0, self.span(offset(first + 1)).1)
                 };
                 let spans = (start..start + text.len()).map(origin).collect();
@@ -365,9 +365,9 @@ fn decode(text: &[u8]) -> Option<(usize, DecodedEscape)> {
 /// Decodes an escape of JSON, debug output or a shell. The number of backslashes does not matter, because
 /// each level of JSON doubles it.
 fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
-    let run = text.iter().take_while(|byte| **byte == b'\\').count();
-    let after = text.get(run..).unwrap_or_default();
-    let letter = |character| (run + 1, DecodedEscape::Character(character));
+    let backslashes = text.iter().take_while(|byte| **byte == b'\\').count();
+    let after = text.get(backslashes..).unwrap_or_default();
+    let letter = |character| (backslashes + 1, DecodedEscape::Character(character));
     match after {
         [b'n', ..] => letter('\n'),
         [b't', ..] => letter('\t'),
@@ -376,14 +376,14 @@ fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
         [b'b' | b'f' | b'v' | b'a' | b'e' | b'E', ..] => letter('\x1b'),
         [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
             let octal = after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
-            (run + 3, DecodedEscape::Byte(octal))
+            (backslashes + 3, DecodedEscape::Byte(octal))
         }
         [b'0', ..] => letter('\0'),
         [b'u' | b'U' | b'x', ..] => match numbered(after) {
-            Some((length, character)) => (run + length, DecodedEscape::Character(character)),
-            None => (run, DecodedEscape::Nothing),
+            Some((length, character)) => (backslashes + length, DecodedEscape::Character(character)),
+            None => (backslashes, DecodedEscape::Nothing),
         },
-        _ => (run, DecodedEscape::Nothing),
+        _ => (backslashes, DecodedEscape::Nothing),
     }
 }
 
@@ -402,10 +402,10 @@ fn numbered(text: &[u8]) -> Option<(usize, char)> {
             }
             // The low surrogate is an escape of its own.
             let rest = text.get(5..)?;
-            let run = rest.iter().take_while(|byte| **byte == b'\\').count();
-            let low = rest.get(run..)?.strip_prefix(b"u").and_then(|rest| hex(rest.get(..4)?))?;
+            let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+            let low = rest.get(backslashes..)?.strip_prefix(b"u").and_then(|rest| hex(rest.get(..4)?))?;
             let low = low.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
-            Some((10 + run, char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low)?))
+            Some((10 + backslashes, char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low)?))
         }
         [b'U', ..] => Some((9, char::from_u32(number(1..9)?)?)),
         _ => {
@@ -421,11 +421,11 @@ fn utf8(text: &[u8]) -> Option<(usize, char)> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while bytes.len() < 4 {
-        let run = rest.iter().take_while(|byte| **byte == b'\\').count();
-        if (run > 0) == bytes.is_empty() {
+        let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+        if (backslashes > 0) == bytes.is_empty() {
             return None;
         }
-        rest = rest.get(run..)?.strip_prefix(b"x")?;
+        rest = rest.get(backslashes..)?.strip_prefix(b"x")?;
         bytes.push(u8::try_from(hex(rest.get(..2)?)?).ok()?);
         rest = rest.get(2..)?;
         if let Ok(character) = std::str::from_utf8(&bytes) {

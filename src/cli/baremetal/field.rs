@@ -42,8 +42,11 @@ pub(super) struct Field {
     pub option: &'static str,
     /// The key in the JSON object, or in the query of a list.
     pub key: &'static str,
+    /// The placeholder of its value in the help.
     pub value: &'static str,
+    /// The short help.
     pub help: &'static str,
+    /// The rest of the long help.
     pub more: &'static str,
     pub kind: ValueKind,
     /// Other spellings of the option. They are hidden, except the first with [`Field::also_shown_as`].
@@ -51,6 +54,7 @@ pub(super) struct Field {
     shows_alias: bool,
     /// An option that must not be given as well.
     conflict: &'static str,
+    /// The bits of its purposes and properties: `CREATE` to `HIDDEN`.
     uses: u8,
 }
 

@@ -56,7 +56,8 @@ impl CpiErrorKind {
 
     /// Returns a hint for the operator.
     fn hint(&self, method: Method, message: &str, log_tail: &str) -> String {
-        // A run that calls a changing method has a log, and would change more if it were repeated.
+        // A run that calls a method that changes the IaaS has a log. A second run with --verbose would make
+        // further changes.
         let look = match method.facts().changes_iaas {
             true if log_tail.trim().is_empty() => "the CPI logged nothing",
             true => "what the CPI logged is in the file that `log:` names below",

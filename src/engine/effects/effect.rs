@@ -67,7 +67,7 @@ pub(crate) enum Effect {
         /// The new cloud properties.
         cloud_properties: Map<String, Value>,
         /// The id of a record for the old CID, if the CPI answers with another CID.
-        // The key of older journals.
+        // Journals keep the older name of this key.
         #[serde(rename = "left_id")]
         old_record_id: String,
     },
@@ -154,7 +154,8 @@ impl Effect {
         }
     }
 
-    /// Describes what an unanswered call may have created, changed or deleted.
+    /// Describes what a call with a failed or an unknown outcome may have created. For a call that creates
+    /// nothing, names only its method.
     fn description(&self) -> String {
         match self {
             Effect::CreateVm { record, address: Some(address) } => {

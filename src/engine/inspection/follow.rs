@@ -34,7 +34,7 @@ impl Follower {
     }
 
     /// Fetches logs until a signal arrives. Waits up to `timeout` for an agent that does not answer.
-    pub(super) fn run(
+    pub(super) fn follow(
         &mut self,
         run: &RunContext,
         agent: &Agent,

@@ -173,7 +173,7 @@ pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMu
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
     let mut shown_last: Option<PathBuf> = None;
-    follower.run(run, &agent, request.agent_timeout, &mut |agent, follower| {
+    follower.follow(run, &agent, request.agent_timeout, &mut |agent, follower| {
         let archive = request.fetch(agent, run)?;
         let root = archive.unpack()?;
         for path in files(&root) {

@@ -405,18 +405,21 @@ impl StatusCollector<'_> {
             Some(directory) => {
                 let state = self.from.run.paths.state.resolved()?.path_or_url();
                 let mut runs = history::list(directory, Some(&state))?;
-                runs.retain(|run| !was_refused(run));
+                runs.retain(|recorded_run| !was_refused(recorded_run));
                 runs
             }
             None => Vec::new(),
         };
-        let in_progress = runs.iter().find(|run| run.outcome == RunOutcome::Running).cloned();
-        let last_change_of_jobs = runs.iter().find(|run| may_have_changed_jobs(run)).cloned();
-        let last_deploy = runs.iter().find(|run| {
-            matches!(run.record.command.as_str(), "create-env" | "recreate") && may_have_changed_jobs(run)
+        let in_progress =
+            runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
+        let last_change_of_jobs =
+            runs.iter().find(|recorded_run| may_have_changed_jobs(recorded_run)).cloned();
+        let last_deploy = runs.iter().find(|recorded_run| {
+            matches!(recorded_run.record.command.as_str(), "create-env" | "recreate")
+                && may_have_changed_jobs(recorded_run)
         });
-        let has_failed_deploy = last_deploy.is_some_and(|run| {
-            matches!(run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
+        let has_failed_deploy = last_deploy.is_some_and(|recorded_run| {
+            matches!(recorded_run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
         });
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
@@ -611,9 +614,9 @@ impl StatusCollector<'_> {
 const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
 
 /// Returns true for a run that was rejected before its plan.
-fn was_refused(run: &RecordedRun) -> bool {
-    let ended = run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
-    ended && run.record.plan.is_none()
+fn was_refused(recorded_run: &RecordedRun) -> bool {
+    let ended = recorded_run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
+    ended && recorded_run.record.plan.is_none()
 }
 
 /// Returns the state of the VM's own agent, or the id of a foreign agent.
@@ -644,17 +647,17 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
 }
 
 /// Returns true for a run that stops or starts jobs, and that was not rejected before it began.
-fn may_have_changed_jobs(run: &RecordedRun) -> bool {
-    let ended = run.record.end.as_ref().map(|end| end.exit_code);
+fn may_have_changed_jobs(recorded_run: &RecordedRun) -> bool {
+    let ended = recorded_run.record.end.as_ref().map(|end| end.exit_code);
     // Ctrl-C at a question comes before the first stage.
-    let stages = run.record.end.as_ref().map(|end| end.stages.as_slice());
-    if run.outcome == RunOutcome::Interrupted
-        && run.record.plan.is_none()
+    let stages = recorded_run.record.end.as_ref().map(|end| end.stages.as_slice());
+    if recorded_run.outcome == RunOutcome::Interrupted
+        && recorded_run.record.plan.is_none()
         && stages.is_some_and(<[_]>::is_empty)
     {
         return false;
     }
-    COMMANDS_CHANGING_JOBS.contains(&run.record.command.as_str())
+    COMMANDS_CHANGING_JOBS.contains(&recorded_run.record.command.as_str())
         && !ended.is_some_and(|code| REJECTED.contains(&code))
 }
 
@@ -695,26 +698,28 @@ impl Status {
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
     /// since, with its hint.
     fn unfinished(&self) -> Option<UnfinishedRun> {
-        if let Some(run) = self.running() {
-            let HistoryEntry { command, pid, .. } = &run.record;
+        if let Some(recorded_run) = self.running() {
+            let HistoryEntry { command, pid, .. } = &recorded_run.record;
             return Some(UnfinishedRun::continues(format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
             )));
         }
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
         let newest = self.last_change_of_jobs.as_ref();
-        let newest = newest.filter(|run| run.record.command != "cloud-check" || !self.record.deployed);
-        let (command, outcome) = match newest.map_or("create-env", |run| run.record.command.as_str()) {
-            "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
-            "delete-env" => ("delete-env", ", it finishes the deletion"),
-            other => (other, ""),
-        };
+        let newest = newest
+            .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.deployed);
+        let (command, outcome) =
+            match newest.map_or("create-env", |recorded_run| recorded_run.record.command.as_str()) {
+                "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
+                "delete-env" => ("delete-env", ", it finishes the deletion"),
+                other => (other, ""),
+            };
         let waits = if command == "delete-env" { command } else { "create-env" };
         if let Some(hint) = records::hint_for_open_calls(&self.record.open_calls, waits) {
             return Some(UnfinishedRun::continues(hint));
         }
         let next = format!("run `monopile {command} MANIFEST` again{outcome}");
-        match newest.map(|run| run.outcome) {
+        match newest.map(|recorded_run| recorded_run.outcome) {
             Some(RunOutcome::Failed) => {
                 let would_fail = self.record.open_calls.is_empty();
                 // The next run may replace the VM, so its plan is worth a look.
@@ -752,10 +757,13 @@ impl Status {
         }
         let drift_error = |text: String| Error::new(ErrorKind::Drift, text);
         let unfinished = self.unfinished();
-        let next = |usual: &str| unfinished.as_ref().map_or(usual, |run| run.hint.as_str()).to_owned();
+        let next = |usual: &str| {
+            unfinished.as_ref().map_or(usual, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
+        };
         let Some(vm) = &self.vm else {
-            let in_progress =
-                self.running().map(|run| format!(" while `{}` is in progress", run.record.command));
+            let in_progress = self
+                .running()
+                .map(|recorded_run| format!(" while `{}` is in progress", recorded_run.record.command));
             return Some(
                 Error::failure(format!("no VM is on record{}", in_progress.unwrap_or_default()))
                     .with_hint(next("create one: `monopile create-env MANIFEST`")),
@@ -808,8 +816,10 @@ impl Status {
                 return Some(match &unfinished {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
                     _ if let Some(other) = &self.agent.other_address => other.explain(error),
-                    Some(run) if !run.would_fail && !self.agent.has_other_credentials => {
-                        error.with_hint(run.hint.as_str())
+                    Some(unfinished_run)
+                        if !unfinished_run.would_fail && !self.agent.has_other_credentials =>
+                    {
+                        error.with_hint(unfinished_run.hint.as_str())
                     }
                     _ if self.agent.hints.is_empty() => error.with_hint(self.hint_for_silent_agent),
                     _ => error.with_hints(&self.agent.hints),
@@ -817,8 +827,8 @@ impl Status {
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
-            if let Some(run) = self.running() {
-                let (disk, command) = (&disk.handle, &run.record.command);
+            if let Some(recorded_run) = self.running() {
+                let (disk, command) = (&disk.handle, &recorded_run.record.command);
                 let text = format!("disk {disk} is not mounted while `{command}` is in progress");
                 return Some(
                     Error::failure(text).with_hint(next("watch it: `monopile status MANIFEST --watch`")),
@@ -836,9 +846,10 @@ impl Status {
             );
         }
         let jobs = self.job_state.as_deref().unwrap_or("running");
-        if let Some(run) = self.running() {
+        if let Some(recorded_run) = self.running() {
             // The run itself stops and starts jobs.
-            let text = format!("the jobs are '{jobs}' while `{}` is in progress", run.record.command);
+            let text =
+                format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
             return (jobs != "running").then(|| Error::failure(text));
         }
         if jobs != "running" && self.stopped_by().is_some() {
@@ -855,10 +866,10 @@ impl Status {
             let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");
             match &unfinished {
-                Some(run) if run.would_fail || fails => {
-                    stopped.with_hint("see why: `monopile logs MANIFEST`").with_hint(&run.hint)
+                Some(unfinished_run) if unfinished_run.would_fail || fails => {
+                    stopped.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
                 }
-                Some(run) => stopped.with_hint(&run.hint),
+                Some(unfinished_run) => stopped.with_hint(&unfinished_run.hint),
                 None => stopped.with_hint(
                     "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
                 ),

@@ -222,7 +222,7 @@ pub struct MonopileSection {
     pub vm: Option<VmRecord>,
     /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // The key of older states.
+    // States keep the older name of this key.
     #[serde(rename = "bare_vm")]
     pub vm_without_details: Option<VmHandle>,
     /// Snapshots of persistent disks.
@@ -240,7 +240,7 @@ pub struct MonopileSection {
     pub absent_methods: Vec<AbsentMethod>,
     /// The locations of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    // The key of older states.
+    // States keep the older name of this key.
     #[serde(rename = "places")]
     pub locations: Vec<CpiLocation>,
     /// A task of the VM's agent that a run waits for.
@@ -248,7 +248,7 @@ pub struct MonopileSection {
     pub agent_task: Option<AgentTask>,
     /// The VM on which the last update in place failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // The key of older states.
+    // States keep the older name of this key.
     #[serde(rename = "update_failed")]
     pub failed_update_of: Option<VmCid>,
     /// The leaves of the manifest last deployed.

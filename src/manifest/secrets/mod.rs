@@ -57,7 +57,7 @@ pub(crate) struct KnownInputs<'d> {
 pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) -> Option<String> {
     let mut secret_texts = SecretTexts::new(redactor);
     for document in &inputs.documents {
-        declared_names(document, &mut secret_texts.public);
+        collect_public_names(document, &mut secret_texts.public);
         secret_texts.walk(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
@@ -310,7 +310,7 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 
 /// Collects the names that a document gives to the environment, releases, networks and other things. Output
 /// shows them all the time, and hiding them would garble it.
-fn declared_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
+fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     let mut add = |description: &'static str, name: Option<&'n str>| {
         if let Some(name) = name {

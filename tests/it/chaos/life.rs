@@ -710,7 +710,7 @@ impl ChaosLife {
     /// Checks that the service runs and that its data is there.
     pub(super) fn check_service(&mut self) {
         wait_until("the service answers after a successful deploy", || self.hello.answers());
-        let counter = self.hello.ask().1;
+        let counter = self.hello.ask_counter();
         let goes_on = counter == self.counter + 1;
         self.check(goes_on || (self.may_reset && counter == 1), || {
             format!("the counter is {counter} after {}: the data is lost", self.counter)

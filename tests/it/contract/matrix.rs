@@ -104,7 +104,7 @@ fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
     let heard = std::mem::take(&mut *heard.lock().unwrap());
     let mount = heard.iter().find(|exchange| exchange.name() == "mount_disk").unwrap();
     assert_eq!(mount.message["arguments"], json!([disk["cid"], disk["hint"]]));
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -143,7 +143,7 @@ fn live(cell: &Expected) {
     check_requests(cell, &hello, &create);
     check_state(cell, &hello);
     check_messages(cell, &proxy, &["mount"]);
-    assert_eq!(hello.ask().1, 1, "{cell:?}");
+    assert_eq!(hello.ask_counter(), 1, "{cell:?}");
 
     hello.add_ops(
         "change.yml",
@@ -169,7 +169,7 @@ fn live(cell: &Expected) {
     check_requests(cell, &hello, &change);
     check_state(cell, &hello);
     check_messages(cell, &proxy, &["unmount", "mount", "mount", "remove"]);
-    assert_eq!(hello.ask().1, 2, "{cell:?}: the disk's data is not what it was");
+    assert_eq!(hello.ask_counter(), 2, "{cell:?}: the disk's data is not what it was");
 
     hello.delete(&flags).success();
     check_requests(cell, &hello, &["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]);

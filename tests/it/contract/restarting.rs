@@ -30,7 +30,7 @@ fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     let rest: Vec<String> = output.collect();
     assert!(child.end().success(), "{rest:?}");
     assert!(rest.iter().any(is_said), "its end is not shown: {rest:?}");
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -34,7 +34,7 @@ fn concurrent_environments_compile_the_cpi_once() {
     });
     assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
     for env in &envs {
-        assert_eq!(env.hello.ask().1, 1);
+        assert_eq!(env.hello.ask_counter(), 1);
         env.delete(&[]).success();
     }
 }
@@ -207,7 +207,7 @@ fn killed_compilation_is_restarted() {
     });
     let both = ["recorder", "waiting", "recorded"].repeat(2);
     assert_eq!(machine.compiled()[3..], both);
-    assert_eq!(env.hello.ask().1, 1);
+    assert_eq!(env.hello.ask_counter(), 1);
     env.delete(&[]).success();
 }
 
@@ -240,7 +240,7 @@ fn compiled_release_is_used_without_compiling() {
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Unpacking compiled package 'recorder/"), "{}", run.stdout);
     assert_eq!(machine.compiled().len(), 4);
-    assert_eq!(env.hello.ask().1, 1);
+    assert_eq!(env.hello.ask_counter(), 1);
     let run = env.delete(&[]).success();
     assert!(run.stdout.contains("it is in the cache"), "{}", run.stdout);
 }

@@ -13,7 +13,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
     assert_eq!(machine.compiled()[0], "base");
     assert_eq!(machine.compiled()[3], "recorder");
-    assert_eq!(env.hello.ask().1, 1);
+    assert_eq!(env.hello.ask_counter(), 1);
     let requests = env.hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),

@@ -46,7 +46,7 @@ impl Stage {
     }
 
     fn counter(&self) -> u64 {
-        self.env.hello.ask().1
+        self.env.hello.ask_counter()
     }
 }
 

@@ -202,7 +202,12 @@ impl<'t> CrashLife<'t> {
             // A VM that was just rebooted starts its jobs by itself.
             wait_until(&format!("{}: the service answers", self.context), || self.hello.answers());
             deploys += 1;
-            assert_eq!(self.hello.ask().1, deploys, "{}: the disk's data is not what it was", self.context);
+            assert_eq!(
+                self.hello.ask_counter(),
+                deploys,
+                "{}: the disk's data is not what it was",
+                self.context
+            );
         }
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
         let in_place = usize::from(lived(1));

@@ -42,7 +42,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let hello = hello();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "create-env", &["-v", "az=za"]).success();
-    assert_eq!(hello.ask().1, 1, "{place}");
+    assert_eq!(hello.ask_counter(), 1, "{place}");
     hello.set_script(
         disturbance
             .map_or_else(|| Script::with_info(InfoAnswer::Local), |(call, when)| Script::at(call, when)),
@@ -72,7 +72,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     }
     assert_eq!(hello.cloud(), hello.recorded(), "{place}");
     assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
-    assert_eq!(hello.ask().1, 1, "{place}: the disk is a new one");
+    assert_eq!(hello.ask_counter(), 1, "{place}: the disk is a new one");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "delete-env", &["-v", "az=zb"]).success();
     let (made, deleted) = hello.effects();

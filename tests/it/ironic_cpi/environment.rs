@@ -194,7 +194,7 @@ fn environment_is_created_updated_and_deleted() {
     assert_eq!(hello.state()["current_vm_cid"], json!(cid));
     create_env(&metal, &hello, &["--recreate"]);
     assert_ne!(hello.state()["current_vm_cid"], json!(cid));
-    assert_eq!(hello.ask().1, first + 1, "the disk came along");
+    assert_eq!(hello.ask_counter(), first + 1, "the disk came along");
     let targets = metal.targets(&node);
     assert_eq!((targets.len(), &targets[2]["volume_id"]), (3, &json!(disk)));
     hello.delete(&[]).success();
@@ -309,7 +309,7 @@ fn machine_is_enrolled_deployed_and_retired() {
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
     create_env(&metal, &hello, &[]);
-    assert!(hello.ask().0.contains("Hello"));
+    assert!(hello.ask_greeting().contains("Hello"));
     let show = ["node", "show", &name, "-f", "value", "-c", "provision_state"];
     assert_eq!(baremetal(&show), "active");
     let targets = ["volume", "target", "list", "--node", &name, "-f", "value", "-c", "boot_index"];

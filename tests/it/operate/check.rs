@@ -62,7 +62,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
 fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let (vm, disk) = cid(&hello);
     hello.kill_vm();
     hello.call("detach_disk", json!([vm, disk]));
@@ -99,7 +99,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
     assert_eq!(cid(&hello), (vm, disk), "it is the same VM");
-    assert_eq!(hello.ask().1, 2, "the data are the same");
+    assert_eq!(hello.ask_counter(), 2, "the data are the same");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -144,7 +144,7 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
 fn failed_reboot_is_followed_by_a_new_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let before = cid(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
@@ -153,7 +153,7 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
     assert_ne!(cid(&hello).0, before.0);
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -163,7 +163,7 @@ fn failed_reboot_is_followed_by_a_new_vm() {
 fn lost_disk_is_forgotten_only_on_request() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let (vm, disk) = cid(&hello);
     hello.call("delete_vm", json!([vm]));
     hello.call("delete_disk", json!([disk]));
@@ -180,7 +180,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     let output = run(&hello, "cloud-check", &more).success();
     let problems = document(&output);
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
-    assert_eq!(hello.ask().1, 1, "the disk is a new one");
+    assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -224,7 +224,7 @@ fn terminal_prompts_for_each_repair() {
     assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
     let recorded = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
     assert!(recorded.stdout.contains("\trepaired by recreate_vm\n"), "{}", recorded.stdout);
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -233,7 +233,7 @@ fn terminal_prompts_for_each_repair() {
 fn lost_directories_of_the_local_cpi_are_reported() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let (vm, disk) = cid(&hello);
     // The VM's processes stay, and the data of its disk is in its directory.
     std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
@@ -244,7 +244,7 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
     let problems = document(&run(&hello, "cloud-check", &more).success());
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
-    assert_eq!(hello.ask().1, 1, "the disk is a new one");
+    assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     hello.call("delete_disk", json!([disk]));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -145,12 +145,12 @@ fn commands_report_a_missing_environment() {
 fn restart_does_not_call_the_cpi() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
     let (before, pid) = (hello.state(), pid(&hello));
     let run = run(&hello, "restart", &[]).success();
     assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     assert_ne!(self::pid(&hello), pid, "it was not stopped");
     assert_eq!(hello.state(), before);
     assert!(hello.take_requests().is_empty(), "the CPI was asked");
@@ -209,12 +209,12 @@ fn pid(hello: &Hello) -> String {
 fn recreate_changes_only_the_vm() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let before = hello.state()["current_vm_cid"].clone();
     run(&hello, "recreate", &[]).success();
     let after = hello.state();
     assert_ne!(after["current_vm_cid"], before);
-    assert_eq!(hello.ask().1, 2, "the disk is the same");
+    assert_eq!(hello.ask_counter(), 2, "the disk is the same");
 
     // A change of the manifest is not deployed along with it.
     hello.take_requests();

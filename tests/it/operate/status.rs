@@ -111,7 +111,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let hello = Hello::new();
     let run = |command: &str, more: &[&str]| hello.world.finish(hello.builtin_command(&[command], more));
     run("create-env", &[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let vm = hello.state()["current_vm_cid"].clone();
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
@@ -123,7 +123,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert!(report.stdout.contains("is stopped"), "{}", report.stdout);
 
     run("start-env", &quick).success();
-    assert_eq!((hello.ask().1, hello.state()["current_vm_cid"].clone()), (2, vm), "it is the same VM");
+    assert_eq!((hello.ask_counter(), hello.state()["current_vm_cid"].clone()), (2, vm), "it is the same VM");
     run("status", &[]).success();
     run("delete-env", &["-n"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

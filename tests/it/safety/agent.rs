@@ -7,7 +7,7 @@ fn dead_environment_is_not_reported_unchanged() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
     proxy.take();
 
@@ -65,7 +65,7 @@ fn dead_environment_is_not_reported_unchanged() {
     hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("does not exist any more"), "{}", run.stderr);
-    assert_eq!(hello.ask().1, 2, "the disk's data is not what it was");
+    assert_eq!(hello.ask_counter(), 2, "the disk's data is not what it was");
     assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
     assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);
 
@@ -106,7 +106,7 @@ fn agent_without_a_ca_needs_insecure_agent() {
     std::fs::remove_file(hello.world.path("state.json")).unwrap();
     let run = hello.create(&["--insecure-agent"]).success();
     assert!(run.stderr.contains("--insecure-agent"), "{}", run.stderr);
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).exits_with(3);
     hello.delete(&["--insecure-agent"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -39,7 +39,7 @@ fn undeletable_old_stemcell_does_not_fail_the_deploy() {
         (old, json!("stemcell"))
     );
     assert!(show_state(&hello).contains("the image is busy"));
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
 
     // Every run tries again, even if nothing changed.
     hello.take_requests();

@@ -167,7 +167,7 @@ fn foreign_agent_is_not_updated_in_place() {
 
     std::fs::remove_file(hello.world.path(FILE)).unwrap();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().0, "Ahoy");
+    assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -99,7 +99,7 @@ fn state_show_and_verify_cover_all_records() {
 fn import_rebuilds_a_lost_state_from_cids() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let before = hello.state();
     let cid = |value: &Value| value.as_str().unwrap().to_owned();
     let (vm, disk) = (cid(&before["current_vm_cid"]), cid(&before["disks"][0]["cid"]));
@@ -135,7 +135,7 @@ fn import_rebuilds_a_lost_state_from_cids() {
     // The next deploy uses the disk with its data.
     hello.take_requests();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2);
+    assert_eq!(hello.ask_counter(), 2);
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for needless in ["create_stemcell", "create_disk", "delete_disk", "delete_stemcell"] {

@@ -57,7 +57,7 @@ fn next_run_waits_for_a_running_task() {
     let slow = Slow::default();
     let _proxy = hello.listen_with(slow.clone());
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     hello.add_ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     let spawn = || {
         let mut command = hello.command("create-env", &[]);
@@ -85,7 +85,7 @@ fn next_run_waits_for_a_running_task() {
     slow.0.lock().unwrap().task = None;
     assert!(second.end().success());
     assert_eq!(hello.state()["monopile"].get("agent_task"), None);
-    assert_eq!(hello.ask().1, 2, "the data was kept");
+    assert_eq!(hello.ask_counter(), 2, "the data was kept");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     // The killed run could not remove its scratch directory.
@@ -109,7 +109,7 @@ fn in_place_update_waits_for_stopped_jobs() {
     let at = |message: &str| names.iter().position(|name| name == message).unwrap();
     let between = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
     assert_eq!(between, 5, "{names:?}");
-    assert_eq!(hello.ask().0, "Ahoy");
+    assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -37,7 +37,7 @@ fn assert_stops(hello: &Hello, texts: &[&str]) -> String {
 fn no_second_vm_while_an_untracked_one_answers() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let state = hello.state();
     let cid = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
@@ -57,7 +57,7 @@ fn no_second_vm_while_an_untracked_one_answers() {
     hello.world.finish(shell).success();
     assert_eq!(hello.state()["disks"][0]["cid"], disk);
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -134,7 +134,7 @@ fn silent_listener_is_awaited_briefly() {
 fn import_adopts_the_disk_of_the_recorded_vm() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let state = hello.state();
     let cid = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
@@ -171,7 +171,7 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
         (disk.into(), made["disks"][0]["id"].clone())
     );
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");
     hello.call("delete_disk", serde_json::json!([other]));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -181,7 +181,7 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
 fn untracked_mounted_disk_is_reported() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 1);
+    assert_eq!(hello.ask_counter(), 1);
     let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
     hello.world.run(["state", "forget", "--state", "state.json", "--disk", &disk, "--yes"]).success();
     let expected = format!("disk '{disk}' is mounted on the VM, but not on record");
@@ -202,7 +202,7 @@ fn untracked_mounted_disk_is_reported() {
     hello.world.finish(hello.subcommand(&["attach-disk"], &[&disk])).success();
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
     hello.create(&[]).success();
-    assert_eq!(hello.ask().1, 2, "the data of the disk is there");
+    assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

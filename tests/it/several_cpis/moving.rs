@@ -8,7 +8,7 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 fn moves_to_another_cpi_and_back_with_a_disk() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     let before = clouds.hello.world.read("state.json");
 
     let run = clouds.create("z-west", &[]).exits_with(3);
@@ -18,7 +18,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     );
     assert_output_contains(&run, "--recreate-persistent-disks");
     assert_eq!(clouds.hello.world.read("state.json"), before);
-    assert_eq!(clouds.hello.ask().1, 2, "nothing happened to it");
+    assert_eq!(clouds.hello.ask_counter(), 2, "nothing happened to it");
 
     for (az, cpi, gone) in
         [("z-west", "west", "east"), ("z-foreign", "cloud", "west"), ("z-east", "east", "cloud")]
@@ -26,7 +26,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
         let run = clouds.create(az, &["-n", "--recreate-persistent-disks"]).success();
         assert_eq!(clouds.counts(cpi), [1, 1, 1], "{}", output_of(&run));
         assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", output_of(&run));
-        assert_eq!(clouds.hello.ask().1, 1, "the disk is a new one");
+        assert_eq!(clouds.hello.ask_counter(), 1, "the disk is a new one");
         let run = clouds.create(az, &[]).success();
         assert_output_contains(&run, "Nothing to do");
     }

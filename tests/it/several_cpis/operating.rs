@@ -18,7 +18,7 @@ fn document(run: &Run) -> Value {
 fn commands_use_the_cpi_on_record() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
     for resource in [&status["vm"], &status["disks"][0]] {
         assert_eq!((&resource["cpi"], &resource["exists"]), (&json!("east"), &json!("yes")), "{resource}");
@@ -35,7 +35,7 @@ fn commands_use_the_cpi_on_record() {
     run(&clouds, "restart", "z-east", &[]).success();
     run(&clouds, "recreate", "z-east", &[]).success();
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
-    assert_eq!(clouds.hello.ask().1, 2, "the disk is the same");
+    assert_eq!(clouds.hello.ask_counter(), 2, "the disk is the same");
 
     let vm = clouds.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     clouds.call_cpi_directly("east", "delete_vm", json!([vm]));
@@ -45,7 +45,7 @@ fn commands_use_the_cpi_on_record() {
         assert_eq!(problems[0][key], expected[0][key], "{problems}");
     }
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
-    assert_eq!(clouds.hello.ask().1, 3, "the disk is the same");
+    assert_eq!(clouds.hello.ask_counter(), 3, "the disk is the same");
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
@@ -69,7 +69,7 @@ fn recreate_does_not_move_to_another_cpi() {
 fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     let clouds = Clouds::new();
     clouds.create("z-foreign", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     let state = clouds.hello.state();
     clouds.hello.kill_vm();
     clouds.hello.call("detach_disk", json!([state["current_vm_cid"], state["disks"][0]["cid"]]));
@@ -83,7 +83,7 @@ fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     for method in ["reboot_vm", "get_disks", "attach_disk"] {
         assert!(methods.contains(&method), "{method} is not in {methods:?}");
     }
-    assert_eq!(clouds.hello.ask().1, 2, "the data are the same");
+    assert_eq!(clouds.hello.ask_counter(), 2, "the data are the same");
     clouds.delete("z-foreign").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

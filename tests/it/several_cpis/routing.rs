@@ -93,7 +93,7 @@ fn calls_go_to_the_cpi_on_record() {
             "delete_disk"
         ]
     );
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     clouds.delete("z-foreign").success();
     let third = clouds.hello.take_requests();
     assert_eq!(

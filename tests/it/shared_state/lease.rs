@@ -154,7 +154,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
         "{output}"
     );
     assert_eq!(run.code, 4);
-    assert_eq!(hello.ask().0, "Ahoy");
+    assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

@@ -327,6 +327,16 @@ impl Hello {
         (greeting.to_owned(), counter.parse().unwrap())
     }
 
+    /// Requests the page of the service and returns its greeting.
+    pub(crate) fn ask_greeting(&self) -> String {
+        self.ask().0
+    }
+
+    /// Requests the page of the service and returns its counter.
+    pub(crate) fn ask_counter(&self) -> u64 {
+        self.ask().1
+    }
+
     /// Returns true if the service answers.
     pub(crate) fn answers(&self) -> bool {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();

@@ -189,7 +189,7 @@ impl Build<'_, '_> {
             create_private_directory(parent)?;
         }
         self.unpack(&source, false)?;
-        let run = script::ScriptRun {
+        let script_run = script::ScriptRun {
             package,
             source: &source,
             dependencies,
@@ -199,7 +199,7 @@ impl Build<'_, '_> {
             stop_condition: self.stop_condition,
             stage: self.stage,
         };
-        let outcome = run.run().map_err(|error| match error.kind() {
+        let outcome = script_run.run().map_err(|error| match error.kind() {
             base::ErrorKind::Interrupted(_) => error,
             _ => error.context(format!(
                 "package '{}' of the CPI's release '{}' cannot be compiled",

@@ -9,10 +9,8 @@ use crate::evaluator::value::Value;
 impl Interp {
     /// Calls a function of Math. Returns `None` if Math does not implement it.
     pub(super) fn math_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
-        const FUNCTIONS: &[&str] = &[
-            "sqrt", "cbrt", "sin", "cos", "tan", "atan", "exp", "log", "log2", "log10", "pow", "hypot",
-            "floor",
-        ];
+        const FUNCTIONS: &[&str] =
+            &["sqrt", "cbrt", "sin", "cos", "tan", "atan", "exp", "log", "log2", "log10", "hypot"];
         if !FUNCTIONS.contains(&name) {
             return Ok(None);
         }

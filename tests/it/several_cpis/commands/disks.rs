@@ -15,7 +15,7 @@ fn attach_disk_swaps_disks_and_back() {
     let clouds = Clouds::new();
     assert_output_contains(&clouds.run("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     let first = clouds.only("east", "disks");
     assert_eq!(
         clouds.list("disks"),
@@ -51,13 +51,13 @@ fn attach_disk_swaps_disks_and_back() {
     let run = clouds.run("delete-disk", &[&first]).exits_with(3);
     assert_output_contains(&run, "until the next create-env");
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
+    assert_eq!(clouds.hello.ask_counter(), 1, "another disk, other data");
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
 
     // The disk is attached again with its data.
     clouds.run("attach-disk", &[&first]).success();
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 2);
+    assert_eq!(clouds.hello.ask_counter(), 2);
     clouds.create("z-east", &[]).success();
     assert_eq!(statuses(&clouds), [status(&first, "attached"), status(&second, "kept")]);
     clouds.run("delete-disk", &[&second, "-n"]).success();

@@ -68,12 +68,12 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
 fn deleted_vm_is_replaced_by_the_next_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 1);
+    assert_eq!(clouds.hello.ask_counter(), 1);
     let vm = clouds.only("east", "vms");
     clouds.run("delete-vm", &[&vm]).success();
     assert_eq!(clouds.counts("east"), [0, 1, 1]);
     clouds.create("z-east", &[]).success();
-    assert_eq!(clouds.hello.ask().1, 2, "the disk and its data stay");
+    assert_eq!(clouds.hello.ask_counter(), 2, "the disk and its data stay");
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
