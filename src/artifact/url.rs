@@ -149,7 +149,7 @@ impl HttpUrl {
     }
 
     /// Returns the target of a redirect from this URL, or `None` if it is not an HTTP URL.
-    pub(super) fn joined(&self, target: &str) -> Option<HttpUrl> {
+    pub(super) fn redirect_target(&self, target: &str) -> Option<HttpUrl> {
         let (scheme, _, host, path) = self.split()?;
         let target = target.trim();
         let target = target.split('#').next().unwrap_or_default();
@@ -280,10 +280,10 @@ mod tests {
             ("//other/y", "https://other/y"),
             ("http://other:1/y#f", "http://other:1/y"),
         ] {
-            assert_eq!(from.joined(target).unwrap().with_credentials(), expected, "{target}");
+            assert_eq!(from.redirect_target(target).unwrap().with_credentials(), expected, "{target}");
         }
         for refused in ["ftp://other/y", "file:///etc/passwd", ""] {
-            assert!(from.joined(refused).is_none(), "{refused}");
+            assert!(from.redirect_target(refused).is_none(), "{refused}");
         }
     }
 

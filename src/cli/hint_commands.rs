@@ -108,8 +108,9 @@ impl EnvironmentWords {
         }
         let rest = text[at..command_end].trim_start();
         let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
-        let is_named = rest.strip_prefix(MANIFEST);
-        let has_words = is_named.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
+        let after_manifest = rest.strip_prefix(MANIFEST);
+        let has_words =
+            after_manifest.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
         if at == 0 || rest.contains("--help") || !(takes("manifest") || takes("state") || takes("store")) {
             return None;
         }
@@ -127,13 +128,13 @@ impl EnvironmentWords {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
             // An env file names the manifest.
             None if self.is_manifest_found || self.flags.iter().any(|(flag, _)| *flag == "env-file") => None,
-            None => is_named.map(|_| MANIFEST.to_owned()),
+            None => after_manifest.map(|_| MANIFEST.to_owned()),
         });
         let has_flag = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
         for (flag, value) in self.flags.iter().filter(|(flag, _)| has_flag(flag)) {
             words.push(format!("--{flag} {}", shell_word(value)));
         }
-        let rest = is_named.unwrap_or(rest).trim_start();
+        let rest = after_manifest.unwrap_or(rest).trim_start();
         words.insert(0, text[..at].trim_end().to_owned());
         words.extend((!rest.is_empty()).then(|| rest.to_owned()));
         let command = words.join(" ").replace(" ,", ",");

@@ -31,14 +31,14 @@ pub(super) struct ScpArgs {
 impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
-        let request = self.gateway.request(inputs, action(&self.paths, self.recursive)?)?;
+        let request = self.gateway.request(inputs, copy_action(&self.paths, self.recursive)?)?;
         let prepared_run = self.vm.prepare_run(session, state)?;
         let code = inspection::ssh(&request, &prepared_run.run)?;
         Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }
 
-fn action(paths: &[String], recursive: bool) -> Result<SshAction> {
+fn copy_action(paths: &[String], recursive: bool) -> Result<SshAction> {
     let paths = paths.iter().map(|text| parse_path(text)).collect::<Result<Vec<_>>>()?;
     if !paths.iter().any(|path| matches!(path, CopyPath::Remote(_))) {
         return Err(Error::usage("none of the paths is on the VM")
@@ -87,7 +87,7 @@ mod tests {
         check_local("./a:b");
         check_local("/a:b");
         check_local("dir/a:b");
-        action(&["a".into(), "b".into()], false).unwrap_err();
-        action(&["a".into(), ":b".into()], false).unwrap();
+        copy_action(&["a".into(), "b".into()], false).unwrap_err();
+        copy_action(&["a".into(), ":b".into()], false).unwrap();
     }
 }

@@ -79,14 +79,14 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
                 .to_owned(),
         );
     }
-    let document = document(&exchange.stdout, &mut problems);
+    let document = find_document(&exchange.stdout, &mut problems);
     let (content, result_beside_error) =
-        document.map_or((AnswerBody::Unusable, None), |document| content(document, &mut problems));
+        document.map_or((AnswerBody::Unusable, None), |document| read_content(document, &mut problems));
     RawAnswer { content, result_beside_error, problems, unpromised }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.
-fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Value>> {
+fn find_document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Value>> {
     if stdout.len() as u64 > MAX_ANSWER_BYTES {
         problems.push(format!("standard output has more than {} MiB", MAX_ANSWER_BYTES >> 20));
         return None;
@@ -103,7 +103,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
         }
         Err(error) => {
             let text = String::from_utf8_lossy(stdout);
-            let document = search(&text);
+            let document = search_document(&text);
             problems.push(match &document {
                 Some(_) => {
                     let beside = text.lines().find(|line| !line.trim_start().starts_with('{'));
@@ -125,7 +125,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
 }
 
 /// Returns the last object with `result` or `error` among other text.
-fn search(text: &str) -> Option<Map<String, Value>> {
+fn search_document(text: &str) -> Option<Map<String, Value>> {
     /// The maximum number of opening braces to try.
     const MAX_TRIES: usize = 10_000;
     let mut last_document = None;
@@ -153,7 +153,7 @@ fn start_of(text: &str) -> String {
 }
 
 /// Reads an answer by the rules of `cpi-api-rpc.md`, "Response".
-fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (AnswerBody, Option<Value>) {
+fn read_content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (AnswerBody, Option<Value>) {
     for key in ["result", "error"] {
         if !document.contains_key(key) {
             problems.push(format!("the answer lacks `{key}`"));

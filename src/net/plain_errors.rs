@@ -54,7 +54,7 @@ pub fn tls_problem(error: &rustls::Error) -> String {
 /// Describes a failed HTTP request.
 pub fn http_problem(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Rustls(error) => untrusted(error),
+        ureq::Error::Rustls(error) => untrusted_problem(error),
         ureq::Error::Io(error) => io_problem(error),
         ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
             "the server did not accept a connection in time".to_owned()
@@ -67,7 +67,7 @@ pub fn http_problem(error: &ureq::Error) -> String {
     }
 }
 
-fn untrusted(error: &rustls::Error) -> String {
+fn untrusted_problem(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidMessage(_) => {
             "the server does not answer with TLS: if it serves plain HTTP, write http:// in the URL"
@@ -82,7 +82,7 @@ fn untrusted(error: &rustls::Error) -> String {
 pub fn io_problem(error: &io::Error) -> String {
     let inner = error.get_ref();
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return untrusted(error);
+        return untrusted_problem(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<UnresolvedHost>()) {
         return format!("the host name does not resolve (DNS): {error}");

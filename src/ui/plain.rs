@@ -129,14 +129,14 @@ impl Inner {
                 self.output.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
             }
             Event::Note { text } => {
-                self.output.print_out(&self.message(Styled::plain("note:"), text));
+                self.output.print_out(&self.format_message(Styled::plain("note:"), text));
             }
             Event::Warning { text } => {
                 let label = Styled::default().colored(Color::Yellow, "warning:");
-                self.output.print_err(&self.message(label, text));
+                self.output.print_err(&self.format_message(label, text));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), *exit_code, *elapsed);
+                self.print_report(report.as_deref(), *exit_code, *elapsed);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
                 self.output.print_out(&format!(
@@ -149,9 +149,9 @@ impl Inner {
                 }
             }
             Event::RunFinished { errors, notes, hints, elapsed, exit_code, report, log, .. } => {
-                self.report(report.as_deref(), *exit_code, *elapsed);
+                self.print_report(report.as_deref(), *exit_code, *elapsed);
                 let lines = text::failure_lines(errors, notes, hints, log.as_deref());
-                let lines: Vec<String> = lines.iter().flat_map(|line| self.fitted(line)).collect();
+                let lines: Vec<String> = lines.iter().flat_map(|line| self.fit(line)).collect();
                 // Programs look for `error:` at the start of a line.
                 self.output.print_err(&lines.join("\n"));
             }
@@ -159,17 +159,17 @@ impl Inner {
     }
 
     /// Formats a note or warning.
-    fn message(&self, label: Styled, text: &str) -> String {
+    fn format_message(&self, label: Styled, text: &str) -> String {
         let text = base::text::clean(text);
         let mut lines = text.lines();
         let first = label.and(format!(" {}", lines.next().unwrap_or_default()));
         let all = std::iter::once(first).chain(lines.map(Styled::plain));
-        let lines: Vec<String> = all.flat_map(|line| self.fitted(&line)).collect();
+        let lines: Vec<String> = all.flat_map(|line| self.fit(&line)).collect();
         format!("{}{}", self.time(), lines.join("\n"))
     }
 
     /// Breaks a line of a message to fit a terminal. Lines for logs stay whole.
-    fn fitted(&self, line: &Styled) -> Vec<String> {
+    fn fit(&self, line: &Styled) -> Vec<String> {
         let color = self.options.allows_color;
         match self.output.stdout_reserved && std::io::stderr().is_terminal() {
             true => line.wrapped(canvas::stderr_size().0.into(), 4, color),
@@ -178,7 +178,7 @@ impl Inner {
     }
 
     /// Prints the summary before the result.
-    fn report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
+    fn print_report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
         let in_full = self.options.verbose || elapsed >= summary::LONG_RUN;
         let lines = report.map(|report| summary::lines(report, exit_code, in_full));
         for (line, _) in lines.unwrap_or_default() {

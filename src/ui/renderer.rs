@@ -126,7 +126,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             count: *count,
             step,
             description: redact(description),
-            words: redacted_words(words, &redact),
+            words: redact_words(words, &redact),
             reason: redact(reason),
         },
         Event::PlanShown { lines } => Event::PlanShown { lines: redact_all(lines) },
@@ -154,22 +154,22 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             exit_code: *exit_code,
             timings: timings.clone(),
             log: log.clone(),
-            report: report.as_deref().map(|report| Box::new(redacted_report(report, &redact))),
+            report: report.as_deref().map(|report| Box::new(redact_report(report, &redact))),
         },
         Event::StageProgress { .. } | Event::StepApplied => event.clone(),
     }
 }
 
-fn redacted_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
+fn redact_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
     StepWords { tried: redact(&words.tried), done: redact(&words.done) }
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
-fn redacted_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunReport {
+fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunReport {
     let RunReport { steps, steps_left, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
         description: redact(&step.description),
-        words: redacted_words(&step.words, redact),
+        words: redact_words(&step.words, redact),
         reason: redact(&step.reason),
         done: step.done,
         failed_later: step.failed_later,

@@ -60,13 +60,13 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
         open: vec![false; tree.len()],
         tree,
         source,
-        decoded: 0,
-        from_aliases: 0,
+        decoded_nodes: 0,
+        alias_nodes: 0,
         alias_bytes: 0,
         alias_depth: 0,
         depth: 0,
     };
-    decoder.node(root)
+    decoder.decode_node(root)
 }
 
 /// Builds the nodes of a document from its syntax tree.
@@ -76,9 +76,9 @@ struct Decoder<'a> {
     /// For each node of the tree, true while the node is being decoded.
     open: Vec<bool>,
     /// The number of decoded nodes, those from aliases included.
-    decoded: usize,
+    decoded_nodes: usize,
     /// The number of decoded nodes that come from aliases.
-    from_aliases: usize,
+    alias_nodes: usize,
     /// The bytes of scalars that come from aliases.
     alias_bytes: usize,
     /// The number of aliases that are being followed.
@@ -148,7 +148,7 @@ impl<'t> Entries<'t> {
 }
 
 /// Names a key in an error. Keys are not secret, but values may be.
-fn name(key: &Node) -> String {
+fn describe_key(key: &Node) -> String {
     match super::emit(key).trim_end() {
         text if text.len() > 60 || text.contains('\n') => "this key".into(),
         text => format!("the key '{}'", text.trim_matches(['\'', '"'])),
@@ -165,19 +165,19 @@ impl<'a> Decoder<'a> {
         Error::at_line_column(self.tree.position(id), problem)
     }
 
-    fn node(&mut self, id: NodeId) -> Result<Node, Error> {
+    fn decode_node(&mut self, id: NodeId) -> Result<Node, Error> {
         self.count(id)?;
         let tree = self.tree;
         let data = match tree.content(id) {
-            RawContent::Scalar { text, is_plain } => self.scalar(id, text, is_plain)?,
+            RawContent::Scalar { text, is_plain } => self.decode_scalar(id, text, is_plain)?,
             RawContent::Alias(target) => {
-                return self.alias(id, target, Self::node);
+                return self.follow_alias(id, target, Self::decode_node);
             }
             RawContent::Seq(contents) => {
                 self.enter(id)?;
                 let mut items = Vec::with_capacity(tree.items(id, contents).count());
                 for item in tree.items(id, contents) {
-                    items.push(self.node(item)?);
+                    items.push(self.decode_node(item)?);
                 }
                 self.leave(id);
                 Data::Seq(items)
@@ -202,19 +202,19 @@ impl<'a> Decoder<'a> {
         const STRICTER_FROM_NODES: f64 = 400_000.0;
         /// The number of nodes from which the limit is lowest.
         const STRICTEST_FROM_NODES: f64 = 4_000_000.0;
-        self.decoded += 1;
+        self.decoded_nodes += 1;
         if self.alias_depth == 0 {
             return Ok(());
         }
-        self.from_aliases += 1;
+        self.alias_nodes += 1;
         if let RawContent::Scalar { text, .. } = self.tree.content(id) {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
-        let (decoded, from_aliases) = (self.decoded as f64, self.from_aliases as f64);
+        let (decoded, from_aliases) = (self.decoded_nodes as f64, self.alias_nodes as f64);
         let excess = decoded.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
         let allowed = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
-        let is_small = self.decoded <= FREE_NODES || self.from_aliases <= FREE_ALIAS_NODES;
+        let is_small = self.decoded_nodes <= FREE_NODES || self.alias_nodes <= FREE_ALIAS_NODES;
         let too_many = !is_small && from_aliases / decoded > allowed;
         if too_many || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self
@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
         self.depth -= 1;
     }
 
-    fn alias<T>(
+    fn follow_alias<T>(
         &mut self,
         id: NodeId,
         target: NodeId,
@@ -266,21 +266,21 @@ impl<'a> Decoder<'a> {
         let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
         for (key, value) in tree.entries(id, contents) {
             if self.is_merge(key) {
-                self.merge(value, into)?;
+                self.add_merged(value, into)?;
                 continue;
             }
-            let key_node = self.node(key)?;
+            let key_node = self.decode_node(key)?;
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(self
                     .error(key, format!("a {} cannot be a key", key_node.kind()))
                     .with_hint("put the key in quotes if it is text"));
             }
             let index_key = self.index_key(key, &key_node);
-            let value_node = self.node(value)?;
+            let value_node = self.decode_node(value)?;
             if let Err((key_node, first)) = into.set(key_node, index_key, value_node, is_merged) {
                 let problem = format!(
                     "{} is already set at line {}, column {}",
-                    name(&key_node),
+                    describe_key(&key_node),
                     first.line,
                     first.column
                 );
@@ -313,23 +313,23 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn merge(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn add_merged(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         match self.tree.content(id) {
             RawContent::Seq(contents) => {
                 // The first mapping takes precedence, so it is merged last.
                 let items: Vec<NodeId> = self.tree.items(id, contents).collect();
-                items.into_iter().rev().try_for_each(|item| self.merge_one(item, into))
+                items.into_iter().rev().try_for_each(|item| self.add_merged_mapping(item, into))
             }
-            _ => self.merge_one(id, into),
+            _ => self.add_merged_mapping(id, into),
         }
     }
 
-    fn merge_one(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn add_merged_mapping(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match self.tree.content(id) {
             RawContent::Map(_) => self.add_entries(id, into, true),
             RawContent::Alias(target) if matches!(self.tree.content(target), RawContent::Map(_)) => self
-                .alias(id, target, |decoder, target| {
+                .follow_alias(id, target, |decoder, target| {
                     decoder.count(target)?;
                     decoder.add_entries(target, into, true)
                 }),
@@ -340,7 +340,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Resolves a scalar by its tag. Without a tag, only a plain scalar can be anything but text.
-    fn scalar(&self, id: NodeId, text: &str, is_plain: bool) -> Result<Data, Error> {
+    fn decode_scalar(&self, id: NodeId, text: &str, is_plain: bool) -> Result<Data, Error> {
         let tag = self.tree.tag(id);
         let string = || Data::String(text.into());
         let Some(tag) = tag else {
@@ -349,7 +349,7 @@ impl<'a> Decoder<'a> {
                 _ => string(),
             });
         };
-        let mismatch = |expected: &str| {
+        let refuse = |expected: &str| {
             let problem = format!("the value does not fit its tag: it is not {expected}");
             Err(self.error(id, problem).with_hint("correct the value, or remove the tag"))
         };
@@ -368,23 +368,23 @@ impl<'a> Decoder<'a> {
             }
             Some("bool") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ Data::Bool(_)) => Ok(data),
-                _ => mismatch("a boolean"),
+                _ => refuse("a boolean"),
             },
             Some("int") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
-                _ => mismatch("an integer"),
+                _ => refuse("an integer"),
             },
             #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
             Some("float") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ Data::Float(_)) => Ok(data),
                 ResolvedScalar::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
-                _ => mismatch("a float"),
+                _ => refuse("a float"),
             },
             Some("null") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(Data::Null) => Ok(Data::Null),
-                _ => mismatch("null"),
+                _ => refuse("null"),
             },
-            Some("timestamp") if !scalar::is_timestamp(text) => mismatch("a timestamp"),
+            Some("timestamp") if !scalar::is_timestamp(text) => refuse("a timestamp"),
             _ => Ok(string()),
         }
     }

@@ -58,8 +58,8 @@ impl Cache {
         let read_error = |error| input::read_error(kind.name(), &source.path, error);
         let stamp = Stamp::of(&source.path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
-        let stage =
-            is_long(&stamp, cached.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {title}")));
+        let stage = needs_long_read(&stamp, cached.as_ref(), &algorithms)
+            .then(|| reporter.stage(format!("Reading {title}")));
         let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
             if let Some(stage) = &stage {
                 stage.progress(done, Some(total), Unit::Bytes);
@@ -94,7 +94,8 @@ impl Cache {
     /// Returns true if [`Cache::identify`] would have to read a large tarball.
     pub fn takes_long(&self, source: &Source, expected: Option<&Digest>) -> bool {
         let stamp = source.stamp();
-        stamp.is_some_and(|stamp| is_long(&stamp, self.lookup(&stamp).as_ref(), &algorithms(expected)))
+        stamp
+            .is_some_and(|stamp| needs_long_read(&stamp, self.lookup(&stamp).as_ref(), &algorithms(expected)))
     }
 
     /// Stores the identity of a stemcell whose unpacking began at `started`. Its tarball is then not read
@@ -120,7 +121,7 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 }
 
 /// Returns true if the file is large and the cache lacks its digest with one of `algorithms`.
-fn is_long(stamp: &Stamp, entry: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
+fn needs_long_read(stamp: &Stamp, entry: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
     let unread =
         |entry: &DigestEntry| algorithms.iter().any(|algorithm| entry.digest.hex(*algorithm).is_none());
     stamp.size >= MIN_STAGE_BYTES && entry.is_none_or(unread)

@@ -15,7 +15,7 @@ pub(super) fn is_redirect(response: &Response<ureq::Body>) -> bool {
 
 /// Returns the target of a redirect that the server of `url` answered with, or nothing if it is unusable.
 pub(super) fn target(response: &Response<ureq::Body>, url: &HttpUrl) -> Option<HttpUrl> {
-    url.joined(response.headers().get("location")?.to_str().ok()?)
+    url.redirect_target(response.headers().get("location")?.to_str().ok()?)
 }
 
 /// Returns the header `Authorization` of a request for `url`, to which redirects led from `first`. The

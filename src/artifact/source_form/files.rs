@@ -69,13 +69,13 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
 /// preceded by its length, so that different sets never give the same bytes.
 pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
-    let mut part = |bytes: &[u8]| {
+    let mut add_part = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_be_bytes());
         hasher.update(bytes);
     };
-    part(b"monopile source form 1");
+    add_part(b"monopile source form 1");
     for (name, input) in files {
-        part(name.as_os_str().as_encoded_bytes());
+        add_part(name.as_os_str().as_encoded_bytes());
         match input {
             Input::File { path, executable } => {
                 let executable = match executable {
@@ -85,22 +85,22 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                         is_executable(&fs::metadata(path).map_err(read_error)?)
                     }
                 };
-                part(if executable { b"executable" } else { b"file" });
-                part(sha256(&Digest::of_file(path, &[Algorithm::Sha256])?).as_bytes());
+                add_part(if executable { b"executable" } else { b"file" });
+                add_part(sha256(&Digest::of_file(path, &[Algorithm::Sha256])?).as_bytes());
             }
             Input::Bytes(content) => {
-                part(b"file");
-                part(sha256(&Digest::compute(content, &[Algorithm::Sha256])).as_bytes());
+                add_part(b"file");
+                add_part(sha256(&Digest::compute(content, &[Algorithm::Sha256])).as_bytes());
             }
             Input::Link(target) => {
-                part(b"link");
-                part(target.as_os_str().as_encoded_bytes());
+                add_part(b"link");
+                add_part(target.as_os_str().as_encoded_bytes());
             }
-            Input::Directory => part(b"directory"),
+            Input::Directory => add_part(b"directory"),
         }
     }
     for fact in facts {
-        part(fact.as_bytes());
+        add_part(fact.as_bytes());
     }
     Ok(sha256(&hasher.finish()))
 }

@@ -74,17 +74,20 @@ impl SourceTree {
         let sources = PackageSources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
         let mut packages = Vec::new();
         for path in subdirectories(&dir.join("packages"))? {
-            packages.push(package(&path, &sources, source_name)?);
+            packages.push(read_package(&path, &sources, source_name)?);
         }
         let mut jobs = Vec::new();
         for path in subdirectories(&dir.join("jobs"))? {
-            jobs.push(job(&path, source_name)?);
+            jobs.push(read_job(&path, source_name)?);
         }
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
             let mut names = BTreeSet::new();
-            if let Some(twice) = parts.iter().find(|part| !names.insert(&part.name)) {
-                return Err(Error::invalid(format!("{source_name} has two {kind}s named '{}'", twice.name))
-                    .with_hint(format!("rename one of them in its {kind}s/*/spec")));
+            if let Some(duplicate) = parts.iter().find(|part| !names.insert(&part.name)) {
+                return Err(Error::invalid(format!(
+                    "{source_name} has two {kind}s named '{}'",
+                    duplicate.name
+                ))
+                .with_hint(format!("rename one of them in its {kind}s/*/spec")));
             }
         }
         let mut facts = vec!["release", name.as_str()];
@@ -173,8 +176,9 @@ fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
         Ok(entries) => {
             for entry in entries {
                 let path = entry.map_err(read_error)?.path();
-                let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-                if path.is_dir() && !hidden {
+                let is_hidden =
+                    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+                if path.is_dir() && !is_hidden {
                     paths.push(path);
                 }
             }
@@ -197,7 +201,7 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
 
 /// Collects the files of a job and computes its fingerprint, as `bosh create-release` does. The name of the
 /// directory must be that in the spec.
-fn job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
+fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
     let owner = format!("the job in '{}' of {source_name}", dir.display());
     let spec_path = dir.join("spec");
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
@@ -244,20 +248,20 @@ struct PackageSources<'a> {
 
 /// Collects the files of a package and computes its fingerprint, as `bosh create-release` does. Refuses
 /// packages that need a blobstore or run `pre_packaging`.
-fn package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
+fn read_package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
     let owner = format!("the package in '{}' of {source_name}", dir.display());
-    let job_error = |file: &str, why: &str| {
+    let package_error = |file: &str, why: &str| {
         Error::invalid(format!("{owner} has a {file}: {why}"))
             .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")
     };
     if dir.join("spec.lock").exists() {
-        return Err(job_error(
+        return Err(package_error(
             "spec.lock",
             "its sources are in the release's blobstore, not in this directory",
         ));
     }
     if dir.join("pre_packaging").exists() {
-        return Err(job_error("pre_packaging", "it would run tools on this machine that may be missing"));
+        return Err(package_error("pre_packaging", "it would run tools on this machine that may be missing"));
     }
     let spec_path = dir.join("spec");
     let spec: PackageSpec =
@@ -300,9 +304,9 @@ impl PackageSources<'_> {
             if !is_matched {
                 let error =
                     Error::invalid(format!("no file in src/ or blobs/ matches '{pattern}' of {owner}"));
-                let listed =
+                let lists_blobs =
                     fs::metadata(self.dir.join("config").join("blobs.yml")).is_ok_and(|file| file.len() > 8);
-                return Err(if listed && self.blobs.is_empty() {
+                return Err(if lists_blobs && self.blobs.is_empty() {
                     let dir = self.dir.display();
                     error.with_hint(format!("download the release's blobs: `bosh sync-blobs --dir '{dir}'`"))
                 } else {

@@ -350,7 +350,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     if word.starts_with('-') {
         return None;
     }
-    let text = |topic: &Topic| topic.rendered(layout::columns(), is_styled);
+    let text = |topic: &Topic| topic.render(layout::columns(), is_styled);
     Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
 }
 

@@ -70,7 +70,7 @@ pub static TOPICS: [Topic; 33] = [
 
 impl Topic {
     /// Returns the page for a terminal, or a pipe, with this number of columns.
-    pub(super) fn rendered(&self, columns: usize, is_styled: bool) -> String {
+    pub(super) fn render(&self, columns: usize, is_styled: bool) -> String {
         let name_of = |file: &str| TOPICS.iter().find(|topic| topic.file == file).map(|topic| topic.name);
         markdown::render(&self.text(), columns, is_styled, &name_of)
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn pictures_are_shown_as_text() {
-        let tour = topic("tour").unwrap().rendered(80, false);
+        let tour = topic("tour").unwrap().render(80, false);
         assert!(tour.contains("\n  $ monopile plan hello/manifest.yml -o port.yml\n"), "{tour}");
         assert!(tour.contains("  ▸ Validating\n    ✓ Unpacking release 'hello' 0."), "{tour}");
         assert!(TOPICS.iter().all(|topic| !topic.text().contains("![")));

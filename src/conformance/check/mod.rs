@@ -72,7 +72,7 @@ pub struct StemcellImage {
 pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
-    /// The place of the leftover log.
+    /// The settings of the leftover log.
     pub leftover_log: Option<LeftoverLogSettings<'a>>,
     /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
     /// are deleted.

@@ -201,14 +201,14 @@ impl<'a> Run<'a> {
     /// Deletes all created resources and returns the report.
     pub(super) fn end(mut self) -> Result<Report> {
         self.group = "cleanup".to_owned();
-        let mut left = Vec::new();
+        let mut leftovers = Vec::new();
         // The failure may have passed, so every deletion is tried.
         let broken = self.broken.take();
         for resource in self.ledger.to_delete() {
             if (self.context.interrupted_twice)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let why = "not deleted, because a second signal ended the run".to_owned();
-                left.push(LeftoverResource { kind, cid, why });
+                leftovers.push(LeftoverResource { kind, cid, why });
                 continue;
             }
             let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
@@ -220,21 +220,21 @@ impl<'a> Run<'a> {
                     Some(error) => error.chain().join(": "),
                     None => reasons,
                 };
-                left.push(LeftoverResource {
+                leftovers.push(LeftoverResource {
                     kind: ledger::json_name(resource.kind).to_owned(),
                     cid: Some(resource.cid.clone()),
                     why,
                 });
             }
         }
-        left.extend_from_slice(self.ledger.suspects());
+        leftovers.extend_from_slice(self.ledger.suspects());
         self.ledger.end();
-        for left in &mut left {
-            left.why = self.cpi.redactor.clean_and_redact(&left.why);
+        for leftover in &mut leftovers {
+            leftover.why = self.cpi.redactor.clean_and_redact(&leftover.why);
         }
         let interrupted = (self.context.interrupted)();
         match broken {
-            Some(error) if left.is_empty() && self.checks.is_empty() => return Err(error),
+            Some(error) if leftovers.is_empty() && self.checks.is_empty() => return Err(error),
             Some(error) => self.checks.push(Check {
                 group: "rpc".to_owned(),
                 name: "run the CPI".to_owned(),
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             timings: timings(&self.calls),
             checks: self.checks,
             deleted: self.ledger.deleted(),
-            leftovers: left,
+            leftovers,
             interrupted,
         })
     }

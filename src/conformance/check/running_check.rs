@@ -311,7 +311,7 @@ impl RunningCheck<'_, '_> {
             Ok(Answer::Boolean(exists)) => Ok(Some(exists)),
             Ok(_) => Ok(None),
             Err(CheckStop::Skipped(_)) => Ok(None),
-            Err(halt) => Err(halt),
+            Err(stop) => Err(stop),
         }
     }
 
@@ -337,7 +337,7 @@ impl RunningCheck<'_, '_> {
         let answer = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.violations);
         problems.append(&mut self.unpromised);
-        let gone = match &answer {
+        let is_gone = match &answer {
             AnswerBody::Result(_) => true,
             AnswerBody::Refused(refusal) => {
                 ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(refusal, kind))
@@ -345,8 +345,8 @@ impl RunningCheck<'_, '_> {
             AnswerBody::Unusable => false,
         };
         let exists = match ledger::existence_method(resource.kind) {
-            Some(has) if !self.run.unimplemented.contains(&has) => {
-                match self.call(has, &[json!(resource.cid)])? {
+            Some(existence_method) if !self.run.unimplemented.contains(&existence_method) => {
+                match self.call(existence_method, &[json!(resource.cid)])? {
                     AnswerBody::Result(Value::Bool(exists)) => Some(exists),
                     _ => None,
                 }
@@ -355,7 +355,7 @@ impl RunningCheck<'_, '_> {
         };
         self.violations.clear();
         self.unpromised.clear();
-        if exists.map_or(gone, |exists| !exists) {
+        if exists.map_or(is_gone, |exists| !exists) {
             self.run.ledger.record_deletion(resource);
             return Ok(());
         }

@@ -44,24 +44,24 @@ impl CallLog {
             self.pending.extend_from_slice(&chunk[..read]);
             while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
-                add(&mut self.tail, &line, on_log);
+                add_line(&mut self.tail, &line, on_log);
             }
             if self.pending.len() > MAX_LINE_BYTES {
                 let line = std::mem::take(&mut self.pending);
-                add(&mut self.tail, &line, on_log);
+                add_line(&mut self.tail, &line, on_log);
             }
         }
     }
 
     /// Reads the rest of standard error. Skips a part if the process wrote faster than it could be followed.
-    pub(super) fn rest(&mut self, on_log: &mut dyn FnMut(&str)) {
+    pub(super) fn read_rest(&mut self, on_log: &mut dyn FnMut(&str)) {
         if let Some(skipped) = self.skip_to_the_end() {
             on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
         }
         self.follow(on_log);
         if !self.pending.is_empty() {
             let line = std::mem::take(&mut self.pending);
-            add(&mut self.tail, &line, on_log);
+            add_line(&mut self.tail, &line, on_log);
         }
     }
 
@@ -89,7 +89,9 @@ impl CallLog {
         }
         for line in log[start..].lines().map(str::trim_end) {
             if !line.is_empty() && !on_stderr.contains(line) {
-                line.as_bytes().chunks(MAX_LINE_BYTES).for_each(|part| add(&mut self.tail, part, on_log));
+                line.as_bytes()
+                    .chunks(MAX_LINE_BYTES)
+                    .for_each(|part| add_line(&mut self.tail, part, on_log));
             }
         }
     }
@@ -108,7 +110,7 @@ impl CallLog {
 
     /// Reads the log of a call that has ended: standard error, then the `log` of its answer.
     pub(crate) fn read_whole(&mut self, answer: &[u8], on_log: &mut dyn FnMut(&str)) {
-        self.rest(on_log);
+        self.read_rest(on_log);
         self.add_answer(answer, on_log);
     }
 
@@ -119,7 +121,7 @@ impl CallLog {
 }
 
 /// Shows a line, and adds it to the end of the log that is kept.
-fn add(tail: &mut VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) {
+fn add_line(tail: &mut VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&str)) {
     let line = String::from_utf8_lossy(bytes).trim_end().to_owned();
     on_log(&line);
     tail.push_back(line);
@@ -173,7 +175,7 @@ mod tests {
         let mut log = CallLog::open(&path);
         let mut lines = Vec::new();
         let mut on_log = |line: &str| lines.push(line.to_owned());
-        log.rest(&mut on_log);
+        log.read_rest(&mut on_log);
         log.add_answer(answer, &mut on_log);
         (lines, log.tail())
     }

@@ -148,7 +148,7 @@ impl Executable {
                 }
             }
         }
-        log.rest(on_log);
+        log.read_rest(on_log);
         let mut answer = Vec::new();
         let read = File::open(&files.answer_path).and_then(|file| {
             file.take(super::answer_envelope::MAX_ANSWER_BYTES + 1).read_to_end(&mut answer)

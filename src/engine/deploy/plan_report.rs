@@ -311,7 +311,7 @@ impl PlanReport {
             }
             lines.push(format!("Packages: {}", parts.join(", ")));
         }
-        lines.extend(self.expectation());
+        lines.extend(self.describe_duration());
         lines
     }
 
@@ -340,7 +340,7 @@ impl PlanReport {
     }
 
     /// Describes the expected duration, and the time without running jobs, in a sentence.
-    fn expectation(&self) -> Option<String> {
+    fn describe_duration(&self) -> Option<String> {
         /// A shorter time is not worth a line.
         const MIN_SHOWN_MS: u64 = 1000;
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));

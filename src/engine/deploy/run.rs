@@ -185,7 +185,7 @@ impl<'a> DeployRun<'a> {
                 Step::KeepJobs(_) => executor.commit(self.deployed_change())?,
                 // A CPI may return the CID of an old stemcell again, after the plan decided to delete that
                 // stemcell.
-                Step::Delete(resource) if in_use(executor.state(), resource) => {
+                Step::Delete(resource) if is_in_use(executor.state(), resource) => {
                     deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 other => {
@@ -322,7 +322,7 @@ fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Res
     record.cloned().ok_or_else(|| Error::failure("the plan uses a stemcell that is not on record"))
 }
 
-fn in_use(state: &State, resource: &Resource) -> bool {
+fn is_in_use(state: &State, resource: &Resource) -> bool {
     match resource {
         Resource::Stemcell(handle) => {
             state.current_stemcell().is_some_and(|current| current.handle() == *handle)

@@ -91,7 +91,7 @@ impl LogsRequest {
             })?
             .agent;
         if !self.jobs.is_empty() {
-            let vm_jobs = super::jobs(&agent.get_full_state()?);
+            let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
                 let named = || Some(format!("its jobs are: {}", text::listed(&vm_jobs)));
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))

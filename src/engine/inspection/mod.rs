@@ -74,7 +74,7 @@ fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<Reached
 }
 
 /// Returns the names of the jobs on the VM from the answer to `get_state`.
-fn jobs(agent_state: &Value) -> Vec<String> {
+fn job_names(agent_state: &Value) -> Vec<String> {
     let templates = agent_state.pointer("/job/templates").and_then(Value::as_array);
     let names = templates.into_iter().flatten().filter_map(|job| job.get("name")?.as_str());
     names.map(str::to_owned).collect()

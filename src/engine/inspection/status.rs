@@ -438,7 +438,7 @@ impl StatusCollector<'_> {
             vm,
             agent,
             job_state: text("job_state"),
-            jobs: super::jobs(&agent_state),
+            jobs: super::job_names(&agent_state),
             processes: processes(&agent_state),
             vitals,
             cpis: self.last_answers.as_ref().map(|answers| answers.cpis.clone()).unwrap_or_default(),

@@ -45,7 +45,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let deployment = loaded.deployment()?;
     let targets = targets(&request.cpis, cpi_inputs.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
-        let is_on_record = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
+        let is_on_record = |cpi: &&CpiName| has_record(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| is_on_record(&cpi)) {
             targets.iter().try_for_each(|cpi| keep(run, &mut store, name, version, cpi.as_deref()))?;
             return Ok(format!("Stemcell {name}/{version} is uploaded already"));
@@ -71,10 +71,10 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         }
     }
     let name = format!("{}/{}", identity.name, identity.version);
-    let already = || Ok(format!("Stemcell {name} is uploaded already; --fix uploads it again"));
+    let already_uploaded = || Ok(format!("Stemcell {name} is uploaded already; --fix uploads it again"));
     if missing.is_empty() {
         obtaining.finish();
-        return already();
+        return already_uploaded();
     }
     let stemcell = obtained.stemcell(run, &obtaining)?;
     obtaining.finish();
@@ -92,14 +92,14 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     };
     let accepting = find_accepting_cpis(&executor, run, missing, &stemcell, need)?;
     if accepting.is_empty() {
-        return already();
+        return already_uploaded();
     }
     let uploading = run.reporter.stage(format!("Uploading stemcell {name}"));
     let uploaded = upload(&mut executor, &accepting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
     for (cpi, outcome) in accepting.iter().zip(uploaded) {
         match outcome {
-            Ok(handle) => supersede(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
+            Ok(handle) => delete_superseded(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
@@ -122,9 +122,9 @@ fn targets(
     let mut targets: Vec<CpiName> = Vec::new();
     if cpi_names.is_empty() {
         cpis::check_az(config, deployment.az.as_ref())?;
-        let default =
+        let includes_default =
             deployment.cpi().is_none() || state.resources().any(|resource| resource.cpi().is_none());
-        targets.extend(default.then_some(None));
+        targets.extend(includes_default.then_some(None));
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
     for name in cpi_names {
@@ -148,7 +148,7 @@ fn records<'s>(
     })
 }
 
-fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
+fn has_record(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
     records(state, name, version, cpi).next().is_some()
 }
 
@@ -206,13 +206,13 @@ enum RequiredCpis {
 fn find_accepting_cpis(
     executor: &Executor<'_>,
     run: &RunContext,
-    asked: Vec<CpiName>,
+    candidates: Vec<CpiName>,
     stemcell: &artifact::Stemcell,
     need: RequiredCpis,
 ) -> Result<Vec<CpiName>> {
     let mut accepting = Vec::new();
     let mut refusals = Vec::new();
-    for cpi in asked {
+    for cpi in candidates {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let (accepted, origin) = (connection.stemcell_formats(), ArtifactOrigin::CommandLine);
         let fits = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
@@ -257,7 +257,7 @@ fn upload(
 
 /// Deletes the uploads that a `--fix` replaced. If the VM was made from one of them, a later create-env
 /// deletes it.
-fn supersede(
+fn delete_superseded(
     executor: &mut Executor<'_>,
     run: &RunContext,
     new: &artifact::Stemcell,
@@ -276,8 +276,8 @@ fn supersede(
     old.retain(|old| old != handle);
     for old in old {
         executor.commit(Change::StemcellKept { stemcell: old.clone(), is_kept: false })?;
-        let used = executor.state().current_stemcell().is_some_and(|current| current.handle() == old);
-        if used && executor.state().vm_handle().is_some() {
+        let is_used = executor.state().current_stemcell().is_some_and(|current| current.handle() == old);
+        if is_used && executor.state().vm_handle().is_some() {
             run.reporter.note(format!(
                 "the VM was created from stemcell {old}, so that stays until create-env replaces the VM"
             ));
@@ -304,7 +304,7 @@ fn combine_failures(failures: Vec<(String, Error)>, upload_count: usize) -> Opti
     }
     let first =
         first.context(format!("{failed_count} of {upload_count} uploads failed; the others are on record"));
-    Some(failures.fold(first, |error, (who, next)| {
-        error.with_hint(format!("{who} failed too: {}", next.chain().join(": ")))
+    Some(failures.fold(first, |error, (label, next)| {
+        error.with_hint(format!("{label} failed too: {}", next.chain().join(": ")))
     }))
 }

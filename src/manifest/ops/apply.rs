@@ -30,7 +30,7 @@ pub(super) fn replace(
         if step.is_last() {
             return put(visited, step, token, value, index);
         }
-        visited = descend_making(visited.node, step, token, index)?;
+        visited = descend_creating(visited.node, step, token, index)?;
     }
     // An empty path means the whole document.
     index.forget(visited.node);
@@ -39,7 +39,7 @@ pub(super) fn replace(
 }
 
 /// Descends one level for `replace`, and creates a missing value if the token is optional.
-fn descend_making<'a>(
+fn descend_creating<'a>(
     node: &'a mut Node,
     step: TokenAt<'_>,
     token: &Token,
@@ -143,9 +143,9 @@ fn replace_or_insert(
     };
     let at = step.index(at, moves, items)?;
     match insertion {
-        Some(behind) => {
-            let new = ItemAddress::new(items, at + behind);
-            items.insert(at + behind, value);
+        Some(offset) => {
+            let new = ItemAddress::new(items, at + offset);
+            items.insert(at + offset, value);
             index.note_insertion(new, items);
         }
         None => {

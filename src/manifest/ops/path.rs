@@ -116,16 +116,16 @@ impl FromStr for Path {
         let mut pieces = text.split('/').peekable();
         let mut tokens = Vec::new();
         while let Some(piece) = pieces.next() {
-            tokens.push(token(piece, pieces.peek().is_none(), &mut is_optional)?);
+            tokens.push(parse_token(piece, pieces.peek().is_none(), &mut is_optional)?);
         }
         Ok(Path { tokens })
     }
 }
 
-fn token(piece: &str, is_last: bool, is_optional: &mut bool) -> Result<Token, ParseError> {
+fn parse_token(piece: &str, is_last: bool, is_optional: &mut bool) -> Result<Token, ParseError> {
     let mut parts = piece.split(':');
     let text = unescape(parts.next().unwrap_or_default());
-    let modifiers = parts.map(modifier).collect::<Result<Vec<_>, _>>()?;
+    let modifiers = parts.map(parse_modifier).collect::<Result<Vec<_>, _>>()?;
     if is_last && text == "-" {
         return if modifiers.is_empty() { Ok(Token::End) } else { Err(ParseError::ModifierOnEnd) };
     }
@@ -153,7 +153,7 @@ fn token(piece: &str, is_last: bool, is_optional: &mut bool) -> Result<Token, Pa
     Ok(Token::Key { key: text.into(), is_optional: *is_optional })
 }
 
-fn modifier(text: &str) -> Result<Modifier, ParseError> {
+fn parse_modifier(text: &str) -> Result<Modifier, ParseError> {
     Ok(match text {
         "prev" => Modifier::Prev,
         "next" => Modifier::Next,

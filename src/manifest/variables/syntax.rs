@@ -80,19 +80,19 @@ fn unclosed(text: &str) -> Option<&str> {
 /// Returns the variables that a tree refers to.
 pub fn referenced_variables(root: &Node) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    collect(root, &mut names);
+    collect_variables(root, &mut names);
     names
 }
 
-fn collect(node: &Node, names: &mut BTreeSet<String>) {
+fn collect_variables(node: &Node, names: &mut BTreeSet<String>) {
     match &node.data {
         Data::String(text) => {
             names.extend(references(text).iter().map(|reference| reference.variable().to_owned()));
         }
-        Data::Seq(items) => items.iter().for_each(|item| collect(item, names)),
+        Data::Seq(items) => items.iter().for_each(|item| collect_variables(item, names)),
         Data::Map(map) => map.iter().for_each(|(key, value)| {
-            collect(key, names);
-            collect(value, names);
+            collect_variables(key, names);
+            collect_variables(value, names);
         }),
         _ => {}
     }

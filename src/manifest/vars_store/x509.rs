@@ -79,12 +79,12 @@ impl Certificate {
             },
         };
         for extension in parsed.extensions() {
-            certificate.take(extension.parsed_extension());
+            certificate.read_extension(extension.parsed_extension());
         }
         Ok(certificate)
     }
 
-    fn take(&mut self, extension: &ParsedExtension<'_>) {
+    fn read_extension(&mut self, extension: &ParsedExtension<'_>) {
         match extension {
             ParsedExtension::BasicConstraints(constraints) => self.is_ca = constraints.ca,
             ParsedExtension::KeyUsage(usage) => self.key_usage = Some(usage.flags),

@@ -168,16 +168,16 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
     // U+0085 is a line break in YAML 1.1, but not to the parser.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
-    let mut indented = HashMap::new();
-    let mut reread = 0;
+    let mut added_columns = HashMap::new();
+    let mut reread_bytes = 0;
     loop {
         let unindent = |position: &mut LineColumn| {
-            let width = indented.get(&position.line).copied().unwrap_or(0);
+            let width = added_columns.get(&position.line).copied().unwrap_or(0);
             position.column -= width.min(position.column - 1);
         };
         let failure = match Builder::default().read(&text) {
             Ok(mut tree) => {
-                if !indented.is_empty() {
+                if !added_columns.is_empty() {
                     tree.nodes.iter_mut().for_each(|node| unindent(&mut node.position));
                 }
                 return Ok(use_tree(&tree));
@@ -185,11 +185,11 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             Err(failure) => failure,
         };
         if let Failure::Parser(error) = &failure
-            && reread < MAX_REREAD_BYTES
+            && reread_bytes < MAX_REREAD_BYTES
             && let Some((patched, width)) = correct_syntax(&text, error)
         {
-            reread += text.len();
-            *indented.entry(LineColumn::from(*error.marker()).line).or_insert(0) += narrow(width);
+            reread_bytes += text.len();
+            *added_columns.entry(LineColumn::from(*error.marker()).line).or_insert(0) += narrow(width);
             text = Cow::Owned(patched);
             continue;
         }
@@ -201,7 +201,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
                 } else if let Some((position, bracket)) = problem::unclosed_bracket(&text, &error) {
                     Error::at_line_column(position, format!("the bracket '{bracket}' is not closed"))
                 } else {
-                    describe(&error)
+                    parser_error(&error)
                 }
             }
             Failure::Rejected { position, problem, hint } => {
@@ -223,8 +223,8 @@ fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
         // The rest of the line is a comment, so the inserted space moves no node.
         ErrorKind::CommentNotSeparated => {
             let (before, after) = text.split_at_checked(error.marker().byte_offset()?)?;
-            let glued = after.starts_with('#') && before.ends_with(['"', '\'', ']', '}']);
-            glued.then(|| (format!("{before} {after}"), 0))
+            let is_glued = after.starts_with('#') && before.ends_with(['"', '\'', ']', '}']);
+            is_glued.then(|| (format!("{before} {after}"), 0))
         }
         _ => None,
     }
@@ -291,8 +291,8 @@ impl<'t> Builder<'t> {
         let (kind, (start, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
                 // The parser adds a line break to a block scalar that ends with the text.
-                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                if block && content.ends_with('\n') && is_cut_off(span, text) {
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if is_block && content.ends_with('\n') && is_cut_off(span, text) {
                     content.to_mut().pop();
                 }
                 let is_plain = tag.is_none() && style == ScalarStyle::Plain;
@@ -389,8 +389,9 @@ fn is_cut_off(span: &Span, text: &str) -> bool {
     !text.ends_with(['\n', '\r'])
         && span.end.byte_offset().and_then(|end| text.get(end..)).is_some_and(str::is_empty)
 }
+
 /// Returns the error for a problem that the parser found.
-fn describe(error: &ScanError) -> Error {
+fn parser_error(error: &ScanError) -> Error {
     let (problem, hint) = problem::describe(error.kind());
     let described = Error::at_line_column(LineColumn::from(*error.marker()), problem);
     match hint {

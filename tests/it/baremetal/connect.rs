@@ -74,7 +74,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let in_project = [("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", PROJECT)];
     assert_eq!(run(&in_project, &list).success().stdout, "");
 
-    let refused = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
+    let expect_refusal = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
         let stderr = run(variables, arguments).exits_with(1).stderr;
         for word in words {
             assert!(stderr.contains(word), "'{word}' is missing: {stderr}");
@@ -87,19 +87,19 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let credentials =
         [keystone.url(), "refuses the credentials".to_owned(), "project and domains".to_owned()];
     let credentials = credentials.each_ref().map(String::as_str);
-    refused(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
-    refused(&[("OS_USERNAME", "no-such-user")], &list, &credentials);
-    refused(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
-    refused(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
-    refused(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
-    refused(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
-    refused(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
+    expect_refusal(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
+    expect_refusal(&[("OS_USERNAME", "no-such-user")], &list, &credentials);
+    expect_refusal(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
+    expect_refusal(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
+    expect_refusal(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
+    expect_refusal(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
+    expect_refusal(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
     // An authenticated user may still lack rights.
     let create = ["volume", "connector", "create", "--type", "iqn", "--connector-id", "iqn.2026-11.test:k"];
     let create = [&create[..], &["--node", &node.name]].concat();
     let as_reader = [("OS_USERNAME", reader.name), ("OS_PASSWORD", reader.password)];
     run(&as_reader, &list).success();
-    refused(&as_reader, &create, &["(403)", "role"]);
+    expect_refusal(&as_reader, &create, &["(403)", "role"]);
     run(&[], &create).success();
 
     // A revoked token is replaced, unless the password is revoked as well.

@@ -231,10 +231,10 @@ fn endless_answer_is_limited_in_memory_and_on_disk() {
 #[test]
 fn rejects_wrong_result_types_of_every_method() {
     let hello = Hello::new();
-    let fails = |hello: &Hello, method: &str, result: &str, problem: &str, forget: bool| {
+    let assert_fails = |hello: &Hello, method: &str, result: &str, problem: &str, forgets: bool| {
         let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
         hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::Instead(command)));
-        let flags: &[&str] = if forget { &["--forget-open-calls"] } else { &[] };
+        let flags: &[&str] = if forgets { &["--forget-open-calls"] } else { &[] };
         let run = hello.create(flags).exits_with(1);
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
@@ -245,15 +245,15 @@ fn rejects_wrong_result_types_of_every_method() {
         ("{\"api_version\": 99999999999999999999}", "`api_version` must be a positive integer"),
         ("{\"api_version\": 2, \"stemcell_formats\": \"raw\"}", "`stemcell_formats` must be a list"),
     ] {
-        fails(&hello, "info", result, problem, false);
+        assert_fails(&hello, "info", result, problem, false);
         assert!(!hello.world.exists("state.json"), "{result}");
     }
-    fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a CID", false);
-    fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must return a CID", true);
-    fails(&hello, "create_disk", "null", "`create_disk` must return a CID", true);
-    fails(&hello, "create_disk", "\"\"", "`create_disk` must return a CID", true);
+    assert_fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a CID", false);
+    assert_fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must return a CID", true);
+    assert_fails(&hello, "create_disk", "null", "`create_disk` must return a CID", true);
+    assert_fails(&hello, "create_disk", "\"\"", "`create_disk` must return a CID", true);
     for result in ["7", "true", "[]"] {
-        fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
+        assert_fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();

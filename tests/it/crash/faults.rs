@@ -32,7 +32,7 @@ fn failing_system_calls_lose_no_resource() {
         for (name, errno, lasting) in FAULTS {
             for call in reference.syscalls[stage].iter().filter(|call| call.name == name) {
                 // A call that does not concern the state fails only once for each kind of file.
-                if call.durable || (call.first && (lasting || name == "mkdir")) {
+                if call.is_durable || (call.is_first && (lasting || name == "mkdir")) {
                     points.push(Disturbance::Fault { name, number: call.number, errno, lasting });
                 }
             }

@@ -13,7 +13,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
     {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
-            let whens = [
+            let interruptions = [
                 Interruption::Lost,
                 Interruption::Slow,
                 Interruption::After,
@@ -25,7 +25,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
                 RECREATE if !is_long_form() => reference.resize..=reference.resize,
                 _ => 1..=reference.calls[stage],
             };
-            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
+            calls.flat_map(|call| interruptions.map(|when| Disturbance::Call(call, when))).collect()
         });
     }
     sweep.run();
@@ -65,7 +65,7 @@ fn kill_at_a_durable_write_loses_no_resource() {
         sweep.add(setting, sample, |stage| {
             // The moment before an open is the same as after the call before it.
             let durable =
-                reference.syscalls[stage].iter().filter(|call| call.durable && call.name != "openat");
+                reference.syscalls[stage].iter().filter(|call| call.is_durable && call.name != "openat");
             durable.step_by(step).map(|call| Disturbance::Syscall(call.name, call.number)).collect()
         });
     }

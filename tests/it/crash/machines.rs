@@ -27,9 +27,9 @@ fn killing_the_cpi_loses_no_resource() {
     {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
-            let whens = [Interruption::DieBefore, Interruption::DieDuring, Interruption::DieAfter];
+            let interruptions = [Interruption::DieBefore, Interruption::DieDuring, Interruption::DieAfter];
             let calls = 1..=reference.calls[stage];
-            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
+            calls.flat_map(|call| interruptions.map(|when| Disturbance::Call(call, when))).collect()
         });
     }
     sweep.run();

@@ -86,14 +86,14 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
 #[test]
 fn kill_during_a_move_loses_no_resource() {
     let calls = live(None).1;
-    let whens = [
+    let interruptions = [
         Interruption::Before,
         Interruption::Slow,
         Interruption::During,
         Interruption::After,
         Interruption::Lost,
     ];
-    let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
+    let every = (1..=calls).flat_map(|call| interruptions.map(|when| (call, when)));
     // The sample is spread over the move, with each kind of kill.
     let points: Vec<(usize, Interruption)> =
         if is_full_sweep() { every.collect() } else { every.step_by(17).collect() };

@@ -9,7 +9,7 @@ fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     for (setting, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
-            let whens = [
+            let interruptions = [
                 Interruption::Before,
                 Interruption::Slow,
                 Interruption::During,
@@ -17,7 +17,7 @@ fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
                 Interruption::Lost,
             ];
             let calls = 1..=reference.calls[stage];
-            calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
+            calls.flat_map(|call| interruptions.map(|when| Disturbance::Call(call, when))).collect()
         });
     }
     sweep.run();
@@ -30,7 +30,7 @@ fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
         let step = if setting == LifeSetting::Shared { 1 } else { 3 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
-            let requests = reference.syscalls[stage].iter().filter(|call| call.durable).step_by(step);
+            let requests = reference.syscalls[stage].iter().filter(|call| call.is_durable).step_by(step);
             requests.map(|call| Disturbance::Syscall(call.name, call.number)).collect()
         });
     }

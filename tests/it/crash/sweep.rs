@@ -31,9 +31,9 @@ pub(super) struct Syscall {
     pub number: usize,
     /// True if it concerns the state, the journal, the lock or the vars store. Other calls concern the log,
     /// scratch directories and packages.
-    pub durable: bool,
+    pub is_durable: bool,
     /// True if it is the first call of this name for this file, apart from random parts of the path.
-    pub first: bool,
+    pub is_first: bool,
 }
 
 /// The disturbances for each stage.
@@ -131,7 +131,7 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
             writes {:?}",
         reference.calls,
         reference.messages,
-        reference.syscalls.each_ref().map(|calls| calls.iter().filter(|call| call.durable).count())
+        reference.syscalls.each_ref().map(|calls| calls.iter().filter(|call| call.is_durable).count())
     );
     assert_eq!(*tally.leaks.lock().unwrap(), Vec::<String>::new());
     reference
@@ -148,9 +148,9 @@ fn exchanges(trace: &str) -> Vec<Syscall> {
         let sent = EXCHANGES[kind] == "sendto";
         let request = sent
             && ["PUT ", "GET ", "DELETE ", "POST "].iter().any(|verb| line.contains(&format!("\"{verb}")));
-        let durable = if sent { request } else { std::mem::take(&mut asked) };
+        let is_durable = if sent { request } else { std::mem::take(&mut asked) };
         asked |= request;
-        calls.push(Syscall { name: EXCHANGES[kind], number: counts[kind], durable, first: false });
+        calls.push(Syscall { name: EXCHANGES[kind], number: counts[kind], is_durable, is_first: false });
     }
     calls
 }
@@ -167,10 +167,10 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
         *count += 1;
         // The written text follows the file.
         let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
-        let durable = place.contains("state.json") || place.contains("creds.yml");
-        let durable = durable && (name != "openat" || line.contains("O_CREAT"));
-        let first = kinds.insert((name, random.replace_all(place, "").into_owned()));
-        calls.push(Syscall { name, number: *count, durable, first });
+        let is_durable = place.contains("state.json") || place.contains("creds.yml");
+        let is_durable = is_durable && (name != "openat" || line.contains("O_CREAT"));
+        let is_first = kinds.insert((name, random.replace_all(place, "").into_owned()));
+        calls.push(Syscall { name, number: *count, is_durable, is_first });
     }
     calls
 }

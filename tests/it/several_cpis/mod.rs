@@ -114,14 +114,14 @@ impl Clouds {
     }
 
     /// Returns the resources of a kind (`vms`, `disks`, `stemcells`) in a cloud.
-    fn has(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
+    fn resources(&self, cloud: &str, kind: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.hello.world.path(cloud).join(kind)).into_iter().flatten();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// Returns the numbers of VMs, disks and stemcells in a cloud.
     fn counts(&self, cloud: &str) -> [usize; 3] {
-        ["vms", "disks", "stemcells"].map(|kind| self.has(cloud, kind).len())
+        ["vms", "disks", "stemcells"].map(|kind| self.resources(cloud, kind).len())
     }
 
     /// Returns the clouds that are not empty.

@@ -138,9 +138,9 @@ fn unknown_disk_is_searched_at_all_cpis() {
     ] {
         let cid = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
         record_stray_disk(&clouds, &cid, recorded);
-        assert!(clouds.has(really, "disks").contains(&cid));
+        assert!(clouds.resources(really, "disks").contains(&cid));
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
-        assert!(!clouds.has(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
+        assert!(!clouds.resources(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
         assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
         let asked = clouds.hello.take_requests();
         assert_eq!(
@@ -159,7 +159,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     // With another record, the same CID means another disk.
     record_stray_disk(&clouds, &in_use, Some("west"));
     clouds.create("z-east", &["--no-verify"]).success();
-    assert!(clouds.has("east", "disks").contains(&in_use));
+    assert!(clouds.resources("east", "disks").contains(&in_use));
     assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
@@ -188,7 +188,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
 
     // For the VM in use, no other CPI is searched.
-    let east = clouds.has("east", "vms").into_iter().next().unwrap();
+    let east = clouds.resources("east", "vms").into_iter().next().unwrap();
     let root = clouds.hello.world.path("east").join("vms").join(&east);
     clouds.hello.kill_vm();
     clouds.call_cpi_directly("east", "delete_vm", json!([east]));
@@ -204,7 +204,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
 fn create_stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
     let disk = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
     let snapshot = clouds.call_cpi_directly(really, "snapshot_disk", json!([disk, {}]));
-    assert!(clouds.has(really, "snapshots").contains(&snapshot));
+    assert!(clouds.resources(really, "snapshots").contains(&snapshot));
     clouds.rewrite_state(|state| {
         state["monopile"]["snapshots"] =
             json!([{"cid": snapshot, "cpi": recorded, "disk": disk, "created_at": "2026-01-01T00:00:00Z"}]);
@@ -218,7 +218,7 @@ fn snapshot_is_deleted_by_its_cpi() {
     clouds.create("z-east", &[]).success();
     let disk = create_stray_snapshot(&clouds, "west", "west");
     clouds.delete("z-east").success();
-    assert!(clouds.has("west", "snapshots").is_empty());
+    assert!(clouds.resources("west", "snapshots").is_empty());
     clouds.call_cpi_directly("west", "delete_disk", json!([disk]));
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
@@ -234,7 +234,7 @@ fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     clouds.hello.take_requests();
     clouds.delete("z-east").success();
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "delete_snapshot"]);
-    assert!(clouds.has("default", "snapshots").is_empty());
+    assert!(clouds.resources("default", "snapshots").is_empty());
     clouds.call_cpi_directly("default", "delete_disk", json!([disk]));
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

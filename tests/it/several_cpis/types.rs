@@ -110,7 +110,7 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
         "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in AZ 'z-default'",
     );
     let of_vm = |cloud: &str| {
-        let vms = clouds.has(cloud, "vms");
+        let vms = clouds.resources(cloud, "vms");
         let text = clouds.hello.world.read(format!("{cloud}/vms/{}/vm.json", vms.first().unwrap()));
         serde_json::from_str::<Value>(&text).unwrap()["cloud_properties"].clone()
     };

@@ -68,8 +68,8 @@ impl Listener for GateListener {
         let (number, side) = {
             let mut state = self.0.state.lock().unwrap();
             // The number of repeated queries differs from run to run.
-            let again = ["ping", "get_state", "get_task"].contains(&name) && state.last == name;
-            if again {
+            let is_repeated = ["ping", "get_state", "get_task"].contains(&name) && state.last == name;
+            if is_repeated {
                 return 0;
             }
             state.last = name.to_owned();
@@ -84,9 +84,9 @@ impl Listener for GateListener {
         number
     }
 
-    fn hear_answer(&self, asked: usize, _exchange: Exchange) {
+    fn hear_answer(&self, number: usize, _exchange: Exchange) {
         let point = self.0.state.lock().unwrap().point;
-        if asked > 0 && point == Some((asked, Moment::After)) {
+        if number > 0 && point == Some((number, Moment::After)) {
             self.0.hold();
         }
     }

@@ -76,7 +76,7 @@ impl ScriptRun<'_> {
             self.stage.log_line(line);
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
-        tail.rest(&mut show);
+        tail.read_rest(&mut show);
         // Scripts may print their environment, and their output stays in the cache.
         base::files::durable::rewrite(log_path, &|text| {
             self.compile_settings.redactor.clean_and_redact(text)

@@ -61,7 +61,7 @@ struct LeaseContent {
 #[derive(Debug)]
 pub(in crate::state) struct Lease {
     shared_lease: Arc<SharedLease>,
-    renewing: Option<JoinHandle<()>>,
+    renewal_thread: Option<JoinHandle<()>>,
     /// The holder of the expired lease, if this one was taken over.
     pub(in crate::state) taken_over: Option<String>,
 }
@@ -77,7 +77,7 @@ pub(super) struct SharedLease {
     wake_up: Condvar,
     keeper: Mutex<Option<Keeper>>,
     /// True if the server was shown to respect conditional writes.
-    conditional_writes_verified: Mutex<bool>,
+    respects_conditional_writes: Mutex<bool>,
 }
 
 /// The lease as this run last wrote or read it.
@@ -108,11 +108,11 @@ impl Lease {
         let lock_error = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
         let mut content = LeaseContent::new(holder, client.settings.lease);
         // Most leases are free, so the first attempt writes without reading.
-        let mut looked = false;
+        let mut has_looked = false;
         loop {
-            let present = if looked { client.get(LOCK).map_err(lock_error)? } else { None };
-            looked = true;
-            let condition = match &present {
+            let lock_object = if has_looked { client.get(LOCK).map_err(lock_error)? } else { None };
+            has_looked = true;
+            let condition = match &lock_object {
                 None => WriteCondition::Absent,
                 Some(object) => match remaining(object, client.settings.lease) {
                     Some(left) => {
@@ -124,13 +124,13 @@ impl Lease {
             };
             let started = uptime();
             content.update_expiry();
-            content.is_unfenced = call_rules::must_fence(present.is_some());
+            content.is_unfenced = call_rules::must_fence(lock_object.is_some());
             let WriteOutcome::Done(version) =
                 client.put(LOCK, &content.bytes(), &condition).map_err(lock_error)?
             else {
                 continue;
             };
-            let taken_over = present.as_ref().map(|object| {
+            let taken_over = lock_object.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes),
                     "taking over a lease that ran out");
                 let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
@@ -146,8 +146,8 @@ impl Lease {
                 has_ended: false,
             };
             let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
-            let renewing = Some(shared_lease.renew_in_background().map_err(lock_error)?);
-            let lease = Lease { shared_lease, renewing, taken_over };
+            let renewal_thread = Some(shared_lease.renew_in_background().map_err(lock_error)?);
+            let lease = Lease { shared_lease, renewal_thread, taken_over };
             lease.shared_lease.start_keeper()?;
             return Ok(lease);
         }
@@ -180,8 +180,8 @@ impl Lease {
         let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
         // The first attempt may conflict with a last renewal by the run itself.
         let _ = shared_lease.renew() || shared_lease.renew();
-        let renewing = Some(shared_lease.renew_in_background()?);
-        Ok(Some(Lease { shared_lease, renewing, taken_over: None }))
+        let renewal_thread = Some(shared_lease.renew_in_background()?);
+        Ok(Some(Lease { shared_lease, renewal_thread, taken_over: None }))
     }
 
     /// Returns the lease with its status, which is shared with the thread that renews it.
@@ -201,8 +201,8 @@ impl Drop for Lease {
         shared_lease.client.interruption.begin_cleaning_up();
         shared_lease.status().has_ended = true;
         shared_lease.wake_up.notify_all();
-        if let Some(renewing) = self.renewing.take() {
-            let _ = renewing.join();
+        if let Some(renewal_thread) = self.renewal_thread.take() {
+            let _ = renewal_thread.join();
         }
         let keeper = shared_lease.keeper.lock().take();
         match keeper {
@@ -212,10 +212,10 @@ impl Drop for Lease {
             }
             keeper => {
                 let may_give_back = call_rules::may_give_back(shared_lease.status().content.is_unfenced);
-                let ours =
+                let is_ours =
                     shared_lease.status().lost_reason.is_none() && shared_lease.is_valid() && may_give_back;
                 let version = shared_lease.status().version.clone();
-                if ours && let Err(error) = shared_lease.client.delete(LOCK, Some(&version)) {
+                if is_ours && let Err(error) = shared_lease.client.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
@@ -233,7 +233,7 @@ impl SharedLease {
             status: Mutex::new(status),
             wake_up: Condvar::new(),
             keeper: Mutex::default(),
-            conditional_writes_verified: Mutex::default(),
+            respects_conditional_writes: Mutex::default(),
         }
     }
 
@@ -250,13 +250,13 @@ impl SharedLease {
 
     /// Fails if the lease is lost. Makes no request.
     pub(super) fn check(&self) -> Result<()> {
-        let good = self.is_valid();
+        let is_valid = self.is_valid();
         let status = self.status();
         let why = match &status.lost_reason {
             // The lease was given back.
             _ if status.has_ended => return Ok(()),
             Some(why) => why.clone(),
-            None if good => return Ok(()),
+            None if is_valid => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
         };
         let url = self.client.url(STATE);
@@ -271,14 +271,14 @@ impl SharedLease {
     /// lease sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
-        let present = self.client.get(LOCK).map_err(|error| {
+        let lock_object = self.client.get(LOCK).map_err(|error| {
             Error::io(
                 format!("looking whether this run still has the lease on '{}'", self.client.url(STATE)),
                 error,
             )
         })?;
         let lease_id = self.status().content.lease_id;
-        if let Err(why) = check_lease_id(lease_id, present.as_ref()) {
+        if let Err(why) = check_lease_id(lease_id, lock_object.as_ref()) {
             self.status().lost_reason = Some(why);
         }
         self.check()
@@ -300,8 +300,8 @@ impl SharedLease {
     ///
     /// Called before the first effect of a run, so that a run without effects saves the requests.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
-        let mut conditional_writes_verified = self.conditional_writes_verified.lock();
-        if *conditional_writes_verified {
+        let mut respects_conditional_writes = self.respects_conditional_writes.lock();
+        if *respects_conditional_writes {
             return Ok(());
         }
         let url = self.client.url(LOCK);
@@ -324,7 +324,7 @@ impl SharedLease {
                 .with_hint("use a storage service with conditional writes (If-Match, If-None-Match)"));
             }
         }
-        *conditional_writes_verified = true;
+        *respects_conditional_writes = true;
         Ok(())
     }
 
@@ -335,21 +335,22 @@ impl SharedLease {
 
     fn keep_renewing(&self) {
         Interruption::exclude_this_thread();
-        let lasts = self.status().content.length();
-        let mut pause = lasts / 3;
+        let length = self.status().content.length();
+        let mut pause = length / 3;
         loop {
             let mut status = self.status();
             self.wake_up.wait_while_for(&mut status, |status| !status.has_ended, pause);
             if status.has_ended || status.lost_reason.is_some() {
                 return;
             }
-            let idle = status.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
+            let is_idle =
+                status.prompting_since.is_some_and(|since| uptime() >= since + length * PROMPT_LEASES);
             drop(status);
-            if idle {
+            if is_idle {
                 return self.give_back();
             }
             // A failed renewal is retried soon.
-            pause = if self.renew() { lasts / 3 } else { lasts / 30 };
+            pause = if self.renew() { length / 3 } else { length / 30 };
         }
     }
 
@@ -365,11 +366,11 @@ impl SharedLease {
 
     /// Gives the lease back while the operator does not answer. The run can then change nothing any more.
     fn give_back(&self) {
-        let (version, lasts) = {
+        let (version, length) = {
             let status = self.status();
             (status.version.clone(), status.content.length())
         };
-        let timeout = base::text::duration(lasts * PROMPT_LEASES);
+        let timeout = base::text::duration(length * PROMPT_LEASES);
         self.status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
@@ -395,10 +396,10 @@ impl SharedLease {
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
-                let Ok(present) = self.client.get(LOCK) else { return false };
-                let checked = check_lease_id(content.lease_id, present.as_ref());
+                let Ok(lock_object) = self.client.get(LOCK) else { return false };
+                let checked = check_lease_id(content.lease_id, lock_object.as_ref());
                 let mut status = self.status();
-                match (checked, present) {
+                match (checked, lock_object) {
                     (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}
                     (Err(why), _) => status.lost_reason = Some(why),
@@ -414,8 +415,8 @@ impl SharedLease {
 }
 
 impl LeaseContent {
-    fn new(holder: &Holder, lasts: Duration) -> Self {
-        let (lease_id, length_seconds) = (Uuid::new_v4(), lasts.as_secs());
+    fn new(holder: &Holder, length: Duration) -> Self {
+        let (lease_id, length_seconds) = (Uuid::new_v4(), length.as_secs());
         let expires = String::new();
         LeaseContent {
             holder: holder.clone(),
@@ -442,8 +443,8 @@ impl LeaseContent {
 }
 
 /// Checks that an object is the lease with this id. The error describes what the bucket has instead.
-fn check_lease_id(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
-    let Some(object) = present else { return Err("it was deleted".to_owned()) };
+fn check_lease_id(lease_id: Uuid, lock_object: Option<&Object>) -> Result<(), String> {
+    let Some(object) = lock_object else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
         Ok(text) if text.lease_id == lease_id => Ok(()),
         Ok(text) => Err(format!("{} has it now", text.holder)),
@@ -455,10 +456,10 @@ fn check_lease_id(lease_id: Uuid, present: Option<&Object>) -> Result<(), String
 /// lease never expires.
 fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
-    let lasts = content.map_or(usual, |content| content.length()) + DATE_TOLERANCE;
+    let length = content.map_or(usual, |content| content.length()) + DATE_TOLERANCE;
     let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
     let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
-    lasts.checked_sub(age).filter(|left| !left.is_zero())
+    length.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 fn in_use_by_error(client: &BucketClient, object: &Object, left: Duration) -> Error {

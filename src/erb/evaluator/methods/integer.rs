@@ -104,7 +104,8 @@ impl Interp {
                 }
                 let half = if name == "round" { self.half_option(args)? } else { Half::Up };
                 let value = to_big(receiver);
-                // Ruby estimates whether the unit has more bytes than the number.
+                // As in Ruby, the result is 0 if the unit has clearly more bytes than the number. A decimal
+                // digit needs log2(10) / 8 = 0.415241 bytes.
                 let bytes = value.bits().div_ceil(8).max(8) as f64;
                 if -0.415241 * digits as f64 - 0.125 > bytes {
                     return Ok(Some(Value::Int(0)));
@@ -299,8 +300,8 @@ impl Interp {
                 _ => {}
             }
         }
-        let numeric = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_));
-        if !numeric(b) {
+        let is_numeric = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_));
+        if !is_numeric(b) {
             return match name {
                 "<=>" => Ok(Some(Value::Nil)),
                 "<" | ">" | "<=" | ">=" => {
@@ -371,7 +372,7 @@ impl Interp {
             "*" => {
                 self.use_scratch(((x.bits() + y.bits()) / 8) as usize)?;
                 if x.bits() + y.bits() > MAX_BITS {
-                    return Err(self.too_many_bits());
+                    return Err(self.too_many_bits_error());
                 }
                 Value::big(x * y)
             }
@@ -392,7 +393,7 @@ impl Interp {
                 }
                 let exponent = u32::try_from(&y).unwrap_or(u32::MAX);
                 if x.bits().saturating_mul(u64::from(exponent)) > MAX_BITS && x.bits() > 1 {
-                    return Err(self.too_many_bits());
+                    return Err(self.too_many_bits_error());
                 }
                 self.use_scratch((x.bits() * u64::from(exponent) / 8).min(1 << 20) as usize)?;
                 match (x.bits() <= 1, i64::try_from(&x)) {
@@ -412,11 +413,11 @@ impl Interp {
             "^" => Value::big(x ^ y),
             "<<" | ">>" => {
                 let by = i64::try_from(&y).unwrap_or(if y < zero { i64::MIN } else { i64::MAX });
-                let left = (name == "<<") == (by >= 0);
+                let shifts_left = (name == "<<") == (by >= 0);
                 let by = by.unsigned_abs();
-                if left {
+                if shifts_left {
                     if x.bits().saturating_add(by) > MAX_BITS && x != zero {
-                        return Err(self.too_many_bits());
+                        return Err(self.too_many_bits_error());
                     }
                     Value::big(x << by.min(MAX_BITS))
                 } else {
@@ -429,7 +430,7 @@ impl Interp {
 }
 
 impl Interp {
-    fn too_many_bits(&self) -> Flow {
+    fn too_many_bits_error(&self) -> Flow {
         self.unsupported(format!("an integer of more than {MAX_BITS} bits"))
     }
 

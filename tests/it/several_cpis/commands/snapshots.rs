@@ -40,10 +40,10 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     clouds.hello.set_script(Script::at(2, Interruption::After));
     clouds.run("take-snapshot", &[&foreign]).exits_with(-1);
     clouds.hello.wait_until_idle();
-    assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
+    assert_eq!((clouds.resources("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
     clouds.run("take-snapshot", &[&foreign]).success();
-    assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
+    assert_eq!((clouds.resources("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
     clouds.run("take-snapshot", &[&foreign]).exits_with(1);
 
@@ -60,7 +60,9 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     for snapshot in clouds.list("snapshots") {
         clouds.run("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
     }
-    assert!(clouds.has("east", "snapshots").is_empty() && clouds.has("cloud", "snapshots").is_empty());
+    assert!(
+        clouds.resources("east", "snapshots").is_empty() && clouds.resources("cloud", "snapshots").is_empty()
+    );
     assert!(clouds.list("snapshots").is_empty());
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());

@@ -14,7 +14,7 @@ const UPLOAD: &str = "upload-stemcell";
 
 /// Returns the number of stemcells in each cloud: default CPI, east, west, foreign.
 fn counts(clouds: &Clouds) -> [usize; 4] {
-    ["default", "east", "west", "cloud"].map(|cloud| clouds.has(cloud, "stemcells").len())
+    ["default", "east", "west", "cloud"].map(|cloud| clouds.resources(cloud, "stemcells").len())
 }
 
 #[test]

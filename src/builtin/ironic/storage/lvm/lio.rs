@@ -62,11 +62,11 @@ struct Backstore {
 #[derive(Deserialize)]
 struct LioTarget {
     wwn: String,
-    tpgs: Vec<Group>,
+    tpgs: Vec<PortalGroup>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct PortalGroup {
     enable: bool,
     attributes: serde_json::Map<String, serde_json::Value>,
     luns: Vec<Lun>,
@@ -123,9 +123,9 @@ impl Lio {
         let action = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
         let (state, errors) = self.run_and_save(&action, &commands, None)?;
-        let left = state.target(&target).is_some()
-            || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
-        if left { Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}"))) } else { Ok(()) }
+        let is_left = state.target(&target).is_some()
+            || state.storage_objects.iter().any(|object| object.is_of_volume(&volume.to_string()));
+        if is_left { Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}"))) } else { Ok(()) }
     }
 
     /// Exports a volume that is not exported, and checks the result.
@@ -160,11 +160,11 @@ impl Lio {
         if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
             return Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}")));
         }
-        let ways = self.portals.len();
+        let portal_count = self.portals.len();
         Ok(Export::Iscsi(Iscsi {
             portals: self.portals.iter().map(ToString::to_string).collect(),
-            iqns: vec![target; ways],
-            luns: vec![LUN; ways],
+            iqns: vec![target; portal_count],
+            luns: vec![LUN; portal_count],
         }))
     }
 
@@ -179,7 +179,7 @@ impl Lio {
     ) -> bool {
         let [group] = target.tpgs.as_slice() else { return false };
         let backstore = format!("/backstores/block/{volume}");
-        let lun =
+        let has_lun =
             matches!(group.luns.as_slice(), [lun] if lun.index == LUN && lun.storage_object == backstore);
         let may_log_in = |initiator: &String| {
             group.node_acls.iter().any(|acl| {
@@ -197,7 +197,7 @@ impl Lio {
         };
         let number = |key: &str| group.attributes.get(key).map(|value| value.to_string().replace('"', ""));
         group.enable
-            && lun
+            && has_lun
             && initiators.iter().all(may_log_in)
             && group.node_acls.len() <= initiators.len()
             && self.portals.iter().all(listens)
@@ -220,8 +220,8 @@ impl Lio {
     ) -> CpiResult<(SavedConfig, String)> {
         let first = self.run_commands(action, commands)?;
         let mut errors = errors_in(&first, login);
-        let problem = match saved(&first) {
-            Ok(state) => return Ok((state, joined(&errors))),
+        let problem = match read_saved_config(&first) {
+            Ok(state) => return Ok((state, join_errors(&errors))),
             Err(problem) => problem,
         };
         errors.push(problem);
@@ -229,11 +229,11 @@ impl Lio {
         // If targetcli ran to its end, only the save is missing.
         let again = self.run_commands(action, if first.status.success() { &[] } else { commands })?;
         errors.extend(errors_in(&again, login));
-        match saved(&again) {
-            Ok(state) => Ok((state, joined(&errors))),
+        match read_saved_config(&again) {
+            Ok(state) => Ok((state, join_errors(&errors))),
             Err(problem) => {
                 errors.push(problem);
-                Err(CpiFailure::cloud(format!("{action} failed: targetcli: {}", joined(&errors))))
+                Err(CpiFailure::cloud(format!("{action} failed: targetcli: {}", join_errors(&errors))))
             }
         }
     }
@@ -256,7 +256,7 @@ impl Lio {
 
 /// Returns the configuration in the file that targetcli reports as saved, or the reason why it cannot be
 /// read.
-fn saved(output: &Output) -> Result<SavedConfig, String> {
+fn read_saved_config(output: &Output) -> Result<SavedConfig, String> {
     if !output.status.success() {
         return Err(format!("it ended with {}, and may not have saved the configuration", output.status));
     }
@@ -285,7 +285,7 @@ impl SavedConfig {
 }
 
 impl Backstore {
-    fn is(&self, volume: &str) -> bool {
+    fn is_of_volume(&self, volume: &str) -> bool {
         self.plugin == "block" && self.name == volume
     }
 }
@@ -321,7 +321,7 @@ fn parse_errors(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn joined(errors: &[String]) -> String {
+fn join_errors(errors: &[String]) -> String {
     if errors.is_empty() { "no message".to_owned() } else { errors.join("; ") }
 }
 
@@ -343,7 +343,7 @@ mod tests {
             "OSError: [Errno 30] Read-only file system: 'saveconfig.json.temp'",
         ];
         assert_eq!(parse_errors(text), errors);
-        assert_eq!(joined(&parse_errors("/> /> ")), "no message");
+        assert_eq!(join_errors(&parse_errors("/> /> ")), "no message");
     }
 
     /// Returns a target with a program in place of targetcli. `script` runs in a shell, with the number of

@@ -67,13 +67,13 @@ impl Regex {
             return Ok(None);
         }
         let captures_found = self.compiled.captures_from_pos(text, at).map_err(|error| error.to_string())?;
-        let named = self.has_names();
+        let has_names = self.has_names();
         Ok(captures_found.map(|captures| {
             captures
                 .iter()
                 .enumerate()
                 // If any group is named, unnamed groups do not capture.
-                .filter(|(index, _)| !named || *index == 0 || self.name_of(*index).is_some())
+                .filter(|(index, _)| !has_names || *index == 0 || self.name_of(*index).is_some())
                 .map(|(_, group)| group.map(|group| (group.start(), group.end())))
                 .collect()
         }))
@@ -106,18 +106,18 @@ impl Regex {
         let flags = inline_flags(self.source.strip_prefix('(')?)?;
         let inner = self.source.get(2 + flags.len()..)?.strip_prefix(':')?.strip_suffix(')')?;
         let mut options = self.options;
-        let mut off = false;
+        let mut is_off = false;
         for flag in flags.chars() {
             let bit = match flag {
                 'i' => 1,
                 'x' => 2,
                 'm' => 4,
                 _ => {
-                    off = true;
+                    is_off = true;
                     continue;
                 }
             };
-            options = if off { options & !bit } else { options | bit };
+            options = if is_off { options & !bit } else { options | bit };
         }
         Regex::new(inner, options).ok()
     }
@@ -152,11 +152,12 @@ impl Regex {
     /// true, all characters beyond ASCII are also escaped, as in Ruby.
     fn shown(&self, is_literal: bool) -> String {
         let mut source = String::new();
-        let plain = !self.source.contains(|character: char| character == '/' || character.is_ascii_control());
+        let is_plain =
+            !self.source.contains(|character: char| character == '/' || character.is_ascii_control());
         let mut escaped = false;
         for character in self.source.chars() {
             match character {
-                other if is_literal && !plain && !other.is_ascii() => match other as u32 {
+                other if is_literal && !is_plain && !other.is_ascii() => match other as u32 {
                     code @ 0x1_0000.. => source.push_str(&format!("\\u{{{code:X}}}")),
                     code => source.push_str(&format!("\\u{code:04X}")),
                 },
@@ -175,12 +176,12 @@ impl Regex {
 /// Returns true if a part with a group is repeated and can be empty. In Ruby, such a group ends with an empty
 /// match.
 fn repeats_empty_capture(expression: &Expr) -> bool {
-    matches!(expression, Expr::Repeat { child, hi, .. } if *hi > 1 && can_be_empty(child) && captures(child))
+    matches!(expression, Expr::Repeat { child, hi, .. } if *hi > 1 && can_be_empty(child) && has_group(child))
         || expression.children_iter().any(repeats_empty_capture)
 }
 
-fn captures(expression: &Expr) -> bool {
-    matches!(expression, Expr::Group(_)) || expression.children_iter().any(captures)
+fn has_group(expression: &Expr) -> bool {
+    matches!(expression, Expr::Group(_)) || expression.children_iter().any(has_group)
 }
 
 fn can_be_empty(expression: &Expr) -> bool {

@@ -15,7 +15,7 @@ struct Allowed {
     allows_aliases: bool,
     /// Times and dates. If they are permitted, they are reported as unsupported.
     allows_times: bool,
-    symbolize_names: bool,
+    symbolizes_names: bool,
 }
 
 /// Implements `YAML.load`, `safe_load` and `unsafe_load`.
@@ -43,11 +43,11 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         },
         allows_aliases: flag("aliases") || name == "unsafe_load",
         allows_times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
-        symbolize_names: flag("symbolize_names"),
+        symbolizes_names: flag("symbolize_names"),
     };
     interp.use_scratch(text.len().saturating_mul(4))?;
     let loaded = syntax_tree::parse(&text, |tree| match tree.root() {
-        Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(interp, root),
+        Some(root) => Loader { tree, allowed, values: HashMap::new() }.load_node(interp, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
             Ok(option("fallback").unwrap_or(nothing))
@@ -70,13 +70,13 @@ struct Loader<'a> {
 impl Loader<'_> {
     /// Creates the value of a node. A collection is registered before its items, because they may have an
     /// alias of it.
-    fn node(&mut self, interp: &mut Interp, id: NodeId) -> EvalResult {
+    fn load_node(&mut self, interp: &mut Interp, id: NodeId) -> EvalResult {
         interp.step(1)?;
         interp.use_scratch(64)?;
         let tree = self.tree;
         match tree.content(id) {
             RawContent::Scalar { text, is_plain } => {
-                let value = self.scalar(interp, text, is_plain, tree.tag(id))?;
+                let value = self.load_scalar(interp, text, is_plain, tree.tag(id))?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
@@ -87,21 +87,21 @@ impl Loader<'_> {
                 Ok(self.values.get(&target).cloned().unwrap_or(Value::Nil))
             }
             RawContent::Seq(contents) => {
-                self.collection_tag(interp, tree.tag(id))?;
+                self.check_collection_tag(interp, tree.tag(id))?;
                 let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
                 for item in tree.items(id, contents) {
-                    let item = self.node(interp, item)?;
+                    let item = self.load_node(interp, item)?;
                     array.push(item);
                 }
                 Ok(Value::Array(array))
             }
             RawContent::Map(contents) => {
-                self.collection_tag(interp, tree.tag(id))?;
+                self.check_collection_tag(interp, tree.tag(id))?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
                 for (key, value) in tree.entries(id, contents) {
-                    self.entry(interp, &hash, key, value)?;
+                    self.add_entry(interp, &hash, key, value)?;
                 }
                 Ok(Value::Hash(hash))
             }
@@ -109,13 +109,13 @@ impl Loader<'_> {
     }
 
     /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
-    fn entry(&mut self, interp: &mut Interp, hash: &RHash, key: NodeId, value: NodeId) -> EvalResult<()> {
+    fn add_entry(&mut self, interp: &mut Interp, hash: &RHash, key: NodeId, value: NodeId) -> EvalResult<()> {
         let is_merge = self.tree.tag(key) != Some("tag:yaml.org,2002:str")
             && matches!(self.tree.content(key), RawContent::Scalar { text: "<<", .. });
         let by_list = matches!(self.tree.content(value), RawContent::Seq(_));
         let by_map = matches!(self.tree.content(value), RawContent::Map(_) | RawContent::Alias(_));
-        let mut key = self.node(interp, key)?;
-        let value = self.node(interp, value)?;
+        let mut key = self.load_node(interp, key)?;
+        let value = self.load_node(interp, value)?;
         if is_merge {
             match &value {
                 Value::Hash(other) if by_map => {
@@ -139,7 +139,7 @@ impl Loader<'_> {
                 _ => {}
             }
         }
-        if self.allowed.symbolize_names
+        if self.allowed.symbolizes_names
             && let Value::Str(text) = key.clone()
         {
             key = Value::symbol(&text.get());
@@ -149,7 +149,7 @@ impl Loader<'_> {
     }
 
     /// Rejects the tags that give a collection another type. Psych ignores all other tags of collections.
-    fn collection_tag(&self, interp: &mut Interp, tag: Option<&str>) -> EvalResult<()> {
+    fn check_collection_tag(&self, interp: &mut Interp, tag: Option<&str>) -> EvalResult<()> {
         let special = |tag: &&str| {
             let name = tag.strip_prefix("tag:yaml.org,2002:").or(tag.strip_prefix('!')).unwrap_or(tag);
             matches!(name, "omap" | "set" | "str")
@@ -162,27 +162,27 @@ impl Loader<'_> {
     }
 
     /// Reads a scalar. If it has a tag, its quotes are ignored, unless the tag makes it a string.
-    fn scalar(&self, interp: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> EvalResult {
+    fn load_scalar(&self, interp: &mut Interp, text: &str, is_plain: bool, tag: Option<&str>) -> EvalResult {
         match tag {
-            None if plain => self.plain(interp, text),
+            None if is_plain => self.load_plain(interp, text),
             None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
             Some("tag:yaml.org,2002:binary" | "!binary") => match base64::decode_lenient(text.as_bytes()) {
                 Some(decoded) => Ok(base64::binary(&decoded)),
                 None => Err(interp.unsupported("base64 with text after its padding")),
             },
             Some("tag:yaml.org,2002:float" | "!float") => {
-                let value = self.plain(interp, text)?;
+                let value = self.load_plain(interp, text)?;
                 interp.float_of(&value)
             }
             Some(tag) if tag.starts_with("!ruby/") || tag.starts_with("!str:") => {
                 Err(interp.unsupported(format!("the YAML tag {tag}")))
             }
-            Some(_) => self.plain(interp, text),
+            Some(_) => self.load_plain(interp, text),
         }
     }
 
     /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
-    fn plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
+    fn load_plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
         let refuse = |interp: &mut Interp, class: &str| {
             Err(interp.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };
