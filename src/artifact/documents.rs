@@ -106,9 +106,9 @@ pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
     let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
     // Properties are matched by position, because `yaml` does not read the names `on` and `1` as strings.
     // They are matched by name if their number differs, as after a merge key.
-    let same_order = nodes.len() == spec.properties.len();
+    let has_same_order = nodes.len() == spec.properties.len();
     for (index, (name, property)) in spec.properties.iter_mut().enumerate() {
-        let by_position = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| same_order);
+        let by_position = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| has_same_order);
         let node = by_position.or_else(|| nodes.get(name)).and_then(|node| node.get("default"));
         if let Some(default) = node.filter(|default| !default.is_null()) {
             property.get_or_insert_default().default = Some(default.to_json()?);

@@ -110,13 +110,13 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
         Err(error) => {
             let error = session.explain_interruption(error);
             let exit_code = error.kind().exit_code();
-            let declined = error.kind() == ErrorKind::Declined;
+            let is_declined = error.kind() == ErrorKind::Declined;
             let report = report(!matches!(error.kind(), ErrorKind::Interrupted(_)));
             let is_invalid =
                 matches!(error.kind(), ErrorKind::Usage | ErrorKind::Declined | ErrorKind::InvalidInput);
             // The log adds nothing to an error of the command line or the input.
             let log_path = log_path.filter(|_| !is_invalid || session.has_started_a_step());
-            session.end_record(exit_code, elapsed, &error.summary(), declined);
+            session.end_record(exit_code, elapsed, &error.summary(), is_declined);
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),

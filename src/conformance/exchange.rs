@@ -35,7 +35,7 @@ pub struct Exchange {
     /// The duration of the process.
     pub duration: Duration,
     /// True if another process held standard output open after the end.
-    pub held_open: bool,
+    pub is_held_open: bool,
 }
 
 /// The way in which a CPI process ended.
@@ -116,8 +116,8 @@ pub(super) fn exchange(
     };
     let duration = started.elapsed();
     let has_ended = process_end != ProcessEnd::Abandoned;
-    let held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
-    if has_ended && !held_open {
+    let is_held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
+    if has_ended && !is_held_open {
         // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
@@ -128,7 +128,7 @@ pub(super) fn exchange(
         stderr: log.lock().bytes.clone(),
         ended: process_end,
         duration,
-        held_open,
+        is_held_open,
     })
 }
 
@@ -232,7 +232,7 @@ mod tests {
     fn output_streams_and_exit_status_are_separate() {
         let run_result = run("cat; echo log >&2; exit 3", b"in", LONG);
         assert_eq!((run_result.stdout.as_slice(), run_result.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
-        assert_eq!((run_result.ended, run_result.held_open), (ProcessEnd::Exited(3), false));
+        assert_eq!((run_result.ended, run_result.is_held_open), (ProcessEnd::Exited(3), false));
         assert_eq!(run("kill -9 $$", b"", LONG).ended, ProcessEnd::Signalled(9));
     }
 
@@ -245,13 +245,13 @@ mod tests {
     #[test]
     fn child_that_keeps_stdout_open_is_reported() {
         let run_result = run("sleep 3 & echo x", b"", LONG);
-        assert!(run_result.held_open && run_result.duration < Duration::from_secs(1));
+        assert!(run_result.is_held_open && run_result.duration < Duration::from_secs(1));
         assert_eq!(run_result.stdout, b"x\n");
     }
 
     #[test]
     fn process_is_killed_after_its_time_limit() {
         let run_result = run("sleep 60", b"", Duration::from_millis(100));
-        assert_eq!((run_result.ended, run_result.held_open), (ProcessEnd::TimedOut, false));
+        assert_eq!((run_result.ended, run_result.is_held_open), (ProcessEnd::TimedOut, false));
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
         }
         ProcessEnd::Abandoned => problems.push("still running".to_owned()),
     }
-    if exchange.held_open {
+    if exchange.is_held_open {
         unpromised.push(
             "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
@@ -206,7 +206,7 @@ mod tests {
             stderr: Vec::new(),
             ended: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
-            held_open: false,
+            is_held_open: false,
         })
     }
 

@@ -100,7 +100,7 @@ impl TranscriptPlayer {
             stderr: format!("{message}\n").into_bytes(),
             ended: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
-            held_open: false,
+            is_held_open: false,
         }
     }
 }
@@ -281,7 +281,7 @@ mod tests {
                 stderr: Vec::new(),
                 ended: ProcessEnd::Exited(0),
                 duration: Duration::ZERO,
-                held_open: false,
+                is_held_open: false,
             });
         }
         path

@@ -110,7 +110,7 @@ impl Entry {
             answer,
             answer_base64,
             stderr: redactor.redact(&String::from_utf8_lossy(&exchange.stderr)).into_owned(),
-            held_open: exchange.held_open,
+            held_open: exchange.is_held_open,
             duration_ms: exchange.duration.as_secs_f64() * 1e3,
             ..Entry::default()
         };
@@ -144,7 +144,7 @@ impl Entry {
                 (None, false) => ProcessEnd::Exited(self.exit_status.unwrap_or_default()),
             },
             duration: Duration::try_from_secs_f64(self.duration_ms / 1e3).unwrap_or_default(),
-            held_open: self.held_open,
+            is_held_open: self.held_open,
         }
     }
 }
@@ -268,7 +268,7 @@ mod tests {
             stderr: b"token s3cret\n".to_vec(),
             ended: ProcessEnd::Exited(3),
             duration: Duration::from_millis(5),
-            held_open: false,
+            is_held_open: false,
         }
     }
 

@@ -273,8 +273,8 @@ fn read_record(path: &Path) -> Option<(HistoryEntry, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     (&file).take(MAX_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
-    let held = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
-    Some((serde_json::from_slice(&bytes).ok()?, held))
+    let is_held = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+    Some((serde_json::from_slice(&bytes).ok()?, is_held))
 }
 
 /// Removes the oldest records in the directory of a state. Records that cannot be removed stay.

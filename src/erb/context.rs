@@ -99,8 +99,8 @@ impl Context {
                     let of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
                     at += bytes[at..].iter().take_while(of_number).count();
                     let number = &text[from..at];
-                    let float = number.contains(['.', 'e', 'E']);
-                    if !float && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    let is_float = number.contains(['.', 'e', 'E']);
+                    if !is_float && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
                         return Err(ContextError::Integer(number.to_owned()));
                     }
                 }

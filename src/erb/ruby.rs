@@ -116,8 +116,8 @@ impl RubyRenderer {
             loop {
                 let mut line = String::new();
                 let read = output.by_ref().take(MAX_ANSWER_BYTES).read_line(&mut line);
-                let last = !matches!(read, Ok(length) if length > 0);
-                if sender.send(read.map(|_| line)).is_err() || last {
+                let is_last = !matches!(read, Ok(length) if length > 0);
+                if sender.send(read.map(|_| line)).is_err() || is_last {
                     return;
                 }
             }

@@ -129,10 +129,10 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let not_begun = matches!(error, IronicError::Refused { status: 503, .. });
+            let has_not_begun = matches!(error, IronicError::Refused { status: 503, .. });
             let timeout = match error.refusal() {
                 Some(Refusal::Locked) => self.lock_retry_period,
-                _ if error.is_transient() && (not_begun || *method == Method::GET) => {
+                _ if error.is_transient() && (has_not_begun || *method == Method::GET) => {
                     self.outage_retry_period
                 }
                 _ => return Err(error),

@@ -98,8 +98,8 @@ fn fit_frame(text: &str, (columns, rows): (usize, usize)) -> String {
     let mut drawn = String::from("\x1b[H");
     let count = text.lines().count();
     for (index, line) in text.lines().take(rows).enumerate() {
-        let more = index + 1 == rows && count > rows;
-        let line = if more { format!("({} more lines)", count - rows + 1) } else { line.to_owned() };
+        let has_more = index + 1 == rows && count > rows;
+        let line = if has_more { format!("({} more lines)", count - rows + 1) } else { line.to_owned() };
         drawn.push_str(&Styled::plain(line).cut(columns, false, "…"));
         drawn.push_str("\x1b[K");
         // A line feed in the last row would scroll the screen.

@@ -174,11 +174,11 @@ impl Emitter {
     fn write_string(&mut self, text: &str, context: Context) {
         let outer = self.indent;
         self.indent = Some(outer.map_or(INDENT_COLUMNS, |indent| indent + INDENT_COLUMNS));
-        let folds = context != Context::SimpleKey;
+        let may_fold = context != Context::SimpleKey;
         match style(text, context) {
-            Style::Plain => self.write_plain_folded(text, folds),
-            Style::Single => self.write_single_quoted(text, folds),
-            Style::Double => self.write_double_quoted(text, folds),
+            Style::Plain => self.write_plain_folded(text, may_fold),
+            Style::Single => self.write_single_quoted(text, may_fold),
+            Style::Double => self.write_double_quoted(text, may_fold),
             Style::Literal => self.write_literal(text),
         }
         self.indent = outer;
@@ -192,20 +192,20 @@ impl Emitter {
     fn write_plain_folded(&mut self, text: &str, folds: bool) {
         self.write_space(true);
         if folds && self.column + text.len() > LINE_COLUMNS {
-            let mut spaces = false;
+            let mut after_space = false;
             let mut rest = text.chars().peekable();
             while let Some(character) = rest.next() {
                 if character == ' ' {
-                    if !spaces && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
+                    if !after_space && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
                         self.start_line();
                     } else {
                         self.push(' ');
                     }
-                    spaces = true;
+                    after_space = true;
                 } else {
                     self.push(character);
                     self.has_only_indicators = false;
-                    spaces = false;
+                    after_space = false;
                 }
             }
         } else {
@@ -219,28 +219,33 @@ impl Emitter {
     /// best width.
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("'", true, false);
-        let mut spaces = false;
-        let mut breaks = false;
+        let mut after_space = false;
+        let mut after_break = false;
         let mut rest = text.chars().peekable();
-        let mut first = true;
+        let mut is_first = true;
         while let Some(character) = rest.next() {
             if character == ' ' {
-                let inner = !first && rest.peek().is_some();
-                if folds && !spaces && self.column > LINE_COLUMNS && inner && rest.peek() != Some(&' ') {
+                let is_inner = !is_first && rest.peek().is_some();
+                if folds
+                    && !after_space
+                    && self.column > LINE_COLUMNS
+                    && is_inner
+                    && rest.peek() != Some(&' ')
+                {
                     self.start_line();
                 } else {
                     self.push(' ');
                 }
-                spaces = true;
+                after_space = true;
             } else if is_break(character) {
-                if !breaks && character == '\n' {
+                if !after_break && character == '\n' {
                     self.write_line_break();
                 }
                 self.push_break(character);
                 self.has_only_indicators = true;
-                breaks = true;
+                after_break = true;
             } else {
-                if breaks {
+                if after_break {
                     self.start_line();
                 }
                 if character == '\'' {
@@ -248,10 +253,10 @@ impl Emitter {
                 }
                 self.push(character);
                 self.has_only_indicators = false;
-                spaces = false;
-                breaks = false;
+                after_space = false;
+                after_break = false;
             }
-            first = false;
+            is_first = false;
         }
         self.write_indicator("'", false, false);
     }
@@ -262,9 +267,9 @@ impl Emitter {
         self.write_indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
         let escape_all = text.starts_with('\u{feff}');
-        let mut spaces = false;
+        let mut after_space = false;
         let mut rest = text.chars().peekable();
-        let mut first = true;
+        let mut is_first = true;
         while let Some(character) = rest.next() {
             if escape_all
                 || !is_printable(character)
@@ -272,9 +277,9 @@ impl Emitter {
                 || matches!(character, '"' | '\\')
             {
                 self.write_escaped(character);
-                spaces = false;
+                after_space = false;
             } else if character == ' ' {
-                if folds && !spaces && self.column > LINE_COLUMNS && !first && rest.peek().is_some() {
+                if folds && !after_space && self.column > LINE_COLUMNS && !is_first && rest.peek().is_some() {
                     self.start_line();
                     if rest.peek() == Some(&' ') {
                         self.push('\\');
@@ -282,12 +287,12 @@ impl Emitter {
                 } else {
                     self.push(' ');
                 }
-                spaces = true;
+                after_space = true;
             } else {
                 self.push(character);
-                spaces = false;
+                after_space = false;
             }
-            first = false;
+            is_first = false;
         }
         self.write_indicator("\"", false, false);
     }
@@ -362,7 +367,7 @@ fn is_simple_key(key: &Node) -> bool {
 
 fn style(text: &str, context: Context) -> Style {
     let traits = Traits::of(text);
-    let simple_key = context == Context::SimpleKey;
+    let is_simple_key = context == Context::SimpleKey;
     let resolves = scalar::resolve(text) != ResolvedScalar::Text || scalar::is_base60(text);
     let preferred = if text.contains('\n') {
         Style::Literal
@@ -371,11 +376,11 @@ fn style(text: &str, context: Context) -> Style {
     } else {
         Style::Plain
     };
-    let preferred = if simple_key && traits.is_multiline { Style::Double } else { preferred };
+    let preferred = if is_simple_key && traits.is_multiline { Style::Double } else { preferred };
     match preferred {
         Style::Plain if traits.allows_plain => Style::Plain,
         Style::Plain if traits.allows_single => Style::Single,
-        Style::Literal if traits.allows_literal && !simple_key => Style::Literal,
+        Style::Literal if traits.allows_literal && !is_simple_key => Style::Literal,
         _ => Style::Double,
     }
 }
@@ -404,9 +409,9 @@ impl Traits {
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let mut is_multiline = false;
-        let mut special = false;
-        let mut break_then_space = false;
-        let mut space_then_break = false;
+        let mut has_special = false;
+        let mut has_break_then_space = false;
+        let mut has_space_then_break = false;
         let mut previous: Option<char> = None;
         let mut rest = text.chars().peekable();
         while let Some(character) = rest.next() {
@@ -422,22 +427,22 @@ impl Traits {
                 _ => false,
             };
             // U+2028 and U+2029 are line breaks only in YAML 1.1. Escapes have one meaning in both versions.
-            special |= !is_printable(character) || matches!(character, '\u{2028}' | '\u{2029}');
+            has_special |= !is_printable(character) || matches!(character, '\u{2028}' | '\u{2029}');
             if character == ' ' {
-                break_then_space |= previous.is_some_and(is_break);
+                has_break_then_space |= previous.is_some_and(is_break);
             } else if is_break(character) {
                 is_multiline = true;
-                space_then_break |= previous == Some(' ');
+                has_space_then_break |= previous == Some(' ');
             }
             previous = Some(character);
         }
         let edge = |character: char| character == ' ' || is_break(character);
         let edges = text.starts_with(edge) || text.ends_with(edge);
-        let needs_escapes = space_then_break || special;
+        let needs_escapes = has_space_then_break || has_special;
         Traits {
             is_multiline,
-            allows_plain: !(edges || break_then_space || needs_escapes || is_multiline || indicators),
-            allows_single: !(break_then_space || needs_escapes),
+            allows_plain: !(edges || has_break_then_space || needs_escapes || is_multiline || indicators),
+            allows_single: !(has_break_then_space || needs_escapes),
             allows_literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
         }
     }

@@ -215,8 +215,8 @@ impl<'a> Decoder<'a> {
         let excess = decoded.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
         let allowed = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
         let is_small = self.decoded_nodes <= FREE_NODES || self.alias_nodes <= FREE_ALIAS_NODES;
-        let too_many = !is_small && from_aliases / decoded > allowed;
-        if too_many || self.alias_bytes > MAX_ALIAS_BYTES {
+        let exceeds_ratio = !is_small && from_aliases / decoded > allowed;
+        if exceeds_ratio || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self
                 .error(id, "aliases repeat too much of this document")
                 .with_hint("replace aliases by the values themselves, or by variables"));

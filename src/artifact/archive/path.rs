@@ -65,10 +65,10 @@ pub fn link_target(link: &Path, target: &[u8]) -> Result<PathBuf, NameError> {
         return Err(NameError::Absolute);
     }
     let mut depth = link.components().count().saturating_sub(1);
-    let mut named = false;
+    let mut has_name = false;
     for component in components(target) {
-        match (component == b"..", named) {
-            (false, _) => named = true,
+        match (component == b"..", has_name) {
+            (false, _) => has_name = true,
             (true, true) => return Err(NameError::Ambiguous),
             (true, false) => depth = depth.checked_sub(1).ok_or(NameError::Escapes)?,
         }

@@ -125,13 +125,13 @@ impl Download<'_> {
             |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
         let mut pauses = RETRY_PAUSES.iter();
         let mut best = 0;
-        let mut restarted = false;
+        let mut has_restarted = false;
         for number in 1..=MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
             (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             match self.attempt(file, body) {
                 Ok(complete) => {
-                    let resumed = complete.digest.is_none();
+                    let was_resumed = complete.digest.is_none();
                     let digest = match complete.digest {
                         Some(digest) => digest,
                         None => Digest::of_file(body, &self.algorithms()).map_err(AttemptFailure::Final)?,
@@ -140,8 +140,8 @@ impl Download<'_> {
                     match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
                         Ok(()) => return Ok(digest),
                         // The existing beginning may be from another version of the file.
-                        Err(_) if resumed && !restarted => {
-                            restarted = true;
+                        Err(_) if was_resumed && !has_restarted => {
+                            has_restarted = true;
                             file.set_len(0).map_err(read_error)?;
                             self.stage.log_line(
                                 "the resumed download has a wrong digest; downloading all of it again",

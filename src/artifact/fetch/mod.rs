@@ -188,7 +188,7 @@ impl<'c> Fetcher<'c> {
     /// Opens and locks the file of an unfinished download. Waits while another process holds the lock.
     fn lock(&self, body: &Path, stage: &Stage) -> Result<File> {
         let open_error = |error| Error::io(format!("opening '{}'", body.display()), error);
-        let mut announced = false;
+        let mut is_announced = false;
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -201,8 +201,8 @@ impl<'c> Fetcher<'c> {
                 Err(TryLockError::Error(_)) => return Ok(file),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !announced {
-                announced = true;
+            if !is_announced {
+                is_announced = true;
                 stage.log_line("waiting for another run that downloads the same file");
             }
             (self.interrupted)()?;

@@ -128,8 +128,8 @@ impl Redactor {
     /// Returns the class of the name of a variable or key.
     pub fn naming(&self, name: &str) -> NameClass {
         let name = naming::normalized(name);
-        let asked = self.shared.read().names.contains(&name);
-        if asked { NameClass::Declared } else { naming::classify(&name) }
+        let is_registered = self.shared.read().names.contains(&name);
+        if is_registered { NameClass::Declared } else { naming::classify(&name) }
     }
 
     /// Replaces every secret in `text` with `<redacted>`.

@@ -189,9 +189,9 @@ impl LowercaseEscapes for String {
                 if character == '%' {
                     left = 3;
                 }
-                let inside = left > 0;
+                let is_inside = left > 0;
                 left = usize::saturating_sub(left, 1);
-                if inside { character.to_ascii_lowercase() } else { character }
+                if is_inside { character.to_ascii_lowercase() } else { character }
             })
             .collect()
     }

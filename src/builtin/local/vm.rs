@@ -230,17 +230,17 @@ fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
                 directories.iter().any(|directory| directory.as_os_str().as_bytes() == word)
             })
     };
-    let mut any = false;
+    let mut has_stopped = false;
     for name in cloud::names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };
         if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
             stop_init(&process)?;
-            any = true;
+            has_stopped = true;
         }
     }
-    Ok(any)
+    Ok(has_stopped)
 }
 
 /// Boots the VM in this directory and records its init.

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
     let started = Instant::now();
-    let mut reported = false;
+    let mut is_reported = false;
     loop {
         match agent.get_state() {
             Ok(agent_state) if expected.is_none_or(|expected| identity::id(&agent_state) == expected) => {}
@@ -30,8 +30,8 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
         if started.elapsed() >= DELETION_GRACE {
             return Ok(true);
         }
-        if !reported {
-            reported = true;
+        if !is_reported {
+            is_reported = true;
             stage.log_line(format!(
                 "the CPI says that the VM does not exist, but its agent answers at {}; asking the agent \
                  again for up to {} s",

@@ -69,7 +69,7 @@ impl Follower {
         let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(read_error)?;
         let length = file.metadata().map_err(read_error)?.len();
-        let new_file = !self.shown_positions.contains_key(name);
+        let is_new_file = !self.shown_positions.contains_key(name);
         // A file that became shorter has been rotated.
         let shown = self.shown_positions.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
         let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
@@ -79,7 +79,7 @@ impl Follower {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.shown_positions.insert(name.to_owned(), from + whole as u64);
         bytes.truncate(whole);
-        if new_file && !self.has_fetched {
+        if is_new_file && !self.has_fetched {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
             let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
             bytes.drain(..before.unwrap_or(0));

@@ -142,7 +142,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
     if files.is_empty() {
         run.reporter.note("no logs found");
     }
-    let mut first = true;
+    let mut is_first = true;
     for path in &files {
         let name = path.strip_prefix(&root).unwrap_or(path);
         if !is_text(name) {
@@ -150,12 +150,12 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
             continue;
         }
         if !request.quiet {
-            if !first {
+            if !is_first {
                 print("");
             }
             print(&header(name));
         }
-        first = false;
+        is_first = false;
         let mut printed = 0_u64;
         each_line(path, request.lines, &mut |line| {
             print(&printable_line(run, line));

@@ -363,8 +363,8 @@ impl StatusCollector<'_> {
         let record = records::show(&self.from.run.paths.state)?;
         let state = State::read(&self.from.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
-        let answered = agent.answers == AgentAnswers::Yes;
-        self.ask_cpis(&state, answered, reporter)?;
+        let has_answered = agent.answers == AgentAnswers::Yes;
+        self.ask_cpis(&state, has_answered, reporter)?;
         let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
         let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));

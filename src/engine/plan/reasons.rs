@@ -35,17 +35,17 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if options.recreate_persistent_disks {
         reasons.push(replacement_reason("--recreate-persistent-disks"));
     }
-    let unfinished = state.current_deploy_digest.is_empty();
+    let is_unfinished = state.current_deploy_digest.is_empty();
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
     if state.vm_cid().is_none() {
-        let is_new = unfinished && state.current_disk().is_none();
+        let is_new = is_unfinished && state.current_disk().is_none();
         reasons.push(replacement_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
         return reasons;
     }
     if options.vm_is_gone {
         reasons.push(replacement_reason("the VM does not exist any more"));
     }
-    if unfinished {
+    if is_unfinished {
         reasons.push(Reason { text: unfinished_reason(state).to_owned(), replaces_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
@@ -54,16 +54,16 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
             cpi_label(on_record.cpi()),
             cpi_label(desired.cpi)
         )));
-    } else if state.current_stemcell().is_none() && unfinished && !is_ready {
+    } else if state.current_stemcell().is_none() && is_unfinished && !is_ready {
         // The stemcell of a VM is recorded as current once the VM is ready.
     } else if let Some(reason) = stemcell_change(state, desired) {
         reasons.push(replacement_reason(reason));
     }
-    let manifest_changed = !unfinished && state.current_deploy_digest != desired.deploy_digest;
-    if manifest_changed {
+    let has_manifest_changed = !is_unfinished && state.current_deploy_digest != desired.deploy_digest;
+    if has_manifest_changed {
         reasons.push(jobs_reason(manifest_change(state, desired)));
     }
-    if !unfinished {
+    if !is_unfinished {
         reasons.extend(release_changes(state, desired.releases).map(jobs_reason));
     }
     // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.

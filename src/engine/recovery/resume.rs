@@ -213,7 +213,7 @@ fn wait_for_call(
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
-    let mut announced = false;
+    let mut is_announced = false;
     let started = Instant::now();
     wait_for_answer(
         || match open_call.progress().map_err(read_error)? {
@@ -230,10 +230,10 @@ fn wait_for_call(
         },
         || {
             if registry.is_none() {
-                registry = open_registry(run, store, intent, announced);
+                registry = open_registry(run, store, intent, is_announced);
             }
-            if !announced {
-                announced = true;
+            if !is_announced {
+                is_announced = true;
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
                 let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();

@@ -213,8 +213,8 @@ impl WatchedCall {
         if !bytes.is_empty() || self.files.answer_path().exists() {
             return Ok(Some(ProcessProgress::Ended(bytes)));
         }
-        let never_started = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
-        Ok(never_started.then_some(ProcessProgress::NeverStarted))
+        let was_never_started = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
+        Ok(was_never_started.then_some(ProcessProgress::NeverStarted))
     }
 
     /// Returns the output so far. The process may still run.

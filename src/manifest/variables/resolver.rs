@@ -380,12 +380,12 @@ impl<'a> Resolver<'a> {
         let Some(Node { data: Data::Seq(items), .. }) = map.get_mut("variables") else { return Ok(()) };
         let mut index = 0;
         items.retain(|item| {
-            let keep = !satisfied.contains(&index);
-            if !keep {
+            let is_satisfied = satisfied.contains(&index);
+            if is_satisfied {
                 mark_used(item, &mut self.used);
             }
             index += 1;
-            keep
+            !is_satisfied
         });
         Ok(())
     }

@@ -190,8 +190,8 @@ impl VarsStore {
             Error::io(format!("locking vars store '{}'", self.path.display()), error)
                 .with_owner_hint(&self.path, self.option_for_another())
         };
-        let absent = !self.path.exists();
-        if absent {
+        let is_absent = !self.path.exists();
+        if is_absent {
             check_directory(parent(&self.path), "")
                 .context(|| format!("vars store '{}' cannot be created", self.path.display()))?;
         }
@@ -203,7 +203,7 @@ impl VarsStore {
             // The previous holder of the lock may have replaced the file that this run waited for.
             if same_file(&file, &self.path).map_err(lock_error)? {
                 self.lock = Some(file);
-                self.made_for_lock = absent;
+                self.made_for_lock = is_absent;
                 break;
             }
         }

@@ -339,12 +339,12 @@ impl ChaosLife {
     /// Returns the things that a command may delete, apart from snapshots.
     pub(super) fn may_delete(&self, command: OperatorCommand) -> DeletePermission {
         let deployed = self.deployed.as_ref().map(|deployed| deployed.manifest_changes);
-        let changed = deployed != Some(self.manifest_changes);
-        let resized = deployed.is_none_or(|deployed| deployed.disk != self.manifest_changes.disk);
+        let has_changed = deployed != Some(self.manifest_changes);
+        let is_resized = deployed.is_none_or(|deployed| deployed.disk != self.manifest_changes.disk);
         match command {
             OperatorCommand::Delete => DeletePermission::ALL,
-            OperatorCommand::Create => DeletePermission { vm: changed, disk: resized },
-            OperatorCommand::CreateAgain => DeletePermission { vm: true, disk: resized },
+            OperatorCommand::Create => DeletePermission { vm: has_changed, disk: is_resized },
+            OperatorCommand::CreateAgain => DeletePermission { vm: true, disk: is_resized },
             OperatorCommand::Recreate => DeletePermission { vm: true, disk: false },
             // It may replace a VM whose agent does not answer.
             OperatorCommand::Repair => DeletePermission { vm: !self.vm_answers(), disk: false },
@@ -653,15 +653,15 @@ impl ChaosLife {
     /// Updates the expectations after the end of a run.
     fn update_expectations(&mut self, attempt: &Attempt) {
         let command = attempt.command;
-        let succeeded = self.last.code == 0;
+        let has_succeeded = self.last.code == 0;
         let state = self.hello.world.exists("state.json");
         if command == OperatorCommand::Delete {
             self.may_reset = true;
-            if succeeded && !state {
+            if has_succeeded && !state {
                 self.deployed = None;
             }
         }
-        if !succeeded || command == OperatorCommand::Delete {
+        if !has_succeeded || command == OperatorCommand::Delete {
             self.may_be_deleted = self.may_be_deleted.or(attempt.later);
             let looks = [
                 OperatorCommand::Report,
@@ -672,14 +672,14 @@ impl ChaosLife {
             ];
             self.jobs_may_be_stopped |= !looks.contains(&command);
         }
-        let made = matches!(
+        let was_made = matches!(
             command,
             OperatorCommand::Create
                 | OperatorCommand::CreateAgain
                 | OperatorCommand::Recreate
                 | OperatorCommand::Repair
         );
-        if succeeded && made && state {
+        if has_succeeded && was_made && state {
             let state = self.hello.state();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let vm = text(&state["current_vm_cid"]);
@@ -699,10 +699,10 @@ impl ChaosLife {
             }
         }
         self.jobs_may_be_stopped |= matches!(command, OperatorCommand::Stop | OperatorCommand::Repair);
-        if succeeded && matches!(command, OperatorCommand::Start | OperatorCommand::Restart) {
+        if has_succeeded && matches!(command, OperatorCommand::Start | OperatorCommand::Restart) {
             self.jobs_may_be_stopped = false;
         }
-        if succeeded && command.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
+        if has_succeeded && command.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
             self.check_service();
         }
     }

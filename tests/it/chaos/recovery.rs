@@ -47,8 +47,8 @@ impl ChaosLife {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_reached = match goal {
                 OperatorCommand::Delete => {
-                    let missing = run.code == 3 && text.contains("there is no state");
-                    (run.code == 0 || missing) && !self.hello.world.exists("state.json")
+                    let is_missing = run.code == 3 && text.contains("there is no state");
+                    (run.code == 0 || is_missing) && !self.hello.world.exists("state.json")
                 }
                 _ => run.code == 0 && !text.contains("` starts them"),
             };
@@ -81,17 +81,17 @@ impl ChaosLife {
 
     /// Follows a message. Returns false if it contains no advice.
     fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
-        let mut followed = false;
+        let mut was_followed = false;
         if REQUESTS_TO_LOOK.iter().any(|look| text.contains(look)) {
-            followed |= self.look_in_the_iaas(text);
+            was_followed |= self.look_in_the_iaas(text);
         }
         if text.contains("run the same command again with --forget-open-calls") {
             flags.push("--forget-open-calls");
-            followed = true;
+            was_followed = true;
         }
         if text.contains("state forget --failed-calls") {
             self.look_in_the_iaas(text);
-            followed |= self.forget(&["--failed-calls"]);
+            was_followed |= self.forget(&["--failed-calls"]);
         }
         if let Some(cid) = option(text, "state forget", "--vm")
             && self.forget(&["--vm", &cid])
@@ -99,43 +99,43 @@ impl ChaosLife {
             if self.hello.cloud().contains(&cid) {
                 self.delete_by_hand(&cid);
             }
-            followed = true;
+            was_followed = true;
         }
         if let Some(cid) = option(text, "state forget", "--snapshot") {
-            followed |= self.forget(&["--snapshot", &cid]);
+            was_followed |= self.forget(&["--snapshot", &cid]);
         }
         if option(text, "state forget", "--stemcell").is_some() {
             // One that was uploaded to another region exists there, but not for this CPI.
-            followed |= self.forget_recorded(|cid| cid.starts_with("stemcell-") && text.contains(cid));
+            was_followed |= self.forget_recorded(|cid| cid.starts_with("stemcell-") && text.contains(cid));
         }
         if text.contains("the disk is gone, or the CPI looks") {
             let cloud = self.hello.cloud();
-            followed |= self.forget_recorded(|cid| cid.starts_with("disk-") && !cloud.contains(cid));
+            was_followed |= self.forget_recorded(|cid| cid.starts_with("disk-") && !cloud.contains(cid));
         }
         if goal == OperatorCommand::Create && option(text, "create-env", "--recreate").is_some() {
             flags.push("--recreate");
-            followed = true;
+            was_followed = true;
         }
         if text.contains("` starts them") {
             self.run_in_peace(OperatorCommand::Start, &[]);
-            followed = true;
+            was_followed = true;
         }
         if text.contains("run the same command with --wait-for-lock") {
             self.hello.wait_until_idle();
-            followed = true;
+            was_followed = true;
         }
-        followed
+        was_followed
     }
 
     /// Deletes in the IaaS the resources that a message names, unless their CIDs are on record.
     fn look_in_the_iaas(&mut self, text: &str) -> bool {
         // An unusable answer in the journal may also contain the CID.
         let records = self.hello.records();
-        let unnamed = text.contains("delete the VM with this address in the IaaS");
+        let is_unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut has_deleted = false;
         for cid in self.inventory.present(&self.hello) {
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
-            if !records.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
+            if !records.contains(&cid) && (named || (is_unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
                 has_deleted = true;
             }
@@ -145,14 +145,14 @@ impl ChaosLife {
 
     /// Drops the records of disks and stemcells whose CID is wanted.
     fn forget_recorded(&mut self, is_wanted: impl Fn(&str) -> bool) -> bool {
-        let mut forgotten = false;
+        let mut was_forgotten = false;
         for cid in self.hello.recorded().into_iter().filter(|cid| is_wanted(cid)) {
             let kind = cid.split('-').next().unwrap_or_default();
             // The operator names it.
             self.inventory.allow_unrecorded(&cid);
-            forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
+            was_forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
         }
-        forgotten
+        was_forgotten
     }
 
     fn forget(&mut self, what: &[&str]) -> bool {

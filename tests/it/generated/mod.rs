@@ -259,14 +259,14 @@ impl CommonOptions {
 
     /// Adds links to the common options of a command.
     fn link(&self, text: &mut String, command: &Command) {
-        let mut started = false;
+        let mut has_started = false;
         for heading in self.0.keys() {
             let shared = arguments(command).filter(|arg| arg.get_help_heading() == Some(heading));
             let names = shared.filter(|arg| self.describes(arg)).filter_map(Arg::get_long);
             let names: Vec<String> = names.map(|name| format!("`--{name}`")).collect();
             if !names.is_empty() {
-                text.push_str(if started { "" } else { "\nCommon options:\n\n" });
-                started = true;
+                text.push_str(if has_started { "" } else { "\nCommon options:\n\n" });
+                has_started = true;
                 writeln!(text, "- [{heading}](#{}): {}", anchor(heading), names.join(", ")).unwrap();
             }
         }

@@ -159,11 +159,11 @@ impl Events {
 /// Empties a non-blocking socket. Returns true if it had data.
 fn empty_socket(socket: &mut UnixStream) -> bool {
     let mut buffer = [0; 64];
-    let mut any = false;
+    let mut has_data = false;
     while matches!(socket.read(&mut buffer), Ok(count) if count > 0) {
-        any = true;
+        has_data = true;
     }
-    any
+    has_data
 }
 
 /// Reaps children and restarts the agent until SIGTERM, then shuts the VM down.

@@ -148,8 +148,8 @@ impl Rootfs {
     fn add_vcap(&self, host: &Path) -> io::Result<()> {
         let read = |name: &str| fs::read_to_string(host.join(name)).unwrap_or_default();
         let (passwd, group) = (read("passwd"), read("group"));
-        let single = fs::read_to_string("/proc/self/uid_map")?.split_whitespace().nth(2) == Some("1");
-        let id = if single { 0 } else { free_id(&passwd, &group) };
+        let maps_one_id = fs::read_to_string("/proc/self/uid_map")?.split_whitespace().nth(2) == Some("1");
+        let id = if maps_one_id { 0 } else { free_id(&passwd, &group) };
         let lines = [
             ("passwd", passwd, format!("vcap:*:{id}:{id}:BOSH System User:/home/vcap:/bin/bash")),
             ("group", group, format!("vcap:*:{id}:")),

@@ -23,14 +23,14 @@ pub(super) fn provide_in_cache(
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
-    let mut built = false;
+    let mut has_built = false;
     loop {
         let lock = slot.lock_shared(stop_condition, &own)?;
         // A package that this run has just built was not changed since.
-        let is_usable = if built { slot.is_complete() } else { slot.state()? == SlotState::Whole };
+        let is_usable = if has_built { slot.is_complete() } else { slot.state()? == SlotState::Whole };
         if is_usable {
             slot.touch();
-            if built {
+            if has_built {
                 own.finish()
             } else {
                 own.skip("it is in the cache")
@@ -53,7 +53,7 @@ pub(super) fn provide_in_cache(
                 stage: &own,
             }
             .run()?;
-            built = true;
+            has_built = true;
         }
     }
 }

@@ -291,16 +291,16 @@ impl PackageLock {
         let lock_error = |error| Error::io(format!("locking '{}'", path.display()), error);
         let file = File::options().create(true).read(true).append(true).mode(0o600).open(path);
         let file = UnlockOnDrop::from(file.map_err(lock_error)?);
-        let mut reported = false;
+        let mut is_reported = false;
         loop {
             match attempt(&file) {
                 Ok(()) => return Ok(PackageLock { file }),
                 Err(TryLockError::Error(error)) => return Err(lock_error(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !reported {
+            if !is_reported {
                 stage.log_line("waiting for another run that compiles it");
-                reported = true;
+                is_reported = true;
             }
             stop_condition.check()?;
             std::thread::sleep(LOCK_PAUSE);

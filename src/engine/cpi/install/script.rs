@@ -86,9 +86,9 @@ impl ScriptRun<'_> {
         if status.success() {
             return Ok(());
         }
-        let in_userland = self.compile_settings.userland.is_some();
+        let is_in_userland = self.compile_settings.userland.is_some();
         let end = match (status.code(), status.signal()) {
-            (Some(code), _) if code == i32::from(userland::TOO_MANY) && in_userland => {
+            (Some(code), _) if code == i32::from(userland::TOO_MANY) && is_in_userland => {
                 format!("was ended: it had more than {} processes at once", userland::MAX_PROCESSES)
             }
             (Some(code), _) => format!("exited with {code}"),

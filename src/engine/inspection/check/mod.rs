@@ -433,7 +433,7 @@ fn check_and_repair(
     choose: ChooseRepair<'_>,
     checked: &mut CloudCheckResult,
 ) -> Result<()> {
-    let mut renewed = false;
+    let mut is_renewed = false;
     for number in 1.. {
         signals::check(run)?;
         let check_run = with_own_scratch(run, &format!("look-{number}"))?;
@@ -467,7 +467,7 @@ fn check_and_repair(
             let treated = &mut checked.problems[index];
             // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
             // denies every VM would get one after the other.
-            let is_possible = |repair: &Repair| !(renewed && *repair == Repair::RecreateVm);
+            let is_possible = |repair: &Repair| !(is_renewed && *repair == Repair::RecreateVm);
             let left: Vec<Repair> = treated.untried().filter(is_possible).collect();
             if left.is_empty() {
                 continue;
@@ -484,7 +484,7 @@ fn check_and_repair(
             }
         }
         let Some((index, repair)) = chosen else { break };
-        renewed |= repair == Repair::RecreateVm;
+        is_renewed |= repair == Repair::RecreateVm;
         let treated = &mut checked.problems[index];
         let outcome = context.repair(&treated.problem, repair);
         let state = context.probe.executor.state().clone();

@@ -212,16 +212,16 @@ impl Worker {
 
     async fn keep_open(&mut self) {
         let mut refusals = Refusals::default();
-        let mut opened = false;
+        let mut was_opened = false;
         loop {
-            let error = match self.attempt(&mut opened, &mut refusals).await {
+            let error = match self.attempt(&mut was_opened, &mut refusals).await {
                 Ok(lost) => lost,
                 Err(error) => error,
             };
             tracing::debug!(%error, "no ssh tunnel");
             // Once the tunnel was open, the VM is known to exist. A broken tunnel is then reopened without a
             // deadline.
-            if is_final(&error, &mut refusals) || (!opened && Instant::now() >= self.deadline) {
+            if is_final(&error, &mut refusals) || (!was_opened && Instant::now() >= self.deadline) {
                 *self.failure.lock() = Some(error.clone());
                 self.send_event(TunnelEvent::Failed(error));
                 return;

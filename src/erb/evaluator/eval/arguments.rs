@@ -335,11 +335,11 @@ impl Params {
     pub(crate) fn arity(&self) -> i64 {
         let needed = (self.required.len() + self.post.len()) as i64;
         let required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
-        let open = self.rest.is_some();
+        let is_open = self.rest.is_some();
         let count = if required_keyword && needed == 0 { 1 } else { needed };
         if self.numbered > 0 {
             return i64::from(self.numbered);
         }
-        if open || !self.optional.is_empty() { -needed - 1 } else { count }
+        if is_open || !self.optional.is_empty() { -needed - 1 } else { count }
     }
 }

@@ -111,8 +111,8 @@ impl Interp {
                 return Ok(value.clone());
             }
         }
-        let top = class.label() == "Object";
-        let full = if top { name.to_owned() } else { format!("{}::{name}", class.label()) };
+        let is_top_level = class.label() == "Object";
+        let full = if is_top_level { name.to_owned() } else { format!("{}::{name}", class.label()) };
         if let Some(named) = self.named_class(&full) {
             return Ok(Value::Class(named));
         }
@@ -129,8 +129,8 @@ impl Interp {
 
     /// Returns the full name of a constant in a class.
     pub(super) fn qualified(&mut self, outer: &Rc<Class>, name: &str) -> Name {
-        let top = matches!(&*outer.label(), "Object");
-        Arc::from(if top { name.to_owned() } else { format!("{}::{name}", outer.label()) })
+        let is_top_level = matches!(&*outer.label(), "Object");
+        Arc::from(if is_top_level { name.to_owned() } else { format!("{}::{name}", outer.label()) })
     }
 
     /// Evaluates a definition: `def`, `class`, `module`, `class << self` or `alias`.

@@ -82,13 +82,13 @@ impl Interp {
         runs_body_first: bool,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
-        let mut check = !runs_body_first;
+        let mut checks_condition = !runs_body_first;
         loop {
             self.step(1)?;
-            if check && self.eval(condition, env)?.is_truthy() == is_until {
+            if checks_condition && self.eval(condition, env)?.is_truthy() == is_until {
                 return Ok(Value::Nil);
             }
-            check = true;
+            checks_condition = true;
             match self.eval_maybe(body, env) {
                 Ok(_) | Err(Flow::LoopNext) => {}
                 Err(Flow::LoopBreak(value)) => return Ok(value),

@@ -117,14 +117,14 @@ impl Interp {
             if start + middle.len() > items.len() {
                 break;
             }
-            let mut all = true;
+            let mut all_match = true;
             for (pattern, item) in middle.iter().zip(&items[start..]) {
                 if !self.matches(pattern, item, env)? {
-                    all = false;
+                    all_match = false;
                     break;
                 }
             }
-            if all {
+            if all_match {
                 if let Some(slot) = before {
                     self.set_local(slot, Value::array(items[..start].to_vec()), env);
                 }

@@ -157,9 +157,9 @@ impl Interp {
                         kept.push(item);
                     }
                 }
-                let changed = kept.len() != before;
+                let has_changed = kept.len() != before;
                 *array.items.borrow_mut() = kept;
-                if changed || !name.ends_with('!') { this } else { Value::Nil }
+                if has_changed || !name.ends_with('!') { this } else { Value::Nil }
             }
             "map!" | "collect!" => {
                 let block = self.block(args)?;
@@ -177,17 +177,17 @@ impl Interp {
             "compact!" | "uniq!" | "flatten!" => {
                 let before = array.len();
                 let plain = name.trim_end_matches('!');
-                let mut changed = false;
+                let mut has_changed = false;
                 if plain == "flatten"
                     && (args.get(0).is_none_or(Value::is_nil) || self.index_or(args, 0, 0)? != 0)
                 {
-                    changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
+                    has_changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
                 }
                 if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
-                    changed |= new.len() != before;
+                    has_changed |= new.len() != before;
                     *array.items.borrow_mut() = new.to_vec();
                 }
-                if changed { this } else { Value::Nil }
+                if has_changed { this } else { Value::Nil }
             }
             "reverse!" | "sort!" | "sort_by!" | "rotate!" => {
                 let plain = name.trim_end_matches('!');

@@ -214,11 +214,11 @@ impl Interp {
                     }
                 };
                 let matched = self.regexp_match(regexp, &text, 0)?;
-                let hit = matched.is_some();
+                let is_hit = matched.is_some();
                 if let Some(env) = env {
                     self.set_last_match(matched, env);
                 }
-                Ok(hit)
+                Ok(is_hit)
             }
             Value::Proc(block) => {
                 Ok(self.call_proc(&Rc::clone(block), Args::new(vec![value.clone()]))?.is_truthy())
@@ -322,8 +322,8 @@ impl Interp {
                 loop {
                     match (left.peek(), right.peek()) {
                         (Some(a), Some(b)) => {
-                            let from_right = order(self, a, b)? == Ordering::Greater;
-                            out.extend(if from_right { right.next() } else { left.next() });
+                            let is_from_right = order(self, a, b)? == Ordering::Greater;
+                            out.extend(if is_from_right { right.next() } else { left.next() });
                         }
                         (Some(_), None) => out.extend(left.next()),
                         (None, Some(_)) => out.extend(right.next()),

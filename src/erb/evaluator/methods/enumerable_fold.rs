@@ -36,9 +36,9 @@ impl Interp {
             Value::Float(start) => Some((start, 0.0)),
             _ => None,
         };
-        let mut any = false;
+        let mut has_items = false;
         for item in self.collect(over)? {
-            any = true;
+            has_items = true;
             let item = match &args.block {
                 Some(block) => self.yield_one(block, item)?,
                 None => item,
@@ -56,7 +56,7 @@ impl Interp {
             }
         }
         match floating {
-            Some((sum, compensation)) if any || !matches!(over, Value::Array(_)) => {
+            Some((sum, compensation)) if has_items || !matches!(over, Value::Array(_)) => {
                 Ok(Value::Float(sum + compensation))
             }
             _ => Ok(total),
@@ -115,19 +115,19 @@ impl Interp {
             _ => {}
         }
         let items = self.collect(over)?;
-        let by = name.ends_with("_by");
+        let is_by_key = name.ends_with("_by");
         let block = args.block.clone();
         let mut keyed = Vec::with_capacity(items.len());
         for item in items {
             let key = match &block {
-                Some(block) if by => self.yield_one(block, item.clone())?,
+                Some(block) if is_by_key => self.yield_one(block, item.clone())?,
                 _ => item.clone(),
             };
             keyed.push((key, item));
         }
         let order = |interp: &mut Interp, a: &Value, b: &Value| -> EvalResult<Ordering> {
             match &block {
-                Some(block) if !by => interp.block_order(block, a, b),
+                Some(block) if !is_by_key => interp.block_order(block, a, b),
                 _ => interp.order(a, b),
             }
         };
@@ -196,8 +196,8 @@ fn add_float((sum, compensation): &mut (f64, f64), next: f64) {
         return;
     }
     if next.is_nan() || next.is_infinite() {
-        let opposite = sum.is_infinite() && sum.is_sign_negative() != next.is_sign_negative();
-        *sum = if opposite { f64::NAN } else { next };
+        let are_opposite = sum.is_infinite() && sum.is_sign_negative() != next.is_sign_negative();
+        *sum = if are_opposite { f64::NAN } else { next };
         return;
     }
     if sum.is_infinite() {

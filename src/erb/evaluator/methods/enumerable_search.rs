@@ -129,20 +129,20 @@ impl Interp {
             "take_while" | "drop_while" if block.is_none() => self.enumerator(over, name, Vec::new())?,
             "take_while" | "drop_while" => {
                 let block = self.block(args)?;
-                let take = name == "take_while";
+                let takes_while = name == "take_while";
                 let mut items = Vec::new();
-                let mut dropping = true;
+                let mut is_dropping = true;
                 self.each(over, &mut |interp, item| {
-                    if take {
+                    if takes_while {
                         if !interp.yield_one(&block, item.clone())?.is_truthy() {
                             return Ok(ControlFlow::Break(()));
                         }
                         items.push(item);
                     } else {
-                        if dropping {
-                            dropping = interp.yield_one(&block, item.clone())?.is_truthy();
+                        if is_dropping {
+                            is_dropping = interp.yield_one(&block, item.clone())?.is_truthy();
                         }
-                        if !dropping {
+                        if !is_dropping {
                             items.push(item);
                         }
                     }

@@ -21,8 +21,8 @@ impl Interp {
             "remainder" => {
                 // Ruby computes it from the modulus, with its rounding error.
                 let rest = modulo(a, b);
-                let adjusted = rest != 0.0 && (a < 0.0) != (b < 0.0);
-                Value::Float(match adjusted {
+                let is_adjusted = rest != 0.0 && (a < 0.0) != (b < 0.0);
+                Value::Float(match is_adjusted {
                     true if b.is_infinite() => a,
                     true => rest - b,
                     false => rest,

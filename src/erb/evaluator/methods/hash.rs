@@ -338,14 +338,14 @@ impl Interp {
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
                 let block = self.block(args)?;
                 let keep = matches!(name, "select!" | "filter!" | "keep_if");
-                let mut changed = false;
+                let mut has_changed = false;
                 for (key, value) in hash.pairs() {
                     if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keep {
                         hash.remove(&key);
-                        changed = true;
+                        has_changed = true;
                     }
                 }
-                if changed || !name.ends_with('!') { this } else { Value::Nil }
+                if has_changed || !name.ends_with('!') { this } else { Value::Nil }
             }
             "merge!" | "update" => {
                 for other in &args.list {

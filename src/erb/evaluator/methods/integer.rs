@@ -495,7 +495,7 @@ fn is_fixnum(number: &BigInt) -> bool {
 /// Divides and rounds towards negative infinity, as Ruby does.
 fn div_floor(a: &BigInt, b: &BigInt) -> BigInt {
     let quotient = a / b;
-    let exact = &quotient * b == *a;
-    let negative = (*a < BigInt::from(0)) != (*b < BigInt::from(0));
-    if !exact && negative { quotient - 1 } else { quotient }
+    let is_exact = &quotient * b == *a;
+    let is_negative = (*a < BigInt::from(0)) != (*b < BigInt::from(0));
+    if !is_exact && is_negative { quotient - 1 } else { quotient }
 }

@@ -108,9 +108,9 @@ impl Interp {
             if DataKind::of(&object.data.borrow()) == DataKind::Table {
                 return self.table_method(object, name, args);
             }
-            let enumerable = matches!(DataKind::of(&object.data.borrow()), DataKind::Plain)
+            let is_enumerable = matches!(DataKind::of(&object.data.borrow()), DataKind::Plain)
                 && self.includes(receiver, "Enumerable");
-            if enumerable && let Some(value) = self.enumerable_method(receiver, name, args)? {
+            if is_enumerable && let Some(value) = self.enumerable_method(receiver, name, args)? {
                 return Ok(Some(value));
             }
             if self.includes(receiver, "Comparable")

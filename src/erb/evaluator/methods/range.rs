@@ -185,8 +185,8 @@ impl Interp {
         let mut at = from.to_owned();
         while at != after {
             self.step(1)?;
-            let last = !excludes_end && at == to;
-            if visit(self, Value::str(at.clone()))?.is_break() || last {
+            let is_last = !excludes_end && at == to;
+            if visit(self, Value::str(at.clone()))?.is_break() || is_last {
                 break;
             }
             at = super::successor::successor(&at, false);

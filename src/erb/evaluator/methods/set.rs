@@ -54,8 +54,8 @@ impl Interp {
             }
             "delete" | "delete?" => {
                 let item = self.arg(args, 0)?;
-                let removed = set.remove(&item).is_some();
-                if !removed && name == "delete?" { Value::Nil } else { this }
+                let was_removed = set.remove(&item).is_some();
+                if !was_removed && name == "delete?" { Value::Nil } else { this }
             }
             "merge" | "subtract" => {
                 for other in &args.list {

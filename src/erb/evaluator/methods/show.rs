@@ -174,8 +174,8 @@ impl Interp {
                 for (name, value) in members.iter().zip(&fields) {
                     parts.push(format!("{name}={}", self.inspect(value)?));
                 }
-                let named = object.class.name.borrow().is_some();
-                let head = if named { format!("#<struct {class} ") } else { "#<struct ".into() };
+                let has_name = object.class.name.borrow().is_some();
+                let head = if has_name { format!("#<struct {class} ") } else { "#<struct ".into() };
                 format!("{head}{}>", parts.join(", "))
             }
             Data::Plain if class == "Encoding" => {

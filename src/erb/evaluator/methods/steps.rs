@@ -55,18 +55,18 @@ impl Interp {
         let Some(block) = args.block.clone() else {
             return self.enumerator(this, "step", vec![limit, by]);
         };
-        let down = to_f64(&by) < 0.0;
+        let goes_down = to_f64(&by) < 0.0;
         if [this, &limit, &by].into_iter().any(|value| matches!(value, Value::Float(_))) {
             let (from, by) = (to_f64(this), to_f64(&by));
             let to = match &limit {
-                Value::Nil if down => f64::NEG_INFINITY,
+                Value::Nil if goes_down => f64::NEG_INFINITY,
                 Value::Nil => f64::INFINITY,
                 limit => to_f64(limit),
             };
             self.float_steps(from, to, by, false, &mut |interp, at| interp.yield_one(&block, at).map(drop))?;
             return Ok(this.clone());
         }
-        let past = if down { Ordering::Less } else { Ordering::Greater };
+        let past = if goes_down { Ordering::Less } else { Ordering::Greater };
         let mut at = this.clone();
         while limit.is_nil() || compare_numbers(&at, &limit) != Some(past) {
             self.yield_one(&block, at.clone())?;
@@ -95,8 +95,8 @@ impl Interp {
         while index < count {
             self.step(1)?;
             let at = index * by + from;
-            let beyond = if by >= 0.0 { to < at } else { at < to };
-            visit(self, Value::Float(if beyond { to } else { at }))?;
+            let is_beyond = if by >= 0.0 { to < at } else { at < to };
+            visit(self, Value::Float(if is_beyond { to } else { at }))?;
             index += 1.0;
         }
         Ok(())

@@ -132,24 +132,24 @@ impl Interp {
                 match self.string_method(string, plain, args, env)? {
                     Some(Value::Str(new)) => {
                         let after = new.get().clone();
-                        let same = before == after;
+                        let is_same = before == after;
                         string.set(after);
-                        let never_nil = matches!(
+                        let is_never_nil = matches!(
                             plain,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
                         );
                         // The result is nil only without a match, even if the text stays the same.
-                        let replaced = same && matches!(plain, "sub" | "gsub") && {
+                        let has_match = is_same && matches!(plain, "sub" | "gsub") && {
                             let pattern = self.arg(args, 0)?;
                             !self.all_matches(&before, &pattern, true)?.is_empty()
                         };
-                        if same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
+                        if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
                             let from = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
                                 return Err(self.unsupported(format!("String#{name} with the same result")));
                             }
                         }
-                        if same && !never_nil && !replaced { Value::Nil } else { this }
+                        if is_same && !is_never_nil && !has_match { Value::Nil } else { this }
                     }
                     other => return Ok(other),
                 }

@@ -329,16 +329,16 @@ impl Interp {
         let text = string.get().clone();
         let length = char_count(&text) as i64;
         let pattern = self.arg(args, 0)?;
-        let forward = name == "index";
-        let start = self.index_or(args, 1, if forward { 0 } else { length })?;
+        let is_forward = name == "index";
+        let start = self.index_or(args, 1, if is_forward { 0 } else { length })?;
         let start = if start < 0 { start + length } else { start };
-        if start < 0 || (forward && start > length) {
+        if start < 0 || (is_forward && start > length) {
             return Ok(Value::Nil);
         }
         let start = byte_at(&text, start as usize);
         let position = match &pattern {
             Value::Regexp(regexp) => {
-                let matched = if forward {
+                let matched = if is_forward {
                     self.regexp_match(regexp, &text, start)?
                 } else {
                     let mut last = None;
@@ -360,7 +360,7 @@ impl Interp {
             }
             other => {
                 let part = self.string_arg(other)?;
-                if forward {
+                if is_forward {
                     text[start..].find(part.as_str()).map(|at| at + start)
                 } else {
                     let end = (start + part.len()).min(text.len());

@@ -125,7 +125,7 @@ impl Interp {
         // The part begins at `begin`, and the search at `start`, which is one character further after an
         // empty match.
         let (mut begin, mut start) = (0, 0);
-        let mut advanced = false;
+        let mut has_advanced = false;
         let mut splits = 1;
         self.check_subject(regexp, text)?;
         while start <= text.len() {
@@ -133,9 +133,9 @@ impl Interp {
             let Some(groups) = self.regexp_groups(regexp, text, start)? else { break };
             let Some((from, to)) = groups[0] else { break };
             if from == start && from == to {
-                if !advanced {
+                if !has_advanced {
                     start = if start == text.len() { start + 1 } else { next_boundary(text, start) };
-                    advanced = true;
+                    has_advanced = true;
                     continue;
                 }
                 parts.push(text[begin..start].to_owned());
@@ -144,7 +144,7 @@ impl Interp {
                 parts.push(text[begin..from].to_owned());
                 (begin, start) = (to, to);
             }
-            advanced = false;
+            has_advanced = false;
             parts.extend(groups[1..].iter().flatten().map(|(from, to)| text[*from..*to].to_owned()));
             splits += 1;
             if limit > 0 && limit <= splits {

@@ -16,23 +16,23 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
     let width = if is_binary { |_: char| Width::BYTE } else { Width::of };
     let mut carry: Option<(usize, char)> = None;
     // True if a character that is neither letter nor digit lies between the last carry and `index`.
-    let mut separated = false;
+    let mut is_separated = false;
     for index in (0..characters.len()).rev() {
         let character = characters[index];
         if let Some((at, _)) = carry
-            && separated
+            && is_separated
             && are_letter_and_digit(characters[at], character)
         {
             break;
         }
         match step(character, width(character), is_binary) {
-            Step::Unchanged => separated = true,
+            Step::Unchanged => is_separated = true,
             Step::Next(next) => {
                 characters[index] = next;
                 return characters.into_iter().collect();
             }
             Step::Carry(first, extra) => {
-                separated = false;
+                is_separated = false;
                 characters[index] = first;
                 carry = Some((index, extra));
             }

@@ -215,13 +215,13 @@ impl<'a> Reader<'a> {
             return self.fail(interp);
         }
         let mut end = sign + whole;
-        let mut float = false;
+        let mut is_float = false;
         if bytes.get(end) == Some(&b'.') {
             let decimals = digits(end + 1);
             if decimals == 0 {
                 return self.fail(interp);
             }
-            float = true;
+            is_float = true;
             end += 1 + decimals;
         }
         if matches!(bytes.get(end), Some(b'e' | b'E')) {
@@ -230,12 +230,12 @@ impl<'a> Reader<'a> {
             if exponent == 0 {
                 return self.fail(interp);
             }
-            float = true;
+            is_float = true;
             end += 1 + sign + exponent;
         }
         let text = &rest[..end];
         self.at += end;
-        Ok(if float {
+        Ok(if is_float {
             Value::Float(number::float_prefix(text))
         } else {
             number::integer_prefix(text, 10, 10)

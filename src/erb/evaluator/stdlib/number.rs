@@ -41,14 +41,14 @@ pub(crate) fn is_space(character: char) -> bool {
 fn digits_of(text: &str, radix: u32) -> (String, usize) {
     let mut digits = String::new();
     let mut length = 0;
-    let mut underscore = true;
+    let mut after_underscore = true;
     for (at, character) in text.char_indices() {
         if character.is_digit(radix) {
             digits.push(character);
             length = at + 1;
-            underscore = false;
-        } else if character == '_' && !underscore {
-            underscore = true;
+            after_underscore = false;
+        } else if character == '_' && !after_underscore {
+            after_underscore = true;
         } else {
             break;
         }

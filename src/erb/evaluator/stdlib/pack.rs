@@ -179,8 +179,8 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                         break;
                     }
                     let number = head.iter().fold(0i64, |number, byte| (number << 8) | i64::from(*byte));
-                    let signed = directive.kind == 'c' && number > 127;
-                    out.push(Value::Int(if signed { number - 256 } else { number }));
+                    let is_negative = directive.kind == 'c' && number > 127;
+                    out.push(Value::Int(if is_negative { number - 256 } else { number }));
                     left -= 1;
                 }
             }

@@ -287,9 +287,9 @@ fn convert(
                 'o' => (8, ""),
                 _ => (2, if conversion == 'b' { "0b" } else { "0B" }),
             };
-            let prefixed = directive.alternate && value != BigInt::from(0);
+            let has_prefix = directive.alternate && value != BigInt::from(0);
             let mut text = String::new();
-            number(&mut text, directive, &value, radix, if prefixed { prefix } else { "" });
+            number(&mut text, directive, &value, radix, if has_prefix { prefix } else { "" });
             out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
         }
         'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {

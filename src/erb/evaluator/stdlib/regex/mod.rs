@@ -154,20 +154,20 @@ impl Regex {
         let mut source = String::new();
         let is_plain =
             !self.source.contains(|character: char| character == '/' || character.is_ascii_control());
-        let mut escaped = false;
+        let mut is_escaped = false;
         for character in self.source.chars() {
             match character {
                 other if is_literal && !is_plain && !other.is_ascii() => match other as u32 {
                     code @ 0x1_0000.. => source.push_str(&format!("\\u{{{code:X}}}")),
                     code => source.push_str(&format!("\\u{code:04X}")),
                 },
-                '/' if !escaped => source.push_str("\\/"),
+                '/' if !is_escaped => source.push_str("\\/"),
                 other if other.is_ascii_control() && !other.is_ascii_whitespace() && other != '\u{b}' => {
                     source.push_str(&format!("\\x{:02X}", other as u32));
                 }
                 other => source.push(other),
             }
-            escaped = character == '\\' && !escaped;
+            is_escaped = character == '\\' && !is_escaped;
         }
         source
     }

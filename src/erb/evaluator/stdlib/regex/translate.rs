@@ -117,10 +117,10 @@ impl<'s> Translator<'s> {
         }
         let rest = self.characters.as_str();
         if character == '(' && rest.starts_with("?#") {
-            let mut escaped = false;
+            let mut is_escaped = false;
             let closed = self.characters.by_ref().skip(2).any(|comment| {
-                let ends = comment == ')' && !escaped;
-                escaped = comment == '\\' && !escaped;
+                let ends = comment == ')' && !is_escaped;
+                is_escaped = comment == '\\' && !is_escaped;
                 ends
             });
             self.blank();

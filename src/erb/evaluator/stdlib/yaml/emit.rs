@@ -376,20 +376,20 @@ impl Emitter {
             self.put(' ');
         }
         let characters: Vec<char> = text.chars().collect();
-        let mut spaces = false;
+        let mut after_space = false;
         for (index, &character) in characters.iter().enumerate() {
             if character == ' ' {
-                let next_blank = characters.get(index + 1) == Some(&' ');
-                if folds && !spaces && self.column > LINE_COLUMNS && !next_blank {
+                let is_next_blank = characters.get(index + 1) == Some(&' ');
+                if folds && !after_space && self.column > LINE_COLUMNS && !is_next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
                 }
-                spaces = true;
+                after_space = true;
             } else {
                 self.put(character);
                 self.has_only_indicators = false;
-                spaces = false;
+                after_space = false;
             }
         }
         self.has_space_before = false;
@@ -399,26 +399,26 @@ impl Emitter {
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("'", true, false);
         let characters: Vec<char> = text.chars().collect();
-        let (mut spaces, mut breaks) = (false, false);
+        let (mut after_space, mut after_break) = (false, false);
         for (index, &character) in characters.iter().enumerate() {
-            let inside = index > 0 && index + 1 < characters.len();
+            let is_inside = index > 0 && index + 1 < characters.len();
             if character == ' ' {
-                let next_blank = characters.get(index + 1) == Some(&' ');
-                if folds && !spaces && self.column > LINE_COLUMNS && inside && !next_blank {
+                let is_next_blank = characters.get(index + 1) == Some(&' ');
+                if folds && !after_space && self.column > LINE_COLUMNS && is_inside && !is_next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
                 }
-                spaces = true;
+                after_space = true;
             } else if is_break(character) {
-                if !breaks && character == '\n' {
+                if !after_break && character == '\n' {
                     self.write_line_break();
                 }
                 self.write_break(character);
                 self.has_only_indicators = true;
-                breaks = true;
+                after_break = true;
             } else {
-                if breaks {
+                if after_break {
                     self.write_indent();
                 }
                 if character == '\'' {
@@ -426,11 +426,11 @@ impl Emitter {
                 }
                 self.put(character);
                 self.has_only_indicators = false;
-                spaces = false;
-                breaks = false;
+                after_space = false;
+                after_break = false;
             }
         }
-        if breaks {
+        if after_break {
             self.write_indent();
         }
         self.write_indicator("'", false, false);
@@ -441,16 +441,16 @@ impl Emitter {
     fn write_double_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("\"", true, false);
         let characters: Vec<char> = text.chars().collect();
-        let mut spaces = false;
+        let mut after_space = false;
         for (index, &character) in characters.iter().enumerate() {
-            let inside = index > 0 && index + 1 < characters.len();
+            let is_inside = index > 0 && index + 1 < characters.len();
             if !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
                 let escaped = escape(character);
                 self.column += escaped.chars().count();
                 self.out.push_str(&escaped);
-                spaces = false;
+                after_space = false;
             } else if character == ' ' {
-                if folds && !spaces && self.column > LINE_COLUMNS && inside {
+                if folds && !after_space && self.column > LINE_COLUMNS && is_inside {
                     self.write_indent();
                     if characters.get(index + 1) == Some(&' ') {
                         self.put('\\');
@@ -458,10 +458,10 @@ impl Emitter {
                 } else {
                     self.put(character);
                 }
-                spaces = true;
+                after_space = true;
             } else {
                 self.put(character);
-                spaces = false;
+                after_space = false;
             }
         }
         self.write_indicator("\"", false, false);
@@ -488,19 +488,19 @@ impl Emitter {
         self.write_line_break();
         self.has_only_indicators = true;
         self.has_space_before = true;
-        let mut breaks = true;
+        let mut after_break = true;
         for character in characters {
             if is_break(character) {
                 self.write_break(character);
                 self.has_only_indicators = true;
-                breaks = true;
+                after_break = true;
             } else {
-                if breaks {
+                if after_break {
                     self.write_indent();
                 }
                 self.put(character);
                 self.has_only_indicators = false;
-                breaks = false;
+                after_break = false;
             }
         }
     }

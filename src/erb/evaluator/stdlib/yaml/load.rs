@@ -112,19 +112,19 @@ impl Loader<'_> {
     fn add_entry(&mut self, interp: &mut Interp, hash: &RHash, key: NodeId, value: NodeId) -> EvalResult<()> {
         let is_merge = self.tree.tag(key) != Some("tag:yaml.org,2002:str")
             && matches!(self.tree.content(key), RawContent::Scalar { text: "<<", .. });
-        let by_list = matches!(self.tree.content(value), RawContent::Seq(_));
-        let by_map = matches!(self.tree.content(value), RawContent::Map(_) | RawContent::Alias(_));
+        let is_list = matches!(self.tree.content(value), RawContent::Seq(_));
+        let is_map = matches!(self.tree.content(value), RawContent::Map(_) | RawContent::Alias(_));
         let mut key = self.load_node(interp, key)?;
         let value = self.load_node(interp, value)?;
         if is_merge {
             match &value {
-                Value::Hash(other) if by_map => {
+                Value::Hash(other) if is_map => {
                     for (key, value) in other.pairs() {
                         hash.insert(key, value);
                     }
                     return Ok(());
                 }
-                Value::Array(list) if by_list => {
+                Value::Array(list) if is_list => {
                     let list = list.to_vec();
                     if list.iter().all(|item| matches!(item, Value::Hash(_))) {
                         for item in list.iter().rev() {

@@ -243,13 +243,13 @@ fn is_integer(text: &str) -> bool {
     if let Some(octal) = unsigned.strip_prefix('0') {
         return octal.is_empty() || all(octal, |c| matches!(c, '0'..='7'));
     }
-    let mut last_digit = false;
+    let mut after_digit = false;
     for character in unsigned.chars() {
         match character {
-            '0'..='9' => last_digit = true,
-            '_' | ',' if last_digit => last_digit = false,
+            '0'..='9' => after_digit = true,
+            '_' | ',' if after_digit => after_digit = false,
             _ => return false,
         }
     }
-    last_digit
+    after_digit
 }

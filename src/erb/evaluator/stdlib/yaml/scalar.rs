@@ -46,7 +46,7 @@ pub(super) fn analyze(text: &str) -> Analysis {
     let (mut break_space, mut space_break) = (false, false);
     let (mut after_space, mut after_break) = (false, false);
     for (index, &character) in characters.iter().enumerate() {
-        let last = index + 1 == characters.len();
+        let is_last = index + 1 == characters.len();
         let blank_after = blank(index + 1);
         let blank_before = index == 0 || blank(index - 1);
         indicators |= if index == 0 {
@@ -67,13 +67,13 @@ pub(super) fn analyze(text: &str) -> Analysis {
         breaks |= is_break(character);
         if character == ' ' {
             leading |= index == 0;
-            trailing |= last;
-            trailing_space |= last;
+            trailing |= is_last;
+            trailing_space |= is_last;
             break_space |= after_break;
             (after_space, after_break) = (true, false);
         } else if is_break(character) {
             leading |= index == 0;
-            trailing |= last;
+            trailing |= is_last;
             space_break |= after_space;
             (after_space, after_break) = (false, true);
         } else {
