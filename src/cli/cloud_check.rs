@@ -56,7 +56,7 @@ impl CloudCheckArgs {
         let (deploy, prepared_run) = self.renewal.prepare(session, "cloud-check")?;
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
         if self.report {
-            return report(&request.check(), &prepared_run.run, session);
+            return report(&request.report_request(), &prepared_run.run, session);
         }
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |choice: &RepairChoice<'_>| {
@@ -73,7 +73,7 @@ impl CloudCheckArgs {
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
         let output = output.with_summary(summary(&checked));
-        Ok(match checked.remaining() {
+        Ok(match checked.remaining_error() {
             Some(error) if session.is_interactive() || !checked.has_safe_repairs() => {
                 output.with_problem(error)
             }
@@ -194,7 +194,7 @@ fn result(treated: &TreatedProblem) -> String {
 
 /// Summarizes a check without unsolved problems for the history.
 fn summary(checked: &CloudCheckResult) -> String {
-    match (checked.problems.as_slice(), checked.remaining()) {
+    match (checked.problems.as_slice(), checked.remaining_error()) {
         ([], None) => "no problem found".to_owned(),
         ([], Some(_)) => "not everything could be checked".to_owned(),
         (problems, _) => problems.iter().map(result).collect::<Vec<_>>().join("; "),

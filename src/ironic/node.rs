@@ -101,7 +101,7 @@ impl Client {
 
     /// Returns a part of a node, such as `traits`, given by its path below the node.
     pub fn get_part(&self, node: &str, part: &[&str]) -> Result<JsonObject, IronicError> {
-        self.object(&Method::GET, &part_path(node, part), None, NAMES)
+        self.request_object(&Method::GET, &part_path(node, part), None, NAMES)
     }
 
     /// Writes a part of a node, such as `maintenance`.

@@ -136,14 +136,14 @@ impl Client {
         let sorts_here =
             options.sort.len() > 1 || options.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
         if !sorts_here && options.matching.is_empty() {
-            return self.pages(collection, options);
+            return self.list_pages(collection, options);
         }
         let mut request = ListOptions { limit: None, ..options.clone() };
         if sorts_here {
             for key in options.sort.iter().filter(|(key, _)| collection.server_sorts_by(key)) {
                 // Let the server refuse a field that cannot be sorted by, as it does with a single field.
                 let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
-                self.pages(collection, &probe)?;
+                self.list_pages(collection, &probe)?;
             }
             request.sort.clear();
         }
@@ -151,7 +151,7 @@ impl Client {
             true => request.detail = true,
             false => request.fields = options.needed_fields(),
         }
-        let mut objects = self.pages(collection, &request)?;
+        let mut objects = self.list_pages(collection, &request)?;
         objects.retain(|object| options.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
         if sorts_here {
             objects.sort_by(|one, other| {
@@ -168,7 +168,11 @@ impl Client {
 
     /// Lists a collection page by page, up to the limit. Fails if the server repeats a page, which would
     /// never end.
-    fn pages(&self, collection: Collection, options: &ListOptions) -> Result<Vec<JsonObject>, IronicError> {
+    fn list_pages(
+        &self,
+        collection: Collection,
+        options: &ListOptions,
+    ) -> Result<Vec<JsonObject>, IronicError> {
         let mut objects: Vec<JsonObject> = Vec::new();
         let mut marker = options.marker.clone();
         let path = format!("/v1/{}", collection.path());
@@ -223,7 +227,7 @@ impl Client {
         if !fields.is_empty() {
             path = format!("{path}?{}", encode(&[("fields", fields.join(","))]));
         }
-        self.object(&Method::GET, &path, None, collection.needs())
+        self.request_object(&Method::GET, &path, None, collection.needs())
     }
 
     /// Returns one object with all fields, or `None` if it does not exist.
@@ -240,13 +244,13 @@ impl Client {
         let body = Value::Object(object);
         values::check(&body, "")?;
         let path = format!("/v1/{}", collection.path());
-        self.object(&Method::POST, &path, Some(&body), collection.needs())
+        self.request_object(&Method::POST, &path, Some(&body), collection.needs())
     }
 
     /// Changes single keys of an object and returns the whole object.
     pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<JsonObject, IronicError> {
         let body = patch.document()?;
-        self.object(&Method::PATCH, &object_path(collection, id), Some(&body), collection.needs())
+        self.request_object(&Method::PATCH, &object_path(collection, id), Some(&body), collection.needs())
     }
 
     /// Deletes an object. Fails with [`Refusal::NotFound`](crate::Refusal::NotFound) if it does not exist.
@@ -254,7 +258,7 @@ impl Client {
         self.call(&Method::DELETE, &object_path(collection, id), None, collection.needs()).map(drop)
     }
 
-    pub(super) fn object(
+    pub(super) fn request_object(
         &self,
         method: &Method,
         path: &str,

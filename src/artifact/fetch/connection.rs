@@ -91,14 +91,14 @@ impl ProxyDialer {
     /// take `limit`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An error
     /// of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
-        let stopped = || (self.0.interrupted)().is_err();
+        let is_interrupted = || (self.0.interrupted)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
-            Route::Direct => Box::new(http_client::dial(host, port, limit, &stopped)?),
+            Route::Direct => Box::new(http_client::dial(host, port, limit, &is_interrupted)?),
             Route::Socks5(proxy) => {
                 let hop = format!("the SOCKS proxy {proxy}");
                 let proxy_error = |error| ProxyFailure::wrap(error, &hop);
-                let mut stream =
-                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(proxy_error)?;
+                let mut stream = http_client::dial(&proxy.host, proxy.port, limit, &is_interrupted)
+                    .map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
                 socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_error)?;
@@ -358,7 +358,7 @@ fn time_left(timeout: &NextTimeout) -> Duration {
     (*timeout.after).min(STALL_TIMEOUT)
 }
 
-fn timed_out(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
+fn transfer_error(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
     match error.kind() {
         io::ErrorKind::TimedOut if *timeout.after <= STALL_TIMEOUT => ureq::Error::Timeout(timeout.reason),
         _ => ureq::Error::Io(error),
@@ -380,7 +380,7 @@ impl Transport for ProxyConnection {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
             let mut bounded = TimeLimited::new(&mut *self.stream, left, &self.interrupted);
-            match bounded.write(rest).map_err(|error| timed_out(error, &timeout))? {
+            match bounded.write(rest).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => rest = &rest[count..],
             }
@@ -398,7 +398,7 @@ impl Transport for ProxyConnection {
         }
         let mut bounded = TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupted);
         let input = self.buffers.input_append_buf();
-        let amount = bounded.read(input).map_err(|error| timed_out(error, &timeout))?;
+        let amount = bounded.read(input).map_err(|error| transfer_error(error, &timeout))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }

@@ -83,7 +83,9 @@ enum ExceptedHost {
 impl Proxies {
     /// Reads the variables. An error names the one that is not valid.
     pub(super) fn from_variables(env_vars: &[(String, String)]) -> Result<Self> {
-        let http = |names| get(env_vars, names).map(|(name, value)| http_proxy(name, value)).transpose();
+        let http = |names| {
+            find_variable(env_vars, names).map(|(name, value)| parse_http_proxy(name, value)).transpose()
+        };
         Ok(Proxies {
             http: http(["HTTP_PROXY", "http_proxy"])?,
             https: http(["HTTPS_PROXY", "https_proxy"])?,
@@ -96,11 +98,11 @@ impl Proxies {
         Ok(Proxies {
             http: None,
             https: None,
-            all: match get(env_vars, ["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
+            all: match find_variable(env_vars, ["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
                 None => Route::Direct,
-                Some((name, value)) => all_proxy(name, value)?,
+                Some((name, value)) => parse_all_proxy(name, value)?,
             },
-            exceptions: get(env_vars, ["NO_PROXY", "no_proxy"])
+            exceptions: find_variable(env_vars, ["NO_PROXY", "no_proxy"])
                 .map(|(_, value)| value.split([',', ' ']).filter_map(ProxyException::parse).collect())
                 .unwrap_or_default(),
         })
@@ -114,7 +116,7 @@ impl Proxies {
 
     /// Uses the proxy `url`, in the form of `BOSH_ALL_PROXY`, for all connections.
     pub(super) fn through(url: &str) -> Result<Self> {
-        let all = all_proxy("the SOCKS proxy", url)?;
+        let all = parse_all_proxy("the SOCKS proxy", url)?;
         Ok(Proxies { http: None, https: None, all, exceptions: Vec::new() })
     }
 
@@ -146,27 +148,30 @@ impl Proxies {
 }
 
 /// Returns the first of these variables that is set and not empty, with its value.
-fn get<'v>(env_vars: &'v [(String, String)], names: [&'static str; 2]) -> Option<(&'static str, &'v str)> {
+fn find_variable<'v>(
+    env_vars: &'v [(String, String)],
+    names: [&'static str; 2],
+) -> Option<(&'static str, &'v str)> {
     names.into_iter().find_map(|name| {
         let variable = env_vars.iter().find(|(key, value)| key == name && !value.is_empty());
         variable.map(|(_, value)| (name, value.as_str()))
     })
 }
 
-fn http_proxy(name: &str, value: &str) -> Result<ProxyServer> {
+fn parse_http_proxy(name: &str, value: &str) -> Result<ProxyServer> {
     let with_scheme = if value.contains("://") { value.to_owned() } else { format!("http://{value}") };
-    let url = parse(name, &with_scheme)?;
+    let url = parse_url(name, &with_scheme)?;
     match url.scheme() {
-        "http" => proxy(name, &url, 80),
+        "http" => proxy_server(name, &url, 80),
         other => Err(Error::invalid(format!("{name} has the unsupported scheme '{other}://'"))
             .with_hint("use http://[USER:PASSWORD@]HOST:PORT, or BOSH_ALL_PROXY=socks5://HOST:PORT")),
     }
 }
 
-fn all_proxy(name: &str, value: &str) -> Result<Route> {
-    let url = parse(name, value)?;
+fn parse_all_proxy(name: &str, value: &str) -> Result<Route> {
+    let url = parse_url(name, value)?;
     match url.scheme() {
-        "socks5" | "socks5h" => Ok(Route::Socks5(proxy(name, &url, 1080)?)),
+        "socks5" | "socks5h" => Ok(Route::Socks5(proxy_server(name, &url, 1080)?)),
         "ssh+socks5" => {
             let key =
                 url.query_pairs().find(|(key, _)| key == "private-key").map(|(_, path)| path.into_owned());
@@ -174,7 +179,7 @@ fn all_proxy(name: &str, value: &str) -> Result<Route> {
                 Error::invalid(format!("{name} has no `private-key`"))
                     .with_hint("write ssh+socks5://USER@HOST:PORT?private-key=PATH")
             })?;
-            let mut server = proxy(name, &url, 22)?;
+            let mut server = proxy_server(name, &url, 22)?;
             if url.username().is_empty() {
                 server.credentials = Some(("jumpbox".to_owned(), String::new()));
             }
@@ -185,7 +190,7 @@ fn all_proxy(name: &str, value: &str) -> Result<Route> {
     }
 }
 
-fn parse(name: &str, value: &str) -> Result<Url> {
+fn parse_url(name: &str, value: &str) -> Result<Url> {
     // The value may contain a password, and is not part of the error.
     Url::parse(value.trim()).map_err(|error| {
         Error::invalid(format!("{name} is not a valid URL"))
@@ -194,7 +199,7 @@ fn parse(name: &str, value: &str) -> Result<Url> {
     })
 }
 
-fn proxy(name: &str, url: &Url, default_port: u16) -> Result<ProxyServer> {
+fn proxy_server(name: &str, url: &Url, default_port: u16) -> Result<ProxyServer> {
     let host = url.host_str().filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| {
         Error::invalid(format!("{name} has no host")).with_hint("write SCHEME://[USER:PASSWORD@]HOST:PORT")

@@ -19,21 +19,21 @@ pub(super) fn levels<'p>(
     }
     let find = |name: &str| by_name.get(name).copied();
     let mut needed: BTreeMap<&'p str, &'p Package> = BTreeMap::new();
-    let mut open = Vec::new();
+    let mut unvisited = Vec::new();
     for root in roots {
-        open.push(find(root).ok_or_else(|| unknown_package_error(root))?);
+        unvisited.push(find(root).ok_or_else(|| unknown_package_error(root))?);
     }
-    while let Some(package) = open.pop() {
+    while let Some(package) = unvisited.pop() {
         if needed.insert(&package.name, package).is_none() {
             for name in &package.dependencies {
-                open.push(find(name).ok_or_else(|| unknown_package_error(name))?);
+                unvisited.push(find(name).ok_or_else(|| unknown_package_error(name))?);
             }
         }
     }
-    let mut above: HashMap<&str, Vec<&'p Package>> = HashMap::new();
+    let mut dependents: HashMap<&str, Vec<&'p Package>> = HashMap::new();
     for package in needed.values() {
         for name in &package.dependencies {
-            above.entry(name).or_default().push(package);
+            dependents.entry(name).or_default().push(package);
         }
     }
     // Number of dependencies that have no level yet.
@@ -46,7 +46,7 @@ pub(super) fn levels<'p>(
         let mut next = Vec::new();
         for package in &ready {
             needed.remove(package.name.as_str());
-            for user in above.get(package.name.as_str()).into_iter().flatten() {
+            for user in dependents.get(package.name.as_str()).into_iter().flatten() {
                 let Some(unplaced) = unplaced.get_mut(user.name.as_str()) else { continue };
                 *unplaced -= 1;
                 if *unplaced == 0 {

@@ -86,9 +86,9 @@ impl Loader<'_> {
         let manifest: ReleaseManifest = documents::decode(&decode_binary_scalars(text), &file)?;
         check_name(&manifest.name, &format!("the release in {file}"))?;
 
-        let packages = self.packages(manifest.packages.unwrap_or_default(), "packages")?;
+        let packages = self.load_packages(manifest.packages.unwrap_or_default(), "packages")?;
         let compiled_packages =
-            self.packages(manifest.compiled_packages.unwrap_or_default(), "compiled_packages")?;
+            self.load_packages(manifest.compiled_packages.unwrap_or_default(), "compiled_packages")?;
         self.check_dependencies(&packages, &[])?;
         self.check_dependencies(&compiled_packages, &packages)?;
 
@@ -99,7 +99,7 @@ impl Loader<'_> {
         })?;
         let mut jobs = Vec::with_capacity(refs.len());
         for reference in refs {
-            let job = self.job(reference)?;
+            let job = self.load_job(reference)?;
             for package in &job.packages {
                 if !packages.iter().chain(&compiled_packages).any(|listed| listed.name == *package) {
                     let names: Vec<&str> = packages.iter().map(|listed| listed.name.as_str()).collect();
@@ -139,7 +139,7 @@ impl Loader<'_> {
 
     /// Verifies the archives of the packages in a section of the manifest. Compiled packages must say for
     /// which stemcell.
-    fn packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
+    fn load_packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
         check_unique(&refs, "package", self.source_name)?;
         let mut packages = Vec::with_capacity(refs.len());
         for reference in refs {
@@ -195,7 +195,7 @@ impl Loader<'_> {
 
     /// Verifies and unpacks the archive of a job, and reads its `job.MF`, which must name the same job.
     /// Templates that are missing or outside of the archive are an error.
-    fn job(&self, reference: ReleaseEntry) -> Result<Job> {
+    fn load_job(&self, reference: ReleaseEntry) -> Result<Job> {
         let owner = format!("the job '{}'", reference.name);
         check_name(&reference.name, &format!("a job of {}", self.source_name))?;
         let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
@@ -325,9 +325,9 @@ fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property
 fn check_unique(refs: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<()> {
     let mut names = BTreeSet::new();
     match refs.iter().find(|reference| !names.insert(&reference.name)) {
-        Some(twice) => Err(Error::invalid(format!(
+        Some(duplicate) => Err(Error::invalid(format!(
             "{MANIFEST} of {source_name} lists the {kind} '{}' twice",
-            twice.name
+            duplicate.name
         ))
         .with_hint("make the release again with `bosh create-release --tarball`")),
         None => Ok(()),

@@ -84,8 +84,8 @@ pub(super) fn classify(name: &str) -> NameClass {
     if has(&SECRET_PARTS) {
         return NameClass::Secret;
     }
-    let key = matches!(last, "key" | "keys") || has(&KEY_PARTS);
-    if key && !has(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
+    let is_key = matches!(last, "key" | "keys") || has(&KEY_PARTS);
+    if is_key && !has(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) struct SshConfig<'a> {
     /// The path of this program, which serves as the proxy command.
     pub(super) executable: &'a Path,
     /// The file with the URL of the proxy.
-    pub(super) proxy: &'a Path,
+    pub(super) proxy_file: &'a Path,
 }
 
 impl SshConfig<'_> {
@@ -83,8 +83,11 @@ impl SshConfig<'_> {
             SshRoute::Gateway(_) => option("ProxyJump", GATEWAY),
             SshRoute::Socks5(_) => {
                 // The only option that ssh passes to a shell.
-                let command =
-                    format!("{} ssh-proxy {} %h %p", quote_path(self.executable)?, quote_path(self.proxy)?);
+                let command = format!(
+                    "{} ssh-proxy {} %h %p",
+                    quote_path(self.executable)?,
+                    quote_path(self.proxy_file)?
+                );
                 option("ProxyCommand", &command);
             }
         }
@@ -126,10 +129,10 @@ impl Gateway {
 
 /// Checks that a value is one word without characters that are special to ssh.
 fn check_word<'t>(kind: &str, text: &'t str) -> Result<&'t str> {
-    let harmless = |character: char| {
+    let is_harmless = |character: char| {
         !character.is_whitespace() && !character.is_control() && !"\"'\\%$#;|&`()<>,".contains(character)
     };
-    match !text.is_empty() && !text.starts_with('-') && text.chars().all(harmless) {
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_harmless) {
         true => Ok(text),
         false => Err(Error::usage(format!(
             "the {kind} '{}' is empty, or has characters that ssh does not accept",
@@ -176,7 +179,7 @@ mod tests {
             is_pinned: true,
             route,
             executable: Path::new("/it's/monopile"),
-            proxy: Path::new("/w/proxy"),
+            proxy_file: Path::new("/w/proxy"),
         }
         .text()
     }

@@ -258,7 +258,7 @@ impl VmSession {
             is_pinned: self.is_pinned,
             route: &request.route,
             executable: &run.paths.executable,
-            proxy: &proxy,
+            proxy_file: &proxy,
         };
         scratch.write("config", &configured.text()?).map(drop)
     }

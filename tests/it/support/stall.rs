@@ -53,7 +53,7 @@ pub(crate) fn serve(
     id: &str,
     point: StallPoint,
 ) -> Receiver<()> {
-    let (reached, points) = channel();
+    let (reached, receiver) = channel();
     let id = id.to_owned();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -64,7 +64,7 @@ pub(crate) fn serve(
             });
         }
     });
-    points
+    receiver
 }
 
 /// Keeps a connection open without using it.
@@ -93,7 +93,7 @@ fn serve_connection(
     }
     let connection = ServerConnection::new(tls).map_err(std::io::Error::other)?;
     let mut stream: Stream = BufReader::new(StreamOwned::new(connection, tcp));
-    while let Some((verb, length)) = head(&mut stream)? {
+    while let Some((verb, length)) = read_head(&mut stream)? {
         if verb == "PUT" {
             send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
             if point == StallPoint::Upload {
@@ -148,7 +148,7 @@ fn serve_connection(
 }
 
 /// Reads the head of a request. Returns its method and the length of its body.
-fn head(stream: &mut Stream) -> std::io::Result<Option<(String, usize)>> {
+fn read_head(stream: &mut Stream) -> std::io::Result<Option<(String, usize)>> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
         return Ok(None);

@@ -61,8 +61,8 @@ pub(super) fn records(root: &Path) -> Result<FileRecords> {
 
 /// Returns the first path at which two trees differ.
 pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords) -> Option<&'r str> {
-    let changed = |(path, record): &(&'r String, &'r String)| other.get(*path) != Some(*record);
-    let changed = one.iter().find(changed).map(|(path, _)| path.as_str());
+    let is_changed = |(path, record): &(&'r String, &'r String)| other.get(*path) != Some(*record);
+    let changed = one.iter().find(is_changed).map(|(path, _)| path.as_str());
     let added = other.keys().find(|path| !one.contains_key(*path)).map(String::as_str);
     changed.into_iter().chain(added).min()
 }

@@ -53,7 +53,7 @@ pub struct CloudCheckRequest {
 
 impl CloudCheckRequest {
     /// Returns the request for a check that repairs nothing.
-    pub fn check(&self) -> ReportRequest {
+    pub fn report_request(&self) -> ReportRequest {
         ReportRequest {
             inputs: self.deploy.inputs.clone(),
             templates: self.deploy.templates,
@@ -305,8 +305,8 @@ const FORGET_DISK: &str = "if the disk is lost, drop its record: `monopile cloud
 impl CloudCheckResult {
     /// Returns the error for unsolved problems, or else for what could not be checked. The caller shows the
     /// problems themselves.
-    pub fn remaining(&self) -> Option<Error> {
-        self.unsolved().or_else(|| self.unchecked.error())
+    pub fn remaining_error(&self) -> Option<Error> {
+        self.unsolved_error().or_else(|| self.unchecked.error())
     }
 
     /// Returns the verdict if no problem was found.
@@ -323,7 +323,7 @@ impl CloudCheckResult {
         }
     }
 
-    fn unsolved(&self) -> Option<Error> {
+    fn unsolved_error(&self) -> Option<Error> {
         let left: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
         let first = left.first()?;
         let (count, all) = (left.len(), self.problems.len());
@@ -357,7 +357,7 @@ impl CloudCheckResult {
     }
 
     /// Returns the names of the repairs that were made.
-    fn made(&self) -> Vec<&'static str> {
+    fn made_repairs(&self) -> Vec<&'static str> {
         let attempts = self.problems.iter().flat_map(|treated| &treated.attempts);
         attempts.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
     }
@@ -421,8 +421,10 @@ pub fn cloud_check(
     let mut checked = CloudCheckResult::default();
     match check_and_repair(request, run, choose, &mut checked) {
         Ok(()) => Ok(checked),
-        Err(error) if checked.made().is_empty() => Err(error),
-        Err(error) => Err(error.with_note(format!("repairs made before: {}", checked.made().join(", ")))),
+        Err(error) if checked.made_repairs().is_empty() => Err(error),
+        Err(error) => {
+            Err(error.with_note(format!("repairs made before: {}", checked.made_repairs().join(", "))))
+        }
     }
 }
 
@@ -433,7 +435,7 @@ fn check_and_repair(
     choose: ChooseRepair<'_>,
     checked: &mut CloudCheckResult,
 ) -> Result<()> {
-    let mut is_renewed = false;
+    let mut has_recreated_vm = false;
     for number in 1.. {
         signals::check(run)?;
         let check_run = with_own_scratch(run, &format!("look-{number}"))?;
@@ -467,7 +469,7 @@ fn check_and_repair(
             let treated = &mut checked.problems[index];
             // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
             // denies every VM would get one after the other.
-            let is_possible = |repair: &Repair| !(is_renewed && *repair == Repair::RecreateVm);
+            let is_possible = |repair: &Repair| !(has_recreated_vm && *repair == Repair::RecreateVm);
             let left: Vec<Repair> = treated.untried().filter(is_possible).collect();
             if left.is_empty() {
                 continue;
@@ -484,7 +486,7 @@ fn check_and_repair(
             }
         }
         let Some((index, repair)) = chosen else { break };
-        is_renewed |= repair == Repair::RecreateVm;
+        has_recreated_vm |= repair == Repair::RecreateVm;
         let treated = &mut checked.problems[index];
         let outcome = context.repair(&treated.problem, repair);
         let state = context.probe.executor.state().clone();

@@ -42,7 +42,8 @@ pub(super) fn prepare(
     let mut store = open(run)?;
     recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, loaded) = CloudCheckInputs::load(&request.check(), run, store.state(), &validating)?;
+    let (check_inputs, loaded) =
+        CloudCheckInputs::load(&request.report_request(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
     cpis::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
     validating.finish();
@@ -68,7 +69,7 @@ impl<'a> RepairContext<'a> {
         store: Store,
     ) -> Result<Self> {
         let state = store.state().clone();
-        let mut probe = Probe::open(&request.check(), run, check_inputs, state, store)?;
+        let mut probe = Probe::open(&request.report_request(), run, check_inputs, state, store)?;
         // The CPI of the VM comes first.
         let first = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let contract = probe.executor.cpis().connect_in_own_stage(first.as_deref())?.contract();

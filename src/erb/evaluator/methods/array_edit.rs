@@ -149,11 +149,11 @@ impl Interp {
             }
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
                 let block = self.block(args)?;
-                let keep = matches!(name, "select!" | "filter!" | "keep_if");
+                let keeps = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut kept = Vec::new();
                 let before = array.len();
                 for item in array.to_vec() {
-                    if self.yield_one(&block, item.clone())?.is_truthy() == keep {
+                    if self.yield_one(&block, item.clone())?.is_truthy() == keeps {
                         kept.push(item);
                     }
                 }
@@ -214,8 +214,8 @@ impl Interp {
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length as i64 } else { to };
-                        let open = range.excludes_end && !range.to.is_nil();
-                        let to = if open { to } else { to + 1 };
+                        let leaves_out_end = range.excludes_end && !range.to.is_nil();
+                        let to = if leaves_out_end { to } else { to + 1 };
                         (from as usize, to.max(from) as usize)
                     }
                     [from, more @ ..] => {

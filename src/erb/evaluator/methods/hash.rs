@@ -337,10 +337,10 @@ impl Interp {
             }
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
                 let block = self.block(args)?;
-                let keep = matches!(name, "select!" | "filter!" | "keep_if");
+                let keeps = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut has_changed = false;
                 for (key, value) in hash.pairs() {
-                    if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keep {
+                    if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keeps {
                         hash.remove(&key);
                         has_changed = true;
                     }
