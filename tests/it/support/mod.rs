@@ -37,6 +37,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use process::{RunToEnd, prepare};
 
@@ -214,6 +215,26 @@ impl World {
     /// Returns the leftovers of the program in this world: processes, mounts and scratch files.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         leftovers::leftovers(&self.root)
+    }
+}
+
+impl Drop for World {
+    /// Fails a test that leaves a VM running.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let is_vm = |left: &String| left.contains("vm-boot --stage") || left.contains("qemu-system-");
+        let started = Instant::now();
+        loop {
+            let vms: Vec<String> = self.leftovers().into_iter().filter(is_vm).collect();
+            if vms.is_empty() {
+                return;
+            }
+            // A VM whose deletion has begun may need time to end.
+            assert!(started.elapsed() < Duration::from_secs(5), "left running: {vms:#?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
