@@ -9,14 +9,17 @@ use base::error::{nearest, question};
 use base::text::shell_word;
 
 /// Words that other programs have for a command.
-const SYNONYMS: [(&str, &str); 10] = [
+const SYNONYMS: [(&str, &str); 13] = [
     ("apply", "create-env"),
+    ("clean", "prune"),
     ("create", "create-env"),
     ("delete", "delete-env"),
     ("destroy", "delete-env"),
     ("diff", "plan"),
     ("down", "delete-env"),
+    ("purge", "prune"),
     ("remove", "delete-env"),
+    ("restore", "backup"),
     ("show", "status"),
     ("up", "create-env"),
     ("update", "create-env"),
@@ -77,7 +80,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Names the command for a word that is none. A group of commands, such as `state`, has no synonyms.
+/// Names the command for a word that is none.
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let wrong = text(error, ContextKind::InvalidSubcommand)?;
     let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
@@ -199,6 +202,9 @@ mod tests {
             ("monopile disk", "did you mean 'disks'?"),
             ("monopile state shwo", "did you mean 'show'?"),
             ("monopile state create", ""),
+            ("monopile state restore", "did you mean 'backup'?"),
+            ("monopile cache purge", "did you mean 'prune'?"),
+            ("monopile purge", ""),
             ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),
             ("monopile create-env a.yml --recreat", "did you mean '--recreate'?"),
             ("monopile create-env a.yml --yes", "to run without questions: -n (--non-interactive)"),

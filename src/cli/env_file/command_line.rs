@@ -53,9 +53,13 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
             let shown = with_optional_words(grammar.clone());
             return Err(shown.try_get_matches_from(args).err().unwrap_or(error));
         }
-        Err(error) => {
-            let error = grammar.clone().try_get_matches_from(args).err().unwrap_or(error);
-            return Err(with_manifest_first(error, grammar, args));
+        Err(lenient) => {
+            let error = match grammar.clone().try_get_matches_from(args).err() {
+                // An env file may supply what the plain grammar lacks, but not correct another mistake.
+                Some(strict) if lacks_arguments(&lenient) || !lacks_arguments(&strict) => strict,
+                _ => lenient,
+            };
+            return Err(with_manifest_hint(error, grammar, args));
         }
     };
     let (path, matches) = chosen(&first);
@@ -103,12 +107,15 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
 }
 
-/// Adds a hint to the error for a missing argument of a command whose manifest no env file can supply: the
-/// operator may have left out the manifest, so that another word was read as such.
-fn with_manifest_first(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
+/// Adds a hint about the manifest to the error for missing arguments. If no env file can supply the manifest,
+/// the operator may have left it out, so that another word was read as such.
+fn with_manifest_hint(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
     let (line, command) = help::named_command(grammar, args);
-    if !lacks_arguments(&error) || can_supply(command) {
+    if !lacks_arguments(&error) || !lacks_positional(&error) {
         return error;
+    }
+    if can_supply(command) {
+        return with_env_file_hint(error, &[]);
     }
     let words = command.get_positionals().map(|arg| arg.get_id().as_str().to_uppercase());
     let words: Vec<String> = words.collect();
@@ -119,6 +126,14 @@ fn with_manifest_first(error: clap::Error, grammar: &Command, args: &[OsString])
 fn lacks_arguments(error: &clap::Error) -> bool {
     use clap::error::ErrorKind::{MissingRequiredArgument, TooFewValues, WrongNumberOfValues};
     matches!(error.kind(), MissingRequiredArgument | TooFewValues | WrongNumberOfValues)
+}
+
+/// Returns true unless only options are missing.
+fn lacks_positional(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|name| name.starts_with('<')),
+        _ => true,
+    }
 }
 
 /// Adds the reason why the env file does not supply what is missing to an error.
@@ -237,12 +252,17 @@ fn applicable(
 /// ignored env file, which explains the error better.
 fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
-        && let [only] = missing.as_slice()
-        && ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&only.as_str())
+        && let Some(named_by_file) = missing
+            .iter()
+            .find(|name| ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&name.as_str()))
     {
+        let named_by_file = match missing.len() {
+            1 => "it",
+            _ => named_by_file.trim_matches(['<', '>']),
+        };
         let hint = match remarks {
             [Remark::Warning(text), ..] => clean_line(text),
-            _ => "an env file .monopile.yml, here or in a directory above, can name it".to_owned(),
+            _ => format!("an env file .monopile.yml, here or in a directory above, can name {named_by_file}"),
         };
         return with_hint(error, hint);
     }

@@ -124,7 +124,7 @@ impl EnvFileArgs {
 /// Remembers that the operator trusts an env file: the named one, or the one that is found from the working
 /// directory. Returns its path, and a description of the programs, files and hosts that it uses.
 pub(super) fn trust(named: Option<&Path>) -> Result<(PathBuf, String)> {
-    let file = read::read(&opened(named)?)?;
+    let file = read::read(&opened(named, "monopile trust")?)?;
     trust::trust(&file)?;
     let description = trust::description(&file);
     Ok((file.real, description))
@@ -144,12 +144,13 @@ pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> R
 
 /// Forgets that the operator allowed an env file. Returns its path, and false if it was not allowed.
 pub(super) fn revoke(named: Option<&Path>) -> Result<(PathBuf, bool)> {
-    let opened = opened(named)?;
+    let opened = opened(named, "monopile trust --revoke")?;
     let revoked = trust::revoke(&opened)?;
     Ok((opened.real, revoked))
 }
 
-fn opened(named: Option<&Path>) -> Result<OpenedEnvFile> {
+/// Opens the named env file, or the one that is found. `command` is for a hint.
+fn opened(named: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
     if let Some(path) = named {
         return OpenedEnvFile::named(&paths::expand(path, paths::home().as_deref()));
     }
@@ -161,7 +162,7 @@ fn opened(named: Option<&Path>) -> Result<OpenedEnvFile> {
             ))
         }
         SearchResult::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
-            .with_hint("name the env file: `monopile trust FILE`")),
+            .with_hint(format!("name the env file: `{command} FILE`"))),
     }
 }
 

@@ -351,6 +351,10 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         return None;
     }
     let text = |topic: &Topic| topic.render(layout::columns(), is_styled);
+    let surplus = words[3..].first().and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
+    if let (Some(_), Some(surplus)) = (topics::topic(word), surplus) {
+        return Some(Err(no_page(&format!("{word} {surplus}"), &grammar)));
+    }
     Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
 }
 
