@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::connection::CpiConnection;
-use super::source::{CpiInputs, LocatedCpi, LocationSource, ResolvedCpis};
+use super::source::{CpiInputs, InstalledCpi, LocatedCpi, LocationSource, ResolvedCpis};
 use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
 use base::console::LastBoot;
@@ -77,6 +77,12 @@ impl<'a> Cpis<'a> {
         let located = self.resolved_cpis.install(name, stage)?;
         self.located.borrow_mut().insert(name.map(str::to_owned), located);
         Ok(())
+    }
+
+    /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].
+    pub(crate) fn adopt(&self, name: Option<&str>, installed: InstalledCpi) {
+        let located = self.resolved_cpis.adopt(installed);
+        self.located.borrow_mut().insert(name.map(str::to_owned), located);
     }
 
     /// Checks this CPI and the CPIs of all resources on record like [`Self::install`], but compiles no

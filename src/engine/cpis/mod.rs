@@ -2,10 +2,12 @@
 //!
 //! Entry points: [`Cpis`], all CPIs of a manifest; [`CpiConnection`], one that has answered `info`;
 //! [`check_az`] and [`record_migrated_from`], which compare the names in the manifest and the state;
-//! [`open_cpi()`] for commands that need a CPI but no state lock.
+//! [`open_cpi()`] for commands that need a CPI but no state lock; [`EarlyInstallation`], which installs a CPI
+//! beside other work.
 
 mod all;
 mod connection;
+mod early;
 mod formats;
 mod names;
 mod open;
@@ -13,6 +15,7 @@ mod source;
 
 pub(crate) use all::{CpiName, Cpis, describe_off, info_stage_name};
 pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
+pub(crate) use early::EarlyInstallation;
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};

@@ -1,11 +1,13 @@
 //! `create-env`: deploys the manifest.
 
+use std::cell::OnceCell;
+
 use super::boot;
 use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
-use crate::cpis::{self, Presence, check_formats, info_stage_name};
+use crate::cpis::{self, EarlyInstallation, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, RunRegistry};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
@@ -13,7 +15,7 @@ use crate::run_context::{RunContext, lock, signals};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
-use manifest::Inputs;
+use manifest::{CpiConfig, Deployment, Inputs};
 
 /// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
 /// takes exactly the steps of that plan, or none.
@@ -35,7 +37,16 @@ pub fn create_env(
     let CreateEnvRequest { inputs, overrides, .. } = request;
     // A saved plan has no generated values, so a run that needs some must not save any before it is refused.
     let inputs = Inputs { discard_generated: saved_plan.is_some(), ..inputs.clone() };
-    let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, &validating)?;
+    let early_installation = OnceCell::new();
+    let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {
+        let manifest = &inputs.manifest;
+        early_installation.get_or_init(|| {
+            let parts = (deployment, config);
+            EarlyInstallation::begin(run, request.templates, parts, manifest, releases, &validating)
+        });
+    };
+    let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
+    let early_installation = early_installation.into_inner();
     cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
@@ -76,7 +87,10 @@ pub fn create_env(
     let unreachable = draft.unreachable.take();
     // Compiling a CPI takes minutes.
     prepared.check_untracked(run, &inputs)?;
-    cpis.install(cpi, &validating)?;
+    match early_installation {
+        Some(installation) => cpis.adopt(cpi, installation?.finish(run)?),
+        None => cpis.install(cpi, &validating)?,
+    }
     validating.finish();
     plan_report.packages =
         draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));

@@ -152,7 +152,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     suspects::report(run, &state);
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
+    let prepared = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
     cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
     let mut draft = DraftPlan::create(run, request, prepared, &state)?;

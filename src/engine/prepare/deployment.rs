@@ -6,20 +6,19 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
 use super::credentials;
-use super::obtain::{self, IdentifyBy, ObtainedArtifact};
+use super::obtain::{self, IdentifyBy, LeadingReleases, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck, UntrackedListener};
 use crate::agent::AgentEndpoint;
-use crate::cpi::create_private_directory;
 use crate::plan::{Desired, DesiredLeaf};
-use crate::protocol::DiskHint;
+use crate::protocol::{BuiltinCpi, DiskHint};
 use crate::run_context::RunContext;
 use crate::state::{Credentials, GivenCredentials, State, VmProperties};
-use artifact::{ArtifactIdentity, Release, Stemcell, release};
+use artifact::{ArtifactIdentity, Release, Stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::secret::Secret;
 use base::{Error, Result};
-use manifest::deployment::{Deployment, ReleaseRef};
+use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
 use manifest::vars_store::{self, VarsStore};
 use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
 
@@ -133,14 +132,20 @@ pub struct Overrides {
     pub ignores_untracked_vm: bool,
 }
 
+/// Begins to install the CPI of this deployment from its releases, while the other artifacts are obtained.
+pub(crate) type BeginInstallation<'a> = &'a dyn Fn(&Deployment, Option<&CpiConfig>, Vec<Release>);
+
 /// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record,
 /// unpacks the stemcell at once. Unless `overrides` allows it, fails if the deployed credentials are not
 /// given, and looks for a VM that is not on record ([`PreparedDeployment::check_untracked`]).
+///
+/// If a deploy is certain to need a CPI of releases, obtains these first and calls `begin_installation`.
 pub(crate) fn prepare(
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
     overrides: Overrides,
+    begin_installation: Option<BeginInstallation<'_>>,
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
     let loaded =
@@ -153,10 +158,17 @@ pub(crate) fn prepare(
     let cpi_config = loaded.cpis()?;
     let deploy_digest = deploy_digest(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
+    // In these cases every plan deploys, whatever the artifacts are.
+    let deploys = state.vm_cid().is_none() || state.current_deploy_digest != deploy_digest;
     let obtain = || {
         let identify_by = IdentifyBy::for_state(state);
+        let (deployment, config) = (&deployment, cpi_config.as_ref());
+        let leading = begin_installation.filter(|_| deploys).map(|begin| LeadingReleases {
+            includes: Box::new(move |release| needs_release(deployment, config, release)),
+            on_unpacked: Box::new(move |releases| begin(deployment, config, releases)),
+        });
         let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
-        obtain::all(run, stemcell, identify_by, releases, &directory, stage)
+        obtain::all(run, stemcell, identify_by, releases, leading.as_ref(), &directory, stage)
     };
     let (obtained, looked) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
@@ -186,6 +198,19 @@ pub(crate) fn prepare(
         stemcell,
         releases,
     })
+}
+
+/// Returns true if the CPI of the deployment cannot be installed without this release. The types of a CPI
+/// config may be found in any release.
+fn needs_release(deployment: &Deployment, config: Option<&CpiConfig>, release: &str) -> bool {
+    match (deployment.cpi(), &deployment.cloud_provider.cpi) {
+        (Some(name), _) => config
+            .into_iter()
+            .flat_map(|config| &config.cpis)
+            .any(|cpi| cpi.name == name && cpi.exec_path.is_none() && BuiltinCpi::named(&cpi.kind).is_none()),
+        (None, CpiSource::Jobs(jobs)) => config.is_some() || jobs.iter().any(|(_, name)| name == release),
+        (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => false,
+    }
 }
 
 /// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the
@@ -291,7 +316,7 @@ pub(crate) fn open_releases(
     let directory = manifest.parent().unwrap_or(Path::new("."));
     obtain::releases(run, release_refs, directory, stage)?
         .iter()
-        .map(|obtained| open_release(run, obtained, stage))
+        .map(|obtained| obtained.release(run, stage))
         .collect()
 }
 
@@ -307,15 +332,6 @@ pub(crate) fn open_stemcell(
     let stemcell = obtained.stemcell(run, stage)?;
     check_stemcell(deployment, &stemcell)?;
     Ok(stemcell)
-}
-
-fn open_release(run: &RunContext, obtained: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
-    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", obtained.identity.name));
-    let directory = run.paths.scratch.join("releases").join(&obtained.identity.name);
-    create_private_directory(&directory)?;
-    let release = release::open(&obtained.source, obtained.expected.as_ref(), &directory, &unpacking)?;
-    unpacking.finish();
-    Ok(release)
 }
 
 impl PreparedDeployment {
@@ -366,7 +382,7 @@ impl PreparedDeployment {
     pub(crate) fn open(&self, run: &RunContext, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
         for obtained in &self.releases {
-            releases.push(open_release(run, obtained, stage)?);
+            releases.push(obtained.release(run, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find_release(&releases, &job.release)?;

@@ -12,8 +12,8 @@ use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use artifact::{
-    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, ParseDigestError, Source, Stemcell,
-    stemcell,
+    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, ParseDigestError, Release, Source,
+    Stemcell, release, stemcell,
 };
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
@@ -26,6 +26,17 @@ pub(crate) struct ObtainedArtifact {
     pub(crate) identity: ArtifactIdentity,
     /// The stemcell, if it is already unpacked.
     pub(crate) unpacked: Option<Stemcell>,
+    /// The release, if it is already unpacked.
+    unpacked_release: Option<Release>,
+}
+
+/// Releases that are obtained and unpacked before the other artifacts get any bandwidth.
+pub(crate) struct LeadingReleases<'a> {
+    /// Returns true for their names in `releases`.
+    pub(crate) includes: Box<dyn Fn(&str) -> bool + 'a>,
+    /// Gets them in the order of the manifest, before the other artifacts are obtained. Not called if there
+    /// are none, or if one of them failed.
+    pub(crate) on_unpacked: Box<dyn Fn(Vec<Release>) + 'a>,
 }
 
 /// The method for identifying a stemcell that must be read as a whole.
@@ -51,6 +62,12 @@ impl ObtainedArtifact {
         let unpack = || unpack(run, &self.source, self.expected.as_ref(), &name(), stage);
         self.unpacked.clone().map_or_else(unpack, Ok)
     }
+
+    /// Returns the release, verified and unpacked.
+    pub(crate) fn release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
+        let unpack = || unpack_release(run, &self.source, self.expected.as_ref(), &self.identity.name, stage);
+        self.unpacked_release.clone().map_or_else(unpack, Ok)
+    }
 }
 
 fn unpack(
@@ -68,21 +85,46 @@ fn unpack(
     Ok(stemcell)
 }
 
+fn unpack_release(
+    run: &RunContext,
+    source: &Source,
+    expected: Option<&Digest>,
+    name: &str,
+    stage: &Stage,
+) -> Result<Release> {
+    let unpacking = stage.reporter().stage(format!("Unpacking release '{name}'"));
+    let directory = run.paths.scratch.join("releases").join(name);
+    create_private_directory(&directory)?;
+    let release = release::open(source, expected, &directory, &unpacking)?;
+    unpacking.finish();
+    Ok(release)
+}
+
 /// Obtains the stemcell and the releases. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn all(
     run: &RunContext,
     stemcell: &ArtifactRef,
     identify_by: IdentifyBy,
     releases: &[ReleaseRef],
+    leading: Option<&LeadingReleases<'_>>,
     directory: &Path,
     stage: &Stage,
 ) -> Result<(ObtainedArtifact, Vec<ObtainedArtifact>)> {
-    let stemcell =
-        WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
+    let stemcell = WantedArtifact {
+        kind: ArtifactKind::Stemcell,
+        name: None,
+        artifact: stemcell,
+        identify_by,
+        is_leading: false,
+    };
+    let releases = releases.iter().map(|release| WantedArtifact {
+        is_leading: leading.is_some_and(|leading| (leading.includes)(&release.name)),
+        ..WantedArtifact::release(release)
+    });
     // The stemcell comes first, because it is the largest artifact.
-    let artifacts: Vec<WantedArtifact<'_>> =
-        std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
-    let mut obtained = obtain(run, &artifacts, directory, stage)?.into_iter();
+    let artifacts: Vec<WantedArtifact<'_>> = std::iter::once(stemcell).chain(releases).collect();
+    let on_leading = leading.map(|leading| leading.on_unpacked.as_ref());
+    let mut obtained = obtain(run, &artifacts, on_leading, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
     let stemcell = obtained.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
     Ok((stemcell, obtained.collect()))
@@ -96,7 +138,7 @@ pub(crate) fn stemcell(
     directory: &Path,
     stage: &Stage,
 ) -> Result<ObtainedArtifact> {
-    Ok(all(run, stemcell, identify_by, &[], directory, stage)?.0)
+    Ok(all(run, stemcell, identify_by, &[], None, directory, stage)?.0)
 }
 
 /// Obtains releases, in their order. Relative paths start at `directory`, the directory of the manifest.
@@ -107,7 +149,7 @@ pub(crate) fn releases(
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
     let artifacts: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
-    obtain(run, &artifacts, directory, stage)
+    obtain(run, &artifacts, None, directory, stage)
 }
 
 /// An artifact of the manifest that may not be on this machine yet.
@@ -117,6 +159,8 @@ struct WantedArtifact<'m> {
     name: Option<&'m str>,
     artifact: &'m ArtifactRef,
     identify_by: IdentifyBy,
+    /// True for one of [`LeadingReleases`].
+    is_leading: bool,
 }
 
 /// The context in which artifacts are obtained.
@@ -135,6 +179,7 @@ impl<'m> WantedArtifact<'m> {
             name: Some(&release.name),
             artifact: &release.artifact,
             identify_by: IdentifyBy::Reading,
+            is_leading: false,
         }
     }
 
@@ -160,7 +205,8 @@ impl<'m> WantedArtifact<'m> {
     }
 
     /// Gets the artifact into the cache and identifies it. A stemcell that takes long to read is unpacked at
-    /// once, because that identifies it as well. Fails if a release has another name than in the manifest.
+    /// once, because that identifies it as well. A leading release is unpacked, too. Fails if a release has
+    /// another name than in the manifest.
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { run, cache, fetcher, directory, stage } = context;
         let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
@@ -191,7 +237,11 @@ impl<'m> WantedArtifact<'m> {
                 identity.name
             ))
             .with_hint(format!("set its `name` in `releases` to '{}'", identity.name))),
-            _ => Ok(ObtainedArtifact { source, expected, identity, unpacked }),
+            _ => {
+                let unpack = || unpack_release(run, &source, expected.as_ref(), &identity.name, stage);
+                let unpacked_release = self.is_leading.then(unpack).transpose()?;
+                Ok(ObtainedArtifact { source, expected, identity, unpacked, unpacked_release })
+            }
         }
     }
 }
@@ -204,11 +254,13 @@ struct Stopped;
 /// The time after a failure in which the other artifacts may fail as well, before they are stopped.
 const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
-/// Obtains artifacts in parallel and returns them in the order of `artifacts`. A failure soon stops the other
-/// downloads, whose parts stay for the next run. The error reports all failures up to then.
+/// Obtains artifacts in parallel and returns them in the order of `artifacts`. The leading releases come
+/// first, and are passed to `on_leading`. A failure soon stops the other downloads, whose parts stay for the
+/// next run. The error reports all failures up to then.
 fn obtain(
     run: &RunContext,
     artifacts: &[WantedArtifact<'_>],
+    on_leading: Option<&dyn Fn(Vec<Release>)>,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
@@ -225,26 +277,41 @@ fn obtain(
         run.redactor.add(secret);
     }
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
-    let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(artifacts.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..run.parallel.min(artifacts.len()).max(1) {
-            scope.spawn(|| {
-                while !is_over(&first_failure)
-                    && let index = next.fetch_add(1, Ordering::SeqCst)
-                    && let Some(artifact) = artifacts.get(index)
-                {
-                    let result = artifact.obtain(&context);
-                    if result.is_err() {
-                        first_failure.get_or_init(Instant::now);
+    let obtain_each = |indexes: &[usize]| {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..run.parallel.min(indexes.len()).max(1) {
+                scope.spawn(|| {
+                    while !is_over(&first_failure)
+                        && let Some(index) = indexes.get(next.fetch_add(1, Ordering::SeqCst))
+                        && let Some(artifact) = artifacts.get(*index)
+                    {
+                        let result = artifact.obtain(&context);
+                        if result.is_err() {
+                            first_failure.get_or_init(Instant::now);
+                        }
+                        results.lock().push((*index, result));
                     }
-                    results.lock().push((index, result));
-                }
-            });
+                });
+            }
+        });
+        results.lock().sort_by_key(|(index, _)| *index);
+    };
+    let (leading, others): (Vec<usize>, Vec<usize>) =
+        (0..artifacts.len()).partition(|index| artifacts[*index].is_leading);
+    if !leading.is_empty() {
+        obtain_each(&leading);
+        if let Some(on_leading) = on_leading.filter(|_| first_failure.get().is_none()) {
+            let unpacked = |(_, result): &(usize, Result<ObtainedArtifact>)| {
+                result.as_ref().ok().and_then(|obtained| obtained.unpacked_release.clone())
+            };
+            let releases = results.lock().iter().filter_map(unpacked).collect();
+            on_leading(releases);
         }
-    });
-    let mut results = results.into_inner();
-    results.sort_by_key(|(index, _)| *index);
+    }
+    obtain_each(&others);
+    let results = results.into_inner();
     let (mut obtained, mut failures) = (Vec::new(), Vec::new());
     for (index, result) in results {
         match result {

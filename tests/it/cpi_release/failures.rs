@@ -7,7 +7,7 @@ use super::setup::{Env, Machine, cpi_job, files};
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
 /// Checks that nothing was called or written and nothing is left.
-fn assert_untouched(env: &Env) {
+pub(super) fn assert_untouched(env: &Env) {
     assert!(!env.hello.world.exists("state.json") && !env.hello.world.exists("requests.jsonl"));
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }

@@ -2,6 +2,7 @@
 //! environment.
 
 mod cache;
+mod early;
 mod failures;
 mod lifecycle;
 mod recorded;

@@ -68,6 +68,25 @@ impl OwnedCpiInputs {
         })
     }
 
+    /// Returns the inputs of a deployment, whose CPIs are in these releases.
+    pub(crate) fn of_deployment(
+        run: &RunContext,
+        templates: Mode,
+        deployment: &Deployment,
+        config: Option<CpiConfig>,
+        manifest: PathBuf,
+        releases: Vec<Release>,
+    ) -> Result<Self> {
+        Ok(OwnedCpiInputs {
+            provider: deployment.cloud_provider.clone(),
+            config,
+            environment_name: deployment.name.clone(),
+            manifest,
+            releases,
+            renderer: templates::renderer_of(run, templates)?,
+        })
+    }
+
     /// Borrows the inputs.
     pub(crate) fn borrowed(&self) -> CpiInputs<'_> {
         CpiInputs {

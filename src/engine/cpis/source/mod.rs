@@ -48,15 +48,26 @@ pub(crate) struct LocatedCpi {
     pub(crate) installed: Option<Arc<InstalledPackages>>,
 }
 
+/// Installed packages by their jobs and userland. CPIs of one type share them.
+type SharedPackages = Vec<(jobs::InstallKey, Arc<InstalledPackages>)>;
+
+/// Userlands that were opened.
+type OpenedUserlands = Vec<(UserlandRef, Arc<Userland>)>;
+
 /// All CPIs of a manifest, found but not yet installed.
 pub(crate) struct ResolvedCpis<'a> {
     run: &'a RunContext,
     inputs: CpiInputs<'a>,
     entries: Vec<ResolvedEntry<'a>>,
-    /// Installed packages by their jobs and userland: CPIs of one type share them.
-    installed: RefCell<Vec<(jobs::InstallKey, Arc<InstalledPackages>)>>,
-    /// Userlands that were opened.
-    userlands: RefCell<Vec<(UserlandRef, Arc<Userland>)>>,
+    installed: RefCell<SharedPackages>,
+    userlands: RefCell<OpenedUserlands>,
+}
+
+/// A CPI that was installed, with everything that other CPIs may share with it.
+pub(crate) struct InstalledCpi {
+    located: LocatedCpi,
+    packages: SharedPackages,
+    userlands: OpenedUserlands,
 }
 
 impl<'a> ResolvedCpis<'a> {
@@ -88,6 +99,20 @@ impl<'a> ResolvedCpis<'a> {
                 entry.install(self, &root, stage)
             }
         }
+    }
+
+    /// Installs a CPI like [`Self::install`], for other [`ResolvedCpis`] of the same manifest.
+    pub(crate) fn install_for_others(self, name: Option<&str>, stage: &Stage) -> Result<InstalledCpi> {
+        let located = self.install(name, stage)?;
+        let (packages, userlands) = (self.installed.into_inner(), self.userlands.into_inner());
+        Ok(InstalledCpi { located, packages, userlands })
+    }
+
+    /// Takes over what [`Self::install_for_others`] installed.
+    pub(crate) fn adopt(&self, cpi: InstalledCpi) -> LocatedCpi {
+        self.installed.borrow_mut().extend(cpi.packages);
+        self.userlands.borrow_mut().extend(cpi.userlands);
+        cpi.located
     }
 
     /// Checks a CPI like [`Self::install`], but compiles no packages.
