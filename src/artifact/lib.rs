@@ -57,7 +57,10 @@ pub(crate) mod http;
 
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest, ParseDigestError};
-pub use fetch::{AgentProxy, Fetcher, InterruptCheck, ProxyFailure, client, fetch_document, relay};
+pub use fetch::{
+    AgentProxy, ArrivingFile, Fetcher, InterruptCheck, ProxyFailure, ReadArriving, client, fetch_document,
+    relay,
+};
 pub use release::Release;
 pub use source::{ArtifactIdentity, Source, Stamp};
 pub use stemcell::Stemcell;

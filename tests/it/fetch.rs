@@ -112,6 +112,39 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
 }
 
 #[test]
+fn stemcell_is_unpacked_while_it_is_downloaded() {
+    let fetching = Fetching::new();
+    let release = format!("file://{}", fetching.world.write("x.tgz", &fetching.release).display());
+    let release_sha1 = sha1(&fetching.release);
+    let server = Server::of_file(&fetching.stemcell);
+    let url = server.url("/s.tgz");
+    fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(&fetching.stemcell));
+    let events = fetching.run_and_fetch_all(fetching.command(&["--json"])).json();
+    let started = |name: &str| {
+        let is_start = |event: &Value| event["event"] == "stage_started" && event["name"] == name;
+        events.iter().position(is_start).unwrap_or_else(|| panic!("no stage '{name}'"))
+    };
+    let finished = |started: usize| {
+        let id = &events[started]["id"];
+        let is_end = |event: &Value| event["event"] == "stage_finished" && event["id"] == *id;
+        events.iter().position(is_end).unwrap()
+    };
+    let unpacking = started("Unpacking the stemcell");
+    assert!(unpacking < finished(started("Downloading the stemcell")), "{events:?}");
+    assert_eq!(events[finished(unpacking)]["outcome"], "done", "{events:?}");
+
+    // Nothing of a stemcell with a wrong digest stays.
+    fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(b"other"));
+    let command = fetching.command(&["--keep-workdir", "--cache-dir", "elsewhere"]);
+    let run = fetching.world.finish(command).exits_with(3);
+    assert!(run.stderr.contains(&sha1(b"other")), "{}", run.stderr);
+    let scratch = fetching.world.root().join("tmp");
+    let files = walkdir::WalkDir::new(&scratch).into_iter().flatten();
+    let files: Vec<_> = files.filter(|entry| entry.file_type().is_file()).collect();
+    assert!(scratch.exists() && files.iter().all(|file| file.file_name() != "image"), "{files:?}");
+}
+
+#[test]
 fn http_errors_and_digest_errors_differ() {
     let fetching = Fetching::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));

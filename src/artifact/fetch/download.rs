@@ -15,6 +15,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
 
 use super::InterruptCheck;
+use super::arriving::Arrival;
 use super::connection::ProxyDialer;
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::archive::Limits;
@@ -93,6 +94,8 @@ pub(super) struct Download<'a> {
     pub(super) expected: Option<&'a Digest>,
     pub(super) stage: &'a Stage,
     pub(super) interrupted: &'a InterruptCheck,
+    /// The progress of the file, for its readers.
+    pub(super) arrival: &'a Arrival,
 }
 
 impl Download<'_> {
@@ -142,7 +145,7 @@ impl Download<'_> {
                         // The existing beginning may be from another version of the file.
                         Err(_) if was_resumed && !has_restarted => {
                             has_restarted = true;
-                            file.set_len(0).map_err(read_error)?;
+                            self.empty(file).map_err(read_error)?;
                             self.stage.log_line(
                                 "the resumed download has a wrong digest; downloading all of it again",
                             );
@@ -209,6 +212,12 @@ impl Download<'_> {
         have > 0 && (self.expected.is_some() || read_tag(body).is_some())
     }
 
+    /// Empties the file, because its content is of another version.
+    fn empty(&self, file: &File) -> io::Result<()> {
+        self.arrival.set_bytes(0);
+        file.set_len(0)
+    }
+
     fn algorithms(&self) -> Vec<Algorithm> {
         let mut algorithms = vec![Algorithm::Sha256];
         algorithms.extend(self.expected.map(Digest::strongest));
@@ -242,19 +251,19 @@ impl Download<'_> {
             StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
                 Some((start, total)) if start == have => (start, total),
                 _ => {
-                    file.set_len(0).map_err(write_error)?;
+                    self.empty(file).map_err(write_error)?;
                     let error = self.request_error("the server sent another part of the file than requested");
                     return Err(AttemptFailure::Temporary(error, None));
                 }
             },
             StatusCode::RANGE_NOT_SATISFIABLE if resume => {
-                file.set_len(0).map_err(write_error)?;
+                self.empty(file).map_err(write_error)?;
                 let error =
                     self.request_error("the file on the server is shorter than the part already received");
                 return Err(AttemptFailure::Temporary(error, None));
             }
             StatusCode::OK => {
-                file.set_len(0).map_err(write_error)?;
+                self.empty(file).map_err(write_error)?;
                 write_tag(body, response.headers());
                 (0, number(response.headers(), "content-length"))
             }
@@ -283,6 +292,7 @@ impl Download<'_> {
             }
             writer.write_all(&buffer[..count]).map_err(write_error)?;
             done += count as u64;
+            self.arrival.set_bytes(done);
             if done > limit {
                 return Err(AttemptFailure::Final(
                     self.request_error(format!("the file is larger than {limit} bytes")),

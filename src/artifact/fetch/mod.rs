@@ -4,6 +4,7 @@
 //! variables. A broken transfer is resumed, by this run or the next one, and then verified as a whole. A file
 //! is used only if it has the expected digest.
 
+mod arriving;
 mod connection;
 mod document;
 mod download;
@@ -18,12 +19,14 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use super::cache::Cache;
 use super::digest::{Algorithm, Digest};
 use super::url::HttpUrl;
 use super::{ArtifactUrl, Source};
+use arriving::{Arrival, BreakOnDrop};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
 use connection::ProxyDialer;
@@ -32,6 +35,7 @@ use net::http_client;
 use proxy::Proxies;
 use rustls::ClientConfig;
 
+pub use arriving::ArrivingFile;
 pub use connection::ProxyFailure;
 pub use document::fetch_document;
 pub use relay::relay;
@@ -83,6 +87,9 @@ impl AgentProxy {
 /// Returns the error with which the run stops, if it was interrupted.
 pub type InterruptCheck = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
+/// Reads a file while it is downloaded.
+pub type ReadArriving<'a> = &'a (dyn Fn(ArrivingFile<'_>) + Sync);
+
 /// Interval between attempts to lock a download that another process holds.
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -123,10 +130,23 @@ impl<'c> Fetcher<'c> {
         title: &str,
         reporter: &Reporter,
     ) -> Result<Source> {
+        self.obtain_while(url, expected, title, reporter, None)
+    }
+
+    /// Obtains the artifact like [`Self::obtain`]. If it must be downloaded, `read` gets the file while it
+    /// arrives, on a thread of its own, and must end with it.
+    pub fn obtain_while(
+        &self,
+        url: &ArtifactUrl,
+        expected: Option<&Digest>,
+        title: &str,
+        reporter: &Reporter,
+        read: Option<ReadArriving<'_>>,
+    ) -> Result<Source> {
         match url {
             ArtifactUrl::Local(path) => Source::local(path),
             ArtifactUrl::Http(url) => {
-                Source::downloaded(&self.download(url, expected, title, reporter)?, url)
+                Source::downloaded(&self.download(url, expected, title, reporter, read)?, url)
             }
         }
     }
@@ -139,6 +159,7 @@ impl<'c> Fetcher<'c> {
         expected: Option<&Digest>,
         title: &str,
         reporter: &Reporter,
+        read: Option<ReadArriving<'_>>,
     ) -> Result<PathBuf> {
         if let Some(path) = self.cached(expected)? {
             return Ok(path);
@@ -161,11 +182,23 @@ impl<'c> Fetcher<'c> {
             self.cache.discard(&path);
         }
         let agent = self.agent.get_or_init(|| download::http_client(self.dialer.clone()));
-        let download = Download { agent, url, expected, stage: &stage, interrupted: &self.interrupted };
-        let digest = download.run(&file, &body)?;
-        let path = self.cache.adopt(&body, &digest, &url.to_string())?;
-        stage.finish();
-        Ok(path)
+        let arrival = Arrival::default();
+        thread::scope(|scope| {
+            if let Some(read) = read {
+                let arriving = ArrivingFile::open(&body, &arrival)
+                    .map_err(|error| Error::io(format!("opening '{}'", body.display()), error))?;
+                scope.spawn(move || read(arriving));
+            }
+            // The scope waits for the thread, whose reads fail after this.
+            let _ending = BreakOnDrop(&arrival);
+            let (interrupted, arrival) = (&self.interrupted, &arrival);
+            let download = Download { agent, url, expected, stage: &stage, interrupted, arrival };
+            let digest = download.run(&file, &body)?;
+            let path = self.cache.adopt(&body, &digest, &url.to_string())?;
+            arrival.verify();
+            stage.finish();
+            Ok(path)
+        })
     }
 
     /// Returns the verified file with this digest from the cache.

@@ -1,4 +1,6 @@
-use std::sync::atomic::Ordering;
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -52,6 +54,34 @@ impl World {
 
     fn obtain(&self, url: &str, expected: Option<&str>) -> Result<Vec<u8>> {
         self.obtain_unless(url, expected, || Ok(())).map(|source| fs::read(source.path).unwrap())
+    }
+
+    /// Obtains a file, and reads it while it arrives. Counts the bytes read in `received`.
+    fn read_arriving(
+        &self,
+        url: &str,
+        expected: &str,
+        received: &AtomicUsize,
+    ) -> (Result<Source>, std::io::Result<Vec<u8>>) {
+        let cache = Cache::open(&self.root()).unwrap();
+        let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(|| Ok(()))).unwrap();
+        let url = ArtifactUrl::parse(url, self.directory.path(), None).unwrap();
+        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
+        let content = Mutex::new(None);
+        let read = |mut arriving: ArrivingFile<'_>| {
+            let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+            *content.lock() = Some(loop {
+                match arriving.read(&mut buffer) {
+                    Ok(0) => break Ok(all),
+                    Ok(count) => all.extend(&buffer[..count]),
+                    Err(error) => break Err(error),
+                }
+                received.store(all.len(), Ordering::SeqCst);
+            });
+        };
+        let expected: Digest = expected.parse().unwrap();
+        let obtained = fetcher.obtain_while(&url, Some(&expected), "release 'x'", &reporter, Some(&read));
+        (obtained, content.into_inner().unwrap())
     }
 
     /// Returns the names of the files in a directory of the cache.
@@ -182,6 +212,56 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
     assert!(0 < from(2) && from(2) < from(3), "{requests:?}");
     assert_eq!(requests[2].header("if-range"), Some("\"v1\""));
     assert!(world.log().contains("trying again"), "{}", world.log());
+}
+
+#[test]
+fn file_is_read_while_it_arrives() {
+    let world = World::new();
+    let content = vec![7; 500_000];
+    let received = Arc::new(AtomicUsize::new(0));
+    // The number of bytes that were read before the server sent the rest.
+    let early = Arc::new(AtomicUsize::new(0));
+    let server = Server::start({
+        let (body, received, early) = (content.clone(), Arc::clone(&received), Arc::clone(&early));
+        move |request, before| {
+            let mut all = part(request, &body, "\"v1\"");
+            if before == 0 {
+                all.truncate(400_000);
+                return all;
+            }
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while received.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(5));
+            }
+            early.store(received.load(Ordering::SeqCst), Ordering::SeqCst);
+            all
+        }
+    });
+    let (obtained, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(&content), &received);
+    assert!(fs::read(obtained.unwrap().path).unwrap() == content && read.unwrap() == content);
+    assert_ne!(early.load(Ordering::SeqCst), 0);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
+    let world = World::new();
+    let received = AtomicUsize::new(0);
+    let server = Server::of_file(b"content");
+    let (obtained, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(b"other"), &received);
+    assert!(obtained.is_err() && read.is_err());
+
+    // The server has another version when the download is resumed.
+    let server = Server::start(|request, before| match before {
+        0 => {
+            let mut all = part(request, &[1; 500_000], "\"v1\"");
+            all.truncate(400_000);
+            all
+        }
+        _ => part(request, &[2; 500_000], "\"v2\""),
+    });
+    let (obtained, read) = world.read_arriving(&server.url("/y.tgz"), &sha1(&[2; 500_000]), &received);
+    assert!(obtained.is_ok() && read.is_err());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, StemcellManifest};
 use crate::limits::MAX_DOCUMENT_BYTES;
-use crate::{ArtifactIdentity, Source, Stamp};
+use crate::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 use base::events::{Stage, Unit};
 use base::files::input;
 use base::{Error, Result};
@@ -114,6 +114,30 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
     })
 }
 
+/// Returns true for the files of a stemcell that are needed.
+fn is_needed(path: &Path) -> bool {
+    path == Path::new(MANIFEST) || path == Path::new(IMAGE)
+}
+
+/// Verifies and unpacks a tarball like [`open`], while it is read. `url` names it in messages.
+pub fn open_stream(
+    stream: impl Read,
+    url: &ArtifactUrl,
+    expected: Option<&Digest>,
+    scratch: &Path,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    let source_name = format!("the stemcell '{url}'");
+    let dir = scratch.join("stemcell");
+    let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
+    let mut unpacked = archive::unpack_stream(stream, &source_name, &dir, expected, &options)?;
+    let image = unpacked.files.remove(Path::new(IMAGE));
+    load(&dir, &source_name, unpacked.digest, image, None, stage).inspect_err(|_| {
+        // A failure to clean up must not hide the first error.
+        let _ = fs::remove_dir_all(&dir);
+    })
+}
+
 /// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Stemcell> {
     let source_name = source.describe("stemcell");
@@ -124,7 +148,6 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
-        let is_needed = |path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
         let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let mut unpacked =

@@ -12,8 +12,8 @@ use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use artifact::{
-    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, ParseDigestError, Release, Source,
-    Stemcell, release, stemcell,
+    ArrivingFile, ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, ParseDigestError,
+    ReadArriving, Release, Source, Stamp, Stemcell, release, stemcell,
 };
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
@@ -83,6 +83,32 @@ fn unpack(
     let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
     unpacking.finish();
     Ok(stemcell)
+}
+
+/// Unpacks a stemcell while it is downloaded. Returns `None` if that fails, because the download may fail
+/// too, or replace bytes that were read.
+fn unpack_arriving(
+    run: &RunContext,
+    arriving: ArrivingFile<'_>,
+    url: &ArtifactUrl,
+    expected: Option<&Digest>,
+    title: &str,
+    stage: &Stage,
+) -> Option<Stemcell> {
+    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
+    let directory = run.paths.scratch.join("stemcell");
+    let stemcell = create_private_directory(&directory)
+        .and_then(|()| stemcell::open_stream(arriving, url, expected, &directory, &unpacking));
+    match stemcell {
+        Ok(stemcell) => {
+            unpacking.finish();
+            Some(stemcell)
+        }
+        Err(error) => {
+            unpacking.skip(error.chain().join(": "));
+            None
+        }
+    }
 }
 
 fn unpack_release(
@@ -204,9 +230,9 @@ impl<'m> WantedArtifact<'m> {
         Ok(Some(digest))
     }
 
-    /// Gets the artifact into the cache and identifies it. A stemcell that takes long to read is unpacked at
-    /// once, because that identifies it as well. A leading release is unpacked, too. Fails if a release has
-    /// another name than in the manifest.
+    /// Gets the artifact into the cache and identifies it. A stemcell that is downloaded, or takes long to
+    /// read, is unpacked meanwhile, because that identifies it as well. A leading release is unpacked, too.
+    /// Fails if a release has another name than in the manifest.
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { run, cache, fetcher, directory, stage } = context;
         let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
@@ -217,17 +243,22 @@ impl<'m> WantedArtifact<'m> {
         }
         let expected = self.expected(&url)?;
         let title = self.title();
-        let source = fetcher.obtain(&url, expected.as_ref(), &title, stage.reporter())?;
-        let at_once =
-            self.identify_by == IdentifyBy::Unpacking && cache.takes_long(&source, expected.as_ref());
-        let unpacked = match at_once {
-            true => {
+        let unpacks = self.identify_by == IdentifyBy::Unpacking;
+        let unpacked_early = Mutex::new(None);
+        let unpack_early = |arriving: ArrivingFile<'_>| {
+            *unpacked_early.lock() = unpack_arriving(run, arriving, &url, expected.as_ref(), &title, stage);
+        };
+        let read = unpacks.then_some(&unpack_early as ReadArriving<'_>);
+        let source = fetcher.obtain_while(&url, expected.as_ref(), &title, stage.reporter(), read)?;
+        let unpacked = match unpacked_early.into_inner() {
+            Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
+            None if unpacks && cache.takes_long(&source, expected.as_ref()) => {
                 let started = SystemTime::now();
                 let stemcell = unpack(run, &source, expected.as_ref(), &title, stage)?;
                 cache.store_stemcell_identity(&stemcell, started);
                 Some(stemcell)
             }
-            false => None,
+            None => None,
         };
         let identify = || cache.identify(self.kind, &source, expected.as_ref(), &title, stage.reporter());
         let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;

@@ -61,6 +61,8 @@ fn cpi_is_compiled_while_the_stemcell_is_downloaded() {
     let run = env.create(&[]).success();
     assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
     assert_eq!(run.stdout.matches("Compiling package 'recorder").count(), 2, "start and end: {}", run.stdout);
+    assert!(run.stdout.contains("Unpacking the stemcell"), "{}", run.stdout);
+    assert!(!run.stdout.contains("Unpacking stemcell"), "it was unpacked once: {}", run.stdout);
     let paths: Vec<String> = server.requests().iter().map(|request| request.path().to_owned()).collect();
     assert_eq!(paths, ["/test-cpi.tgz", "/stemcell.tgz"]);
 
