@@ -6,6 +6,7 @@ mod fleet;
 mod hello;
 mod interpolate;
 pub(crate) mod packages;
+mod pipeline;
 mod redact;
 mod startup;
 mod stemcell;
@@ -28,12 +29,13 @@ pub(crate) struct Row {
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// All rows in the order of measurement.
-pub(crate) const ROWS: [Row; 12] = [
+pub(crate) const ROWS: [Row; 13] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,
     hello::ROW,
     packages::ROW,
+    pipeline::ROW,
     blobs::ROW,
     interpolate::ROW,
     startup::ROW,

@@ -272,7 +272,7 @@ impl Hello {
 
     /// Changes the agent's address for the program. Returns that address, the agent's real one, and its TLS
     /// identity.
-    fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
+    pub(crate) fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
         // The certificates must be created first, because the proxy presents the agent's.
         let flags: Vec<&String> =
             self.flags.iter().filter(|flag| *flag != "--state" && !flag.ends_with("state.json")).collect();

@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -125,6 +125,22 @@ impl Server {
         Server { listening, requests, scheme: "http" }
     }
 
+    /// Starts a server like [`Self::start`]. All its answers share a link with this rate.
+    pub(crate) fn start_with_rate(
+        bytes_per_second: f64,
+        answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let server_requests = Arc::clone(&requests);
+        let link = Mutex::new(Instant::now());
+        let listening = Listening::start(move |stream| {
+            let mut paced = PacedStream { stream, link: &link, bytes_per_second };
+            serve(&mut paced, &server_requests, &answer);
+            let _ = paced.stream.shutdown(Shutdown::Both);
+        });
+        Server { listening, requests, scheme: "http" }
+    }
+
     /// Starts a server for HTTPS with a certificate for `localhost`. Also returns the certificate as PEM, so
     /// that clients can trust it.
     pub(crate) fn start_tls(
@@ -194,6 +210,42 @@ fn serve(
     };
     let _ = stream.write_all(&answer(&request, before));
     let _ = stream.flush();
+}
+
+/// A connection over a link of limited rate.
+struct PacedStream<'l> {
+    stream: TcpStream,
+    /// The time at which the link is free for the next bytes.
+    link: &'l Mutex<Instant>,
+    bytes_per_second: f64,
+}
+
+impl Read for PacedStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for PacedStream<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        const PART_BYTES: usize = 16 << 10;
+        // A sleep ends late by less than this, which must not make the link slower.
+        const TOLERANCE: Duration = Duration::from_millis(20);
+        let part = &buffer[..buffer.len().min(PART_BYTES)];
+        let end = {
+            let mut link = self.link.lock().unwrap();
+            let start = if link.elapsed() < TOLERANCE { *link } else { Instant::now() };
+            *link = start + Duration::from_secs_f64(part.len() as f64 / self.bytes_per_second);
+            *link
+        };
+        thread::sleep(end.saturating_duration_since(Instant::now()));
+        self.stream.write_all(part)?;
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// Returns a complete answer.
