@@ -39,9 +39,10 @@ pub(super) fn boot_if_off(
     .map(|booted| booted.is_some())
 }
 
-/// Replaces the error of an agent that does not answer if its VM is off.
+/// Replaces the error of an agent that does not answer by `off_error` if its VM is off.
 pub(crate) fn explain_if_off(
     error: Error,
+    off_error: fn(&VmHandle) -> Error,
     run: &RunContext,
     inputs: &Inputs,
     loaded: &LoadedManifest,
@@ -64,7 +65,7 @@ pub(crate) fn explain_if_off(
 /// Returns the error for a VM that is off.
 pub(crate) fn off_error(vm: &VmHandle) -> Error {
     Error::new(ErrorKind::AgentUnreachable, describe_off(vm))
-        .with_hint("start it: `monopile start-env MANIFEST`")
+        .with_hint("to start it and its jobs: `monopile start-env MANIFEST`")
 }
 
 /// Calls `act` with the VM on record if it is off.

@@ -8,7 +8,7 @@ use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
 use crate::records;
 use crate::run_context::{RunContext, lock};
-use crate::state::{DiskRecord, Store};
+use crate::state::{DiskRecord, Store, VmHandle};
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
@@ -21,14 +21,21 @@ pub(super) struct ReachableEnvironment {
 }
 
 impl ReachableEnvironment {
-    /// Finds the VM on record and waits until its own agent answers.
-    pub(super) fn reach(run: &RunContext, inputs: &Inputs, command: &str, timeout: Duration) -> Result<Self> {
-        Self::find(run, inputs, command, timeout, false)
+    /// Finds the VM on record and waits until its own agent answers. `off_error` is the error for a VM of
+    /// this machine that is off.
+    pub(super) fn reach(
+        run: &RunContext,
+        inputs: &Inputs,
+        command: &str,
+        timeout: Duration,
+        off_error: fn(&VmHandle) -> Error,
+    ) -> Result<Self> {
+        Self::find(run, inputs, command, timeout, false, off_error)
     }
 
     /// As [`ReachableEnvironment::reach`], and boots a VM of this machine that is off.
     pub(super) fn boot(run: &RunContext, inputs: &Inputs, command: &str, timeout: Duration) -> Result<Self> {
-        Self::find(run, inputs, command, timeout, true)
+        Self::find(run, inputs, command, timeout, true, boot::off_error)
     }
 
     /// Opens the state, boots the VM if it is off and `boots_vm` is set, and connects to its agent. A VM that
@@ -39,6 +46,7 @@ impl ReachableEnvironment {
         command: &str,
         timeout: Duration,
         boots_vm: bool,
+        off_error: fn(&VmHandle) -> Error,
     ) -> Result<Self> {
         let store = lock::open(run, command)?;
         if !store.exists() {
@@ -58,7 +66,7 @@ impl ReachableEnvironment {
 
         let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };
         let agent = contact(run, endpoint, (state, &vm), &(&loaded).into(), timeout)
-            .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, state))?;
+            .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &loaded, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })
     }

@@ -1,5 +1,6 @@
 //! `restart`: stops and starts the jobs in one command.
 
+use super::boot;
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
@@ -8,7 +9,8 @@ use base::{ErrorKind, Result};
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
 pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
-    let reachable = ReachableEnvironment::reach(run, &request.inputs, "restart", request.agent_timeout)?;
+    let (inputs, timeout) = (&request.inputs, request.agent_timeout);
+    let reachable = ReachableEnvironment::reach(run, inputs, "restart", timeout, boot::off_error)?;
     reachable.check_has_jobs()?;
     reachable.check_disk()?;
     let jobs = reachable.jobs(run);

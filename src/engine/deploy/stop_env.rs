@@ -1,17 +1,25 @@
 //! `stop-env`: stops the jobs and keeps the VM and its disks.
 
+use super::boot;
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
 use crate::run_context::RunContext;
-use base::Result;
+use crate::state::VmHandle;
+use base::{Error, Result};
 
 /// Stops the jobs of the environment and returns a summary in one sentence.
 pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
-    let reachable = ReachableEnvironment::reach(run, &request.inputs, "stop-env", request.agent_timeout)?;
+    let (inputs, timeout) = (&request.inputs, request.agent_timeout);
+    let reachable = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
     reachable.check_has_jobs()?;
     let stage = run.reporter.stage("Stopping");
     reachable.jobs(run).stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
+}
+
+/// Returns the error for a VM that is off, and whose jobs therefore do not run.
+fn off_error(vm: &VmHandle) -> Error {
+    boot::off_error(vm).with_note("its jobs do not run, so there is nothing to stop")
 }

@@ -82,14 +82,13 @@ impl LogsRequest {
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
     fn reach(&self, run: &RunContext) -> Result<Agent> {
-        let agent = reach(run, &self.inputs, self.agent_timeout)
-            .map_err(|error| match error.kind() {
-                ErrorKind::AgentUnreachable => {
-                    error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
-                }
-                _ => error,
-            })?
-            .agent;
+        let without_agent = |error: Error| match error.kind() {
+            ErrorKind::AgentUnreachable => {
+                error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
+            }
+            _ => error,
+        };
+        let agent = reach(run, &self.inputs, self.agent_timeout, without_agent)?.agent;
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {

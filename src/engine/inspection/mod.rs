@@ -38,7 +38,7 @@ use crate::records;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state_error;
 use crate::state::State;
-use base::Result;
+use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest};
 
 /// A VM whose own agent answers.
@@ -63,13 +63,21 @@ fn agent_endpoint(
     Ok((endpoint(run, &loaded.provider()?)?, loaded))
 }
 
-/// Finds the VM on record and waits until its own agent answers.
-fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
+/// Finds the VM on record and waits until its own agent answers. `explain` adds to the error of an agent
+/// that does not answer although its VM is on, as far as this machine knows.
+fn reach(
+    run: &RunContext,
+    inputs: &Inputs,
+    timeout: Duration,
+    explain: impl FnOnce(Error) -> Error,
+) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
     let vm = records::vm_on_record(run, &state)?;
-    let agent = contact(run, endpoint.clone(), (&state, &vm), &(&loaded).into(), timeout)
-        .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, &state))?;
+    let agent =
+        contact(run, endpoint.clone(), (&state, &vm), &(&loaded).into(), timeout).map_err(|error| {
+            boot::explain_if_off(explain(error), boot::off_error, run, inputs, &loaded, &state)
+        })?;
     Ok(ReachedVm { endpoint, agent })
 }
 

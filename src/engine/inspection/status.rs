@@ -795,7 +795,7 @@ impl Status {
         }
         if vm.stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
-            return Some(error.with_hint(next("start it: `monopile start-env MANIFEST`")));
+            return Some(error.with_hint(next("to start it and its jobs: `monopile start-env MANIFEST`")));
         }
         match self.agent.answers {
             AgentAnswers::Yes => {}

@@ -119,8 +119,25 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
     assert!(stopped.stderr.contains("its processes on this machine have ended"), "{}", stopped.stderr);
     assert!(stopped.stderr.contains("`monopile start-env "), "{}", stopped.stderr);
-    let report = run("cloud-check", &[&["--report"][..], &quick].concat()).exits_with(6);
-    assert!(report.stdout.contains("is stopped"), "{}", report.stdout);
+    let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
+    let findings = document(&report);
+    let of =
+        |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == kind).unwrap();
+    assert_eq!((&of("VM")["status"], &of("VM")["problem"]), (&json!("drifted"), &json!("stopped_vm")));
+    assert_eq!(of("VM")["repairs"], json!(["reboot_vm", "recreate_vm"]));
+    assert_eq!(of("agent")["detail"], "it does not answer, because its VM is stopped");
+    assert_eq!(of("agent")["repairs"], Value::Null, "the repair is that of the VM");
+
+    // No login is possible, and no job runs.
+    let logs = run("logs", &quick).exits_with(5);
+    assert!(logs.stderr.contains("hint: to start it and its jobs: `monopile start-env "), "{}", logs.stderr);
+    assert!(!logs.stderr.contains("monopile ssh"), "{}", logs.stderr);
+    let stop = run("stop-env", &quick).exits_with(5);
+    assert!(
+        stop.stderr.contains("note: its jobs do not run, so there is nothing to stop\n"),
+        "{}",
+        stop.stderr
+    );
 
     run("start-env", &quick).success();
     assert_eq!((hello.ask_counter(), hello.state()["current_vm_cid"].clone()), (2, vm), "it is the same VM");

@@ -136,9 +136,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     });
                 }
                 None => {
-                    let detail = "it does not answer, because its VM does not exist".to_owned();
-                    let cid = vm.cid.to_string();
-                    agent_finding = Some(Finding::new(AGENT, cid, vm.cpi(), FindingStatus::Drifted, detail));
+                    agent_finding = Some(silent(&vm, "it does not answer, because its VM does not exist"));
                     vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
                         description: format!("VM {vm} does not exist"),
@@ -156,7 +154,12 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                         hints = vec![OtherAddress::HINT.to_owned()];
                         has_other_address = true;
                     }
-                    agent_finding = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
+                    agent_finding = Some(match problem.kind {
+                        ProblemKind::StoppedVm => {
+                            silent(&vm, "it does not answer, because its VM is stopped")
+                        }
+                        _ => Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()),
+                    });
                     vm_problems.push(problem);
                 }
                 Ok(mounted) => {
@@ -210,6 +213,11 @@ const AGENT: &str = "agent";
 fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());
     Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
+}
+
+/// Returns the finding of an agent that does not answer because of its VM, which has the problem.
+fn silent(vm: &VmHandle, detail: &str) -> Finding {
+    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::Drifted, detail.to_owned())
 }
 
 /// Returns the finding of a resource on record. `is_detached` is true for the disk that the VM was created
@@ -364,15 +372,13 @@ fn ask_mounted_disks(
             let symptom = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let boot = error.is_transient().then(|| probe.executor.last_boot(vm)).flatten();
             let boot_problem = boot.as_ref().and_then(LastBoot::problem);
-            let description = match error.is_transient() && probe.executor.cpis().is_off(vm)? {
-                true => describe_off(vm),
-                false => {
-                    // The VM may write secrets to its console.
-                    let redacted = |text: String| format!("; {}", probe.run.redactor.redact(&text));
-                    let cause = boot_problem.map(|problem| redacted(problem.describe(vm.cid.as_str())));
-                    format!("the agent of VM {vm} {symptom}: {error}{}", cause.unwrap_or_default())
-                }
-            };
+            if error.is_transient() && probe.executor.cpis().is_off(vm)? {
+                return without_hints(problem(ProblemKind::StoppedVm, describe_off(vm), repairs));
+            }
+            // The VM may write secrets to its console.
+            let redacted = |text: String| format!("; {}", probe.run.redactor.redact(&text));
+            let cause = boot_problem.map(|problem| redacted(problem.describe(vm.cid.as_str())));
+            let description = format!("the agent of VM {vm} {symptom}: {error}{}", cause.unwrap_or_default());
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
         }
     }

@@ -63,6 +63,7 @@ impl Finding {
         let detail = match problem.kind {
             // The kind and the CID are shown beside it.
             ProblemKind::MissingVm | ProblemKind::MissingDisk => "it does not exist".to_owned(),
+            ProblemKind::StoppedVm => "it is stopped: its processes on this machine have ended".to_owned(),
             _ => problem.description.clone(),
         };
         Finding {

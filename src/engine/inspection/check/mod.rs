@@ -69,6 +69,8 @@ impl CloudCheckRequest {
 pub enum ProblemKind {
     /// The VM does not exist.
     MissingVm,
+    /// The VM is on this machine, and its processes have ended.
+    StoppedVm,
     /// The VM exists, and its agent does not answer.
     UnresponsiveAgent,
     /// The agent refuses the credentials of this run, which are not known to be the deployed ones.
