@@ -43,6 +43,8 @@ pub struct Inputs {
     pub encryption: Encryption,
     /// True if generated values are used for this run only and not written.
     pub discard_generated: bool,
+    /// True if the environment is deployed, so that an earlier run had values for its variables.
+    pub is_deployed: bool,
 }
 
 impl Inputs {

@@ -350,12 +350,15 @@ impl PartialInputs {
         }
         self.notes.extend(resolver.take_notes());
         let missing = resolver.missing_error(options.requires_values);
-        let beside = |error: Error| match hint_for_file(&resolver.missing_names(), inputs, &self.definitions)
-        {
-            Some(hint) if options.requires_values => Error::invalid(error.to_string()).with_hint(hint),
+        let explain = |error: Error| match hint_for_missing(&resolver, inputs, &self.definitions) {
+            Some((hint, is_sufficient)) if options.requires_values => {
+                let others = error.hints().iter().filter(|_| !is_sufficient);
+                let others = others.map(|other| format!("for a new variable, {other}"));
+                Error::invalid(error.to_string()).with_hint(hint).with_hints(others)
+            }
             _ => error,
         };
-        let missing = missing.map(beside);
+        let missing = missing.map(explain);
         let unused = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
@@ -554,6 +557,20 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     })?;
     let mut index = ItemIndex::default();
     ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut index))
+}
+
+/// Returns the hint for variables without a value that an earlier run had: the file beside the manifest that
+/// has them, or else the arguments of that run. The second value is true if no other hint is needed.
+fn hint_for_missing(
+    resolver: &Resolver<'_>,
+    inputs: &Inputs,
+    definitions: &Definitions,
+) -> Option<(String, bool)> {
+    const SAME_VARIABLES: &str = "pass the same variables as for the last create-env (--var, --vars-file, \
+                                  --vars-store and so on)";
+    let names = resolver.missing_names();
+    let beside = hint_for_file(&names, inputs, definitions).map(|hint| (hint, true));
+    beside.or_else(|| (inputs.is_deployed && !names.is_empty()).then(|| (SAME_VARIABLES.to_owned(), false)))
 }
 
 /// Returns the hint for a file beside the manifest that has values of these variables.

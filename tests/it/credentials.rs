@@ -243,6 +243,27 @@ fn credentials_of_a_program_must_be_given_again() {
 }
 
 #[test]
+fn variables_of_the_last_deploy_must_be_given_again() {
+    let mut hello = Hello::new();
+    let port = "port=8580";
+    hello.replace_flag("-v", &[]);
+    let new = hello.create(&[]).exits_with(3);
+    assert!(new.stderr.contains("((port))"), "{}", new.stderr);
+    assert!(new.stderr.contains("hint: give a value with --var NAME=VALUE"), "{}", new.stderr);
+    hello.create(&["-v", port]).success();
+    for command in ["plan", "status", "delete-vm"] {
+        let more = if command == "delete-vm" { &["vm-1"][..] } else { &[] };
+        let run = hello.world.finish(hello.command(command, more)).exits_with(3);
+        let hints: Vec<&str> =
+            run.stderr.lines().filter_map(|line| line.trim_start().strip_prefix("hint: ")).collect();
+        assert!(hints[0].starts_with("pass the same variables as for the last create-env "), "{hints:?}");
+        assert!(hints[1].starts_with("for a new variable, give a value with --var NAME=VALUE"), "{hints:?}");
+    }
+    hello.delete(&["-v", port]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn plan_lists_the_credentials_that_change() {
     let mut hello = Hello::new();
     // The source of the values is a plain file of variables.

@@ -9,7 +9,7 @@ use crate::run_context::lock::no_state_error;
 use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
-use manifest::{Inputs, LoadedManifest, VariableValue, cpi_label};
+use manifest::{LoadedManifest, VariableValue, cpi_label};
 
 /// The maximum number of changes that an error shows.
 const MAX_SHOWN_CHANGES: usize = 5;
@@ -66,7 +66,7 @@ fn is_last_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State)
 
 /// Reads the manifest without generating values, which would differ from the deployed ones.
 fn load(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<LoadedManifest> {
-    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
+    let inputs = prepare::without_generation(&request.inputs, state);
     // With other credentials, `create_env` reports these and not every difference.
     let check = |values: &[VariableValue]| credentials::check(run, &inputs, state, values);
     manifest::load_checked(&inputs, &run.redactor, &check)
