@@ -742,6 +742,27 @@ mod tests {
     }
 
     #[test]
+    fn command_that_only_reads_does_not_claim_to_generate() {
+        let directory = tempfile::tempdir().unwrap();
+        let load_with_length = |length: u8, discard_generated: bool| {
+            let manifest = format!(
+                "name: env\nvariables:\n- {{name: pin, type: password, update_mode: converge, options: \
+                 {{length: {length}}}}}\n"
+            );
+            let inputs = Inputs { discard_generated, ..inputs(directory.path(), &manifest, None, &[]) };
+            load(&inputs, &Redactor::default()).unwrap().notes
+        };
+        let stored = || std::fs::read(directory.path().join("vars.yml")).unwrap();
+        load_with_length(6, false);
+        let before = stored();
+        let notes = load_with_length(8, true);
+        assert_eq!(notes, ["create-env generates variable 'pin' again: its length is not 8"]);
+        assert_eq!(stored(), before);
+        assert_eq!(load_with_length(8, false), ["variable 'pin' is generated again: its length is not 8"]);
+        assert_ne!(stored(), before);
+    }
+
+    #[test]
     fn register_secrets_finds_the_same_values_as_loading() {
         let directory = tempfile::tempdir().unwrap();
         let manifest = "name: env\nx: {mode: ((mode)), password: ((pin)), absent: ((absent))}\n\

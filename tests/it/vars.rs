@@ -337,7 +337,7 @@ fn converge_regenerates_values_that_no_longer_match() {
     assert_eq!(world.read("s.yml"), first, "the default keeps what there is");
     let report = run("two", "converge").stderr;
     assert!(
-        report.contains("variable 'leaf' is generated again, because its common name is 'one', not 'two'"),
+        report.contains("variable 'leaf' is generated again: its common name is 'one' instead of 'two'\n"),
         "{report}"
     );
     assert_ne!(world.read("s.yml"), first);
@@ -410,7 +410,11 @@ fn check_reports_findings_by_exit_code() {
     let soon = check(&["--within", "61d"]).exits_with(3);
     assert!(soon.stderr.contains("leaf: it expires on"), "{}", soon.stderr);
     let other = check(&["-m", "m.yml", "-v", "ip=10.0.0.7"]).exits_with(3);
-    assert!(other.stderr.contains("leaf: its common name is '10.0.0.6', not '10.0.0.7'"), "{}", other.stderr);
+    assert!(
+        other.stderr.contains("leaf: its common name is '10.0.0.6' instead of '10.0.0.7'"),
+        "{}",
+        other.stderr
+    );
     assert!(other.stderr.contains("leaf: its alternative names are not as declared"), "{}", other.stderr);
     check(&["--within", "1y"]).exits_with(2);
 

@@ -209,11 +209,13 @@ impl<'a> Resolver<'a> {
             if mismatches.is_empty() {
                 return Ok(Some(stored));
             }
-            self.notes.push(format!(
-                "variable '{}' is generated again, because {}",
-                definition.name,
-                mismatches.join(" and ")
-            ));
+            let name = &definition.name;
+            let mismatches = mismatches.join("; ");
+            // A detached store is that of a command that only reads.
+            self.notes.push(match self.store.as_deref().is_some_and(VarsStore::is_detached) {
+                true => format!("create-env generates variable '{name}' again: {mismatches}"),
+                false => format!("variable '{name}' is generated again: {mismatches}"),
+            });
             self.replaced.push((definition.name.clone(), stored));
         }
         let value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;

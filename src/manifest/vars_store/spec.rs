@@ -176,7 +176,7 @@ fn differences(
     note(
         certificate.common_name != options.common_name,
         format!(
-            "its common name is {}, not {}",
+            "its common name is {} instead of {}",
             quoted(certificate.common_name.as_deref()),
             quoted(options.common_name.as_deref())
         ),

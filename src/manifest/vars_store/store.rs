@@ -62,6 +62,11 @@ impl VarsStore {
         VarsStore { is_detached: true, ..self }
     }
 
+    /// Returns true if nothing is written to the file.
+    pub fn is_detached(&self) -> bool {
+        self.is_detached
+    }
+
     fn read(&mut self) -> Result<()> {
         // A file that may not be read is no missing one: its values would be generated again.
         self.exists = self.path.try_exists().unwrap_or(true);
