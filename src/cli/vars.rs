@@ -63,6 +63,8 @@ enum VarsCommand {
     ///
     /// A CA is rotated in two steps. The first keeps the old certificate in the bundles, so that both are
     /// trusted. After the next deploy, --finish removes the old certificate; then deploy again.
+    ///
+    /// The next create-env replaces the VM if the certificate or the password of its agent changes.
     #[command(allow_missing_positional = true)]
     Rotate {
         #[command(flatten)]

@@ -326,14 +326,27 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     let mut counter = 1;
     let rotations: [&[&[&str]]; 3] = [
         &[&["mbus_bootstrap_password"], &["mbus_bootstrap_password"]],
-        &[&["default_ca"], &["default_ca", "--finish"], &["mbus_bootstrap_password"]],
+        &[&["default_ca"], &["mbus_bootstrap_password"]],
         &[&["mbus_bootstrap_ssl"]],
     ];
     for steps in rotations {
         assert_eq!(hello.ask_counter(), counter);
         counter += 1;
         for step in steps {
-            hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
+            let run = hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
+            assert!(run.stdout.contains("It replaces the VM if the certificate or the"), "{}", run.stdout);
+        }
+        if steps[0] == ["default_ca"] {
+            let kept = hello.world.read("creds.yml");
+            let early =
+                hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).exits_with(3);
+            for text in [
+                "the rotation of 'default_ca' is not deployed yet: ",
+                "deploy it first: `monopile create-env MANIFEST --vars-store creds.yml`",
+            ] {
+                assert!(early.stderr.contains(text), "{text}: {}", early.stderr);
+            }
+            assert_eq!(hello.world.read("creds.yml"), kept);
         }
         let kept = steps.len();
         assert_eq!(previous(&hello).len(), kept, "{:?}", previous(&hello));
@@ -358,9 +371,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         assert!(previous(&hello).is_empty(), "the new values are deployed: {:?}", previous(&hello));
     }
     assert_eq!(hello.ask_counter(), counter);
-    // The agent does not use the CA, so the VM stays at the end of its rotation.
-    hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
-    hello.create(&[]).success();
+    // The agent does not use the CA, so the VM stays at the end of its rotation, which is deployed.
     let vm = hello.state()["current_vm_cid"].clone();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
     let run = hello.create(&[]).success();

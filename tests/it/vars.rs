@@ -463,6 +463,17 @@ fn ca_rotation_takes_two_steps() {
     assert!(again.stderr.contains("a rotation of 'root' is not finished yet"), "{}", again.stderr);
     assert_eq!(store(&world), between);
 
+    // The old values stay until a deploy, or until the operator removes them after one by another program.
+    let early = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
+    assert!(
+        early.stderr.contains("if another program deployed it, remove `monopile_previous`"),
+        "{}",
+        early.stderr
+    );
+    let mut deployed = between;
+    deployed.as_mapping_mut().unwrap().remove("monopile_previous").unwrap();
+    world.write("s.yml", serde_yaml::to_string(&deployed).unwrap());
+    let between = deployed;
     world.run(["vars", "rotate", "s.yml", "root", "--finish"]).success();
     let after = store(&world);
     let count = |value: &serde_yaml::Value| value.as_str().unwrap().matches("BEGIN CERTIFICATE").count();

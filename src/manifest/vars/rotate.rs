@@ -13,6 +13,7 @@ use crate::variables::Declared;
 use crate::variables::Resolver;
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::day;
+use crate::vars_store::previous;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::GeneratorSpec;
 use crate::vars_store::store::VarsStore;
@@ -185,6 +186,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         if old.is_empty() {
             continue;
         }
+        check_deployed(store, &name)?;
         let left: Vec<String> = old.iter().flat_map(|old| signed_by(store, old, &name)).collect();
         if !left.is_empty() {
             return Err(Error::invalid(format!(
@@ -217,6 +219,25 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     }
     store.keep_previous(&replaced);
     Ok(done)
+}
+
+/// Checks that the new certificate of a CA is deployed. A deploy removes the replaced values from the store.
+fn check_deployed(store: &VarsStore, name: &str) -> Result<()> {
+    let rotations = store.previous().map(previous::rotations).unwrap_or_default();
+    if !rotations.iter().flatten().any(|(kept_name, _)| *kept_name == name) {
+        return Ok(());
+    }
+    let path = store.path().display().to_string();
+    Err(Error::invalid(format!(
+        "the rotation of '{name}' is not deployed yet: '{path}' still has its old value under `{}`",
+        previous::KEY
+    ))
+    .with_note("nothing was changed")
+    .with_hint(format!(
+        "deploy it first: `monopile create-env MANIFEST --vars-store {}`, which removes the old value",
+        shell_word(&path)
+    ))
+    .with_hint(format!("if another program deployed it, remove `{}` from the vars store", previous::KEY)))
 }
 
 /// Returns the certificates that earlier rotations left after the current one, with the same subject but
