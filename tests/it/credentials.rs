@@ -359,6 +359,9 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         let changes = plan.stdout.lines().find(|line| line.contains("Credentials that change: "));
         assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", plan.stdout);
         assert!(!plan.stderr.contains("cannot be stopped"), "{}", plan.stderr);
+        let refused = hello.world.finish(hello.command("recreate", &[])).exits_with(3);
+        let changes = refused.stderr.lines().find(|line| line.contains("credentials that change: "));
+        assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", refused.stderr);
         assert_eq!(previous(&hello).len(), kept);
 
         let vm = hello.state()["current_vm_cid"].clone();

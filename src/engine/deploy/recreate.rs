@@ -8,6 +8,7 @@ use crate::run_context::RunContext;
 use crate::run_context::lock::no_state_error;
 use crate::state::State;
 use crate::{cpis, prepare};
+use base::text::listed;
 use base::{Error, Result};
 use manifest::{LoadedManifest, VariableValue, cpi_label};
 
@@ -41,18 +42,19 @@ pub(crate) fn recreate_unfinished(
     if !state.current_deploy_digest.is_empty()
         && let Ok(Some(changes)) = changes_since_deploy(request, run, state)
     {
-        let mut error = Error::invalid("the manifest differs from the deployed one");
+        let mut error = Error::invalid("the manifest differs from the deployed one")
+            .with_note("nothing was changed")
+            .with_hint("pass the same ops files and variables as for the last create-env")
+            .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`");
         if !changes.is_empty() {
             let mut lines: Vec<String> = changes.iter().take(MAX_SHOWN_CHANGES).cloned().collect();
             if let Some(more) = changes.len().checked_sub(MAX_SHOWN_CHANGES).filter(|more| *more > 0) {
-                lines.push(format!("and {more} more: `monopile plan MANIFEST`"));
+                lines.push(format!("and {more} more"));
+                error = error.with_hint("see all changes: `monopile plan MANIFEST`");
             }
             error = error.with_source(lines.join("\n"));
         }
-        return Err(error
-            .with_note("nothing was changed")
-            .with_hint("pass the same ops files and variables as for the last create-env")
-            .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`"));
+        return Err(error);
     }
     create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, run)
 }
@@ -95,5 +97,7 @@ fn changes_since_deploy(
     let deployed = state.monopile.manifest.as_ref();
     let changes =
         deployed.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &loaded)));
-    Ok(Some(changes.iter().map(ToString::to_string).collect()))
+    let names = credentials::changed_credentials(state, &loaded.values);
+    let first_line = (!names.is_empty()).then(|| format!("credentials that change: {}", listed(&names)));
+    Ok(Some(first_line.into_iter().chain(changes.iter().map(ToString::to_string)).collect()))
 }

@@ -103,7 +103,7 @@ fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
 }
 
 /// Returns the names of the variables whose values differ from the deployed ones.
-pub(super) fn changed_credentials(state: &State, values: &[VariableValue]) -> Vec<String> {
+pub(crate) fn changed_credentials(state: &State, values: &[VariableValue]) -> Vec<String> {
     let deployed = state.monopile.credentials.as_ref();
     deployed.into_iter().flat_map(|deployed| deployed.changed(values)).map(str::to_owned).collect()
 }

@@ -221,11 +221,15 @@ fn recreate_changes_only_the_vm() {
     hello.add_ops(
         "change.yml",
         "- {type: replace, path: \
-        /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
+        /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n\
+        - {type: replace, path: /tags?, value: {a: '1', b: '2', c: '3', d: '4', e: '5'}}\n",
     );
     let refused = run(&hello, "recreate", &[]).exits_with(3);
     assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
     assert!(refused.stderr.contains("/properties/greeting: Ahoy"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("and 1 more\n"), "{}", refused.stderr);
+    let hint = "hint: see all changes: `monopile plan hello/manifest.yml ";
+    assert!(refused.stderr.contains(hint), "{}", refused.stderr);
     assert_eq!(hello.state(), after);
     assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();
