@@ -146,9 +146,10 @@ impl Download<'_> {
                         Err(_) if was_resumed && !has_restarted => {
                             has_restarted = true;
                             self.empty(file).map_err(read_error)?;
-                            self.stage.log_line(
-                                "the resumed download has a wrong digest; downloading all of it again",
-                            );
+                            self.stage.reporter().warn(format!(
+                                "the resumed download of {name} has a wrong digest: downloading all of it \
+                                 again"
+                            ));
                         }
                         Err(error) => {
                             return Err(AttemptFailure::Final(match wrong_content(body) {
@@ -167,7 +168,7 @@ impl Download<'_> {
                         best = received;
                         pauses = RETRY_PAUSES.iter();
                     }
-                    let attempt = MAX_FUTILE_ATTEMPTS - pauses.len();
+                    let next_attempt = MAX_FUTILE_ATTEMPTS - pauses.len() + 1;
                     let Some(pause) = pauses.next() else {
                         let last_error = self
                             .download_error(&format!(" ({number} attempts)"), reason(&error))
@@ -176,9 +177,9 @@ impl Download<'_> {
                         return Err(AttemptFailure::Temporary(last_error, None));
                     };
                     let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
-                    self.stage.log_line(format!(
-                        "attempt {attempt} of {MAX_FUTILE_ATTEMPTS}: {}; trying again in {}",
-                        reason(&error),
+                    self.stage.reporter().warn(format!(
+                        "{}; attempt {next_attempt} of {MAX_FUTILE_ATTEMPTS} in {}",
+                        self.download_error("", reason(&error)).chain().join(": "),
                         duration(pause)
                     ));
                     self.pause(pause)?;

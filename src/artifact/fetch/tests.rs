@@ -159,10 +159,15 @@ fn failed_attempts_are_counted() {
                 move |_, before| if before == 0 { answers(b"cont") } else { answer("500 Broken", &[], b"") },
             );
         let url = server.url("/x.tgz");
-        let error = world.obtain(&url, Some(&sha1(b"content"))).unwrap_err();
+        let error = world.obtain(&format!("{url}?token=hidden"), Some(&sha1(b"content"))).unwrap_err();
         assert_eq!(error.to_string(), format!("downloading '{url}' failed (5 attempts)"));
         assert_eq!(error.chain()[1], "the server answered 500 Internal Server Error");
-        assert!(world.log().contains("attempt 2 of 5: the server answered 500"), "{}", world.log());
+        let failed = format!("downloading '{url}' failed: the server answered 500 Internal Server Error");
+        for attempt in 3..=5 {
+            let expected = format!("Warning {{ text: \"{failed}; attempt {attempt} of 5 in 0.1 s\" }}");
+            assert!(world.log().contains(&expected), "{}", world.log());
+        }
+        assert!(!world.log().contains("hidden"), "{}", world.log());
         error.hints().concat()
     };
     let nothing = hints_after_failure(|_| answer("500 Broken", &[], b""));
@@ -211,7 +216,7 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
     assert_eq!(requests[1].header("range"), None);
     assert!(0 < from(2) && from(2) < from(3), "{requests:?}");
     assert_eq!(requests[2].header("if-range"), Some("\"v1\""));
-    assert!(world.log().contains("trying again"), "{}", world.log());
+    assert!(world.log().contains("attempt 2 of 5 in "), "{}", world.log());
 }
 
 #[test]
@@ -278,7 +283,7 @@ fn unfinished_download_is_resumed_by_the_next_run() {
     });
     let url = server.url("/x.tgz");
     let events = Arc::clone(&world.events);
-    let stop = move || match format!("{:?}", events.lock()).contains("trying again") {
+    let stop = move || match format!("{:?}", events.lock()).contains("attempt 2 of 5 in ") {
         true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
         false => Ok(()),
     };
@@ -402,7 +407,7 @@ fn refused_connection_is_retried_until_interrupted() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
     let stop = |events: Arc<Mutex<Vec<Event>>>| {
-        move || match format!("{:?}", events.lock()).contains("attempt 2 of 5: ") {
+        move || match format!("{:?}", events.lock()).contains("attempt 3 of 5 in ") {
             true => Err(Error::new(ErrorKind::Interrupted(15), "interrupted")),
             false => Ok(()),
         }
@@ -410,7 +415,7 @@ fn refused_connection_is_retried_until_interrupted() {
     // A signal ends the pause between two attempts.
     let error = world.obtain_unless(&url, None, stop(Arc::clone(&world.events))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted(15));
-    assert!(world.log().contains("; trying again in 0.1 s"), "{}", world.log());
+    assert!(world.log().contains("; attempt 3 of 5 in 0.1 s"), "{}", world.log());
 }
 
 #[test]
@@ -435,7 +440,7 @@ fn https_goes_through_a_connect_tunnel() {
     let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
     let events = Arc::clone(&world.events);
-    let stop = move || match format!("{:?}", events.lock()).contains("trying again") {
+    let stop = move || match format!("{:?}", events.lock()).contains("attempt 2 of 5 in ") {
         true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
         false => Ok(()),
     };
