@@ -182,11 +182,16 @@ impl Digest {
             "the digest of {file} does not match: expected {}, found {}",
             show(expected),
             show(actual_digest)
-        ))
-        .with_hint(match file.contains("://") {
-            true => "check the URL, or correct the sha1 if it is that of another version",
-            false => "download the file again, or correct the sha1 if it is that of another version",
-        }))
+        )))
+    }
+
+    /// Checks the digest of a file like [`Digest::check`], with a hint for a digest that the operator gives.
+    pub fn check_given(&self, actual: &Digest, file: &str) -> Result<()> {
+        self.check(actual, file).map_err(|mismatch| {
+            mismatch.with_hint(
+                "check that it is the right file, or correct the sha1 if it is that of another version",
+            )
+        })
     }
 
     /// Computes the digest of bytes in memory.

@@ -127,7 +127,7 @@ fn unpack_counted(
     };
     let digest = hasher.finish();
     if let Some(expected) = expected {
-        expected.check(&digest, source_name)?;
+        expected.check_given(&digest, source_name)?;
     }
     partial.rename_to(dest)?;
     Ok(Unpacked { digest, files, entries })
@@ -146,7 +146,7 @@ fn unpack_error(
     if let Some(expected) = expected
         && damage
         && io::copy(rest, &mut hasher).is_ok()
-        && let Err(mismatch) = expected.check(&hasher.finish(), source_name)
+        && let Err(mismatch) = expected.check_given(&hasher.finish(), source_name)
     {
         return mismatch.with_source(error);
     }

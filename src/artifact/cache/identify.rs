@@ -66,7 +66,7 @@ impl Cache {
             }
         })?;
         if let Some(expected) = expected {
-            expected.check(&digest, &source.describe(kind.name()))?;
+            expected.check_given(&digest, &source.describe(kind.name()))?;
         }
         if let Some(stage) = stage {
             stage.finish();

@@ -140,7 +140,7 @@ impl Download<'_> {
                         None => Digest::of_file(body, &self.algorithms()).map_err(AttemptFailure::Final)?,
                     };
                     let name = format!("'{}'", self.url);
-                    match self.expected.map_or(Ok(()), |expected| expected.check(&digest, &name)) {
+                    match self.expected.map_or(Ok(()), |expected| expected.check_given(&digest, &name)) {
                         Ok(()) => return Ok(digest),
                         // The existing beginning may be from another version of the file.
                         Err(_) if was_resumed && !has_restarted => {

@@ -263,12 +263,15 @@ impl Loader<'_> {
         })?;
         let expected = Digest::parse(text, &owner)?;
         let shown = format!("{owner} ('{}')", path.display());
-        if actual.hex(expected.strongest()).is_some() {
-            expected.check(actual, &shown)?;
-        } else {
-            expected.check(&Digest::of_file(&self.dir.join(path), &[expected.strongest()])?, &shown)?;
-        }
-        Ok(expected)
+        let checked = match actual.hex(expected.strongest()) {
+            Some(_) => expected.check(actual, &shown),
+            None => expected.check(&Digest::of_file(&self.dir.join(path), &[expected.strongest()])?, &shown),
+        };
+        checked.map(|()| expected).map_err(|mismatch| {
+            mismatch.with_hint(
+                "download the release again, or make it again with `bosh create-release --tarball`",
+            )
+        })
     }
 }
 

@@ -189,7 +189,7 @@ fn load(
         if let Err(mismatch) = checked {
             // Light stemcells are published with an empty image and the digest of the full one.
             if !is_empty(&image)? {
-                return Err(mismatch);
+                return Err(mismatch.with_hint("download the stemcell again"));
             }
             stage.reporter().note(format!(
                 "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that \

@@ -108,7 +108,9 @@ fn layers_of_index(image: &Path, source_name: &str) -> Result<Vec<Layer>> {
         let blob = blob(manifest, source_name)?;
         let digest = Digest::of_file(&image.join(&blob.path), &[crate::digest::Algorithm::Sha256])?;
         if let Some(expected) = &blob.digest {
-            expected.check(&digest, &format!("the manifest of {source_name}"))?;
+            expected
+                .check(&digest, &format!("the manifest of {source_name}"))
+                .map_err(|mismatch| mismatch.with_hint("download the image again, or save it again"))?;
         }
         document = read(image, &blob.path, source_name)?;
     }

@@ -83,7 +83,7 @@ pub fn open(
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
     let digest = cache.digest(&source.path, &algorithms, &mut progress)?;
     if let Some(expected) = expected {
-        expected.check(&digest, &source_name)?;
+        expected.check_given(&digest, &source_name)?;
     }
     let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
