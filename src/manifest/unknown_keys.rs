@@ -1,7 +1,11 @@
 //! Warns of unknown keys, which are ignored as in the bosh CLI, although most of them are misspelt. Also
-//! warns of an instance group without jobs.
+//! warns of an instance group without jobs, and of ignored addresses that are wrong.
 
-use crate::deployment::RESOURCES;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::deployment::{CPI_KEYS, RESOURCES, key_in_place_of_path};
 use crate::load::LoadedManifest;
 use base::error::did_you_mean;
 use yaml::Node;
@@ -9,7 +13,6 @@ use yaml::Node;
 const CLOUD_PROVIDER: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
 const USERLAND: &[&str] = &["files", "sha1", "url"];
-const CPI: &[&str] = &["args", "arguments", "builtin", "path", "properties"];
 const MANIFEST: &[&str] = &[
     "azs",
     "cloud_provider",
@@ -92,8 +95,8 @@ const INSTANCE_GROUP: &[&str] = &[
 ];
 
 /// Returns a warning for each unknown key of `cloud_provider`, its `cpi`, the CPIs of the CPI config, types,
-/// extensions and stemcells, for each misspelt key of pools, networks and the instance group, and for an
-/// instance group without jobs.
+/// extensions and stemcells, for each misspelt key of pools, networks and the instance group, for each wrong
+/// address of a subnet, and for an instance group without jobs.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     check_spelling(&loaded.root, "", MANIFEST, &mut warnings);
@@ -103,8 +106,9 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let provider = loaded.root.get("cloud_provider");
     if let Some(provider) = provider {
         check(provider, "cloud_provider", CLOUD_PROVIDER, &mut warnings);
-        if let Some(cpi) = provider.get("cpi") {
-            check(cpi, "cloud_provider.cpi", CPI, &mut warnings);
+        // A key in place of `path` is an error.
+        if let Some(cpi) = provider.get("cpi").filter(|cpi| key_in_place_of_path(cpi).is_none()) {
+            check(cpi, "cloud_provider.cpi", &CPI_KEYS, &mut warnings);
         }
         if let Some(userland) = provider.get("userland") {
             check(userland, "cloud_provider.userland", USERLAND, &mut warnings);
@@ -132,7 +136,9 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
         check_spelling(network, &path, NETWORK, &mut warnings);
         let subnets = network.get("subnets").and_then(Node::as_seq).unwrap_or_default();
         for (index, subnet) in subnets.iter().enumerate() {
-            check_spelling(subnet, &format!("{path}.subnets[{index}]"), SUBNET, &mut warnings);
+            let path = format!("{path}.subnets[{index}]");
+            check_spelling(subnet, &path, SUBNET, &mut warnings);
+            check_addresses(subnet, &path, &mut warnings);
         }
     }
     let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| loaded.root.get(key)?.as_seq());
@@ -166,6 +172,39 @@ fn check(node: &Node, path: &str, known_keys: &[&str], warnings: &mut Vec<String
     add_warnings(node, path, known_keys, false, warnings);
 }
 
+/// Warns of static and reserved addresses of a subnet that are no addresses, or not in its range. A director
+/// uses them; this program ignores them, as the bosh CLI does.
+fn check_addresses(subnet: &Node, path: &str, warnings: &mut Vec<String>) {
+    let range: Option<IpNet> = subnet.get("range").and_then(|range| range.as_str()?.parse().ok());
+    for key in ["static", "reserved"] {
+        for entry in subnet.get(key).and_then(Node::as_seq).unwrap_or_default() {
+            let Some(text) = entry.as_str() else { continue };
+            // An entry may be a range, such as `10.0.0.5 - 10.0.0.9`.
+            let problem = text.split('-').find_map(|part| address_problem(part.trim(), range));
+            if let Some(problem) = problem {
+                let place = place(entry);
+                warnings.push(format!("{place}`{path}.{key}` has '{text}', which {problem}: it is ignored"));
+            }
+        }
+    }
+}
+
+fn address_problem(text: &str, range: Option<IpNet>) -> Option<String> {
+    let parsed = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+    match (parsed, range) {
+        (None, _) => Some("is not an IP address".to_owned()),
+        (Some(address), Some(range)) if !range.contains(&address) => {
+            Some(format!("is not in the `range` {range}"))
+        }
+        (Some(_), _) => None,
+    }
+}
+
+/// Returns the start of a warning. A node that the path of an operation created has no position.
+fn place(node: &Node) -> String {
+    node.position.file().map(|_| format!("{}: ", node.position.describe())).unwrap_or_default()
+}
+
 /// Warns only of unknown keys that resemble a known one.
 fn check_spelling(node: &Node, path: &str, known_keys: &[&str], warnings: &mut Vec<String>) {
     add_warnings(node, path, known_keys, true, warnings);
@@ -185,8 +224,7 @@ fn add_warnings(
         if only_similar && hint.is_empty() {
             continue;
         }
-        // A key that the path of an operation created has no position.
-        let place = key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();
+        let place = place(key);
         let owner = if path.is_empty() { "the manifest".to_owned() } else { format!("`{path}`") };
         warnings.push(format!("{place}{owner} has the unknown key '{name}', which is ignored{hint}"));
     }

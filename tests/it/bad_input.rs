@@ -116,6 +116,17 @@ fn several_problems_are_reported_at_once() {
 }
 
 #[test]
+fn other_yaml_is_not_to_be_completed() {
+    let hello = Hello::new();
+    hello.world.write("spec.yml", "name: hello\ntemplates: {ctl.erb: bin/ctl}\n");
+    let hint = "hint: if this file is not the manifest, name the one that has `instance_groups` and";
+    for command in ["create-env", "plan", "cpis"] {
+        let run = hello.world.run([command, "spec.yml", "--state", "state.json"]);
+        expect_refusal(&hello, run, 3, &["needs a `cloud_provider`", hint]);
+    }
+}
+
+#[test]
 fn rejects_missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
@@ -345,6 +356,8 @@ fn missing_cpis_are_reported() {
         ),
         ("cpi: {builtin: openstack}", &["no built-in CPI 'openstack'", "local, ironic"]),
         ("cpi: {path: ../hello}", &["cannot be run", "it is not a file"]),
+        ("cpi: {exec: ../hello}", &["cpi.yml:2:", "unknown key 'exec'; did you mean 'path'?"]),
+        ("cpi: {biultin: local}", &["cpi.yml:2:", "unknown key 'biultin'; did you mean 'builtin'?"]),
         (template, &["no job of `cloud_provider` has the template `bin/cpi`", "hello"]),
         ("template: {name: helo, release: hello}", &["no job 'helo'", "did you mean 'hello'?"]),
     ] {
@@ -356,6 +369,8 @@ fn missing_cpis_are_reported() {
             &format!("{ops}- {{type: replace, path: /cloud_provider/{key}?, value: {value}}}\n"),
         );
         assert_both_refuse(&hello, &[], 3, expected);
+        let plan = hello.world.finish(hello.command("plan", &[]));
+        assert!(!plan.stderr.contains("which is ignored"), "{}", plan.stderr);
     }
 }
 

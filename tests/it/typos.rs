@@ -65,6 +65,8 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
          - {type: replace, path: /instance_groups/0/vm_extensoins?, value: []}\n\
          - {type: replace, path: /vm_types?, value: [{name: a, cloud_propertys: {}}]}\n\
          - {type: replace, path: /networks/0/subnets/0/cloud_properties_by_cpis?, value: {}}\n\
+         - {type: replace, path: /networks/0/subnets/0/static, value: [127.0.79.999]}\n\
+         - {type: replace, path: /networks/0/subnets/0/reserved?, value: [10.9.9.9 - 10.9.9.20]}\n\
          - {type: replace, path: /relases?, value: []}\n\
          - {type: replace, path: /meta?, value: []}\n\
          - {type: replace, path: /instance_groups/0/resource_pol?, value: vms}\n",
@@ -86,6 +88,10 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
                 'cloud_properties'?",
             "`networks[default].subnets[0]` has the unknown key 'cloud_properties_by_cpis', which is \
                 ignored; did you mean 'cloud_properties_by_cpi'?",
+            "`networks[default].subnets[0].static` has '127.0.79.999', which is not an IP address: it is \
+                ignored\n",
+            "`networks[default].subnets[0].reserved` has '10.9.9.9 - 10.9.9.20', which is not in the \
+                `range` 127.",
             "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \
                 'exec_path'?",
         ],

@@ -23,6 +23,7 @@ use crate::userland::UserlandRef;
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
+pub(crate) use parse::{CPI_KEYS, key_in_place_of_path};
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;

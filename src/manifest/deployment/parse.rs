@@ -16,14 +16,17 @@ use super::{disk, registry, vm};
 use crate::CloudConfig;
 use crate::reader::{Field, Problems};
 use crate::userland::{self, UserlandRef};
-use base::Result;
-use base::error::did_you_mean;
+use base::error::{did_you_mean, question};
 use base::redact::Redactor;
 use base::secret::Secret;
+use base::{Error, Result};
 use yaml::{Data, Node};
 
 /// The default of the bosh CLI for `update_watch_time`.
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
+
+/// The keys of `cloud_provider.cpi`.
+pub(crate) const CPI_KEYS: [&str; 5] = ["args", "arguments", "builtin", "path", "properties"];
 
 impl Deployment {
     /// Parses and validates an interpolated manifest, with the sections of a cloud config. `cpis` are the
@@ -41,7 +44,7 @@ impl Deployment {
         }
         let sections = Sections::new(root, cloud_config, cpis, &mut problems);
         let deployment = read(sections, redactor, &mut problems);
-        problems.into_result(deployment)
+        problems.into_result(deployment).map_err(|error| explain_other_file(manifest, error))
     }
 
     /// Parses only the availability zone of the instance group.
@@ -59,7 +62,7 @@ impl Deployment {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         let provider = cloud_provider(&root, &names(&root, "releases"), redactor, &mut problems);
-        problems.into_result(provider)
+        problems.into_result(provider).map_err(|error| explain_other_file(manifest, error))
     }
 
     /// Parses only the releases whose names `is_needed` accepts.
@@ -76,6 +79,16 @@ impl Deployment {
             }
         }
         problems.into_result(Some(releases))
+    }
+}
+
+/// Adds a hint to the error of a document that has nothing of a manifest, such as the spec of a job.
+fn explain_other_file(document: &Node, error: Error) -> Error {
+    match ["instance_groups", "jobs", "cloud_provider"].iter().all(|key| document.get(key).is_none()) {
+        true => error.with_hint(
+            "if this file is not the manifest, name the one that has `instance_groups` and `cloud_provider`",
+        ),
+        false => error,
     }
 }
 
@@ -400,6 +413,19 @@ fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     }
 }
 
+/// Returns the unknown key of a `cloud_provider.cpi` that names neither a built-in CPI nor an executable, and
+/// a suggestion.
+pub(crate) fn key_in_place_of_path(cpi: &Node) -> Option<(&str, String)> {
+    let map = cpi.as_map().filter(|_| cpi.get("builtin").is_none() && cpi.get("path").is_none())?;
+    let key = map.iter().filter_map(|(key, _)| key.as_str()).find(|key| !CPI_KEYS.contains(key))?;
+    // An entry of a CPI config has `exec_path`.
+    let meant = match key.starts_with("exec") {
+        true => format!("; {}", question("path")),
+        false => did_you_mean(key, CPI_KEYS),
+    };
+    Some((key, meant))
+}
+
 /// Reads the CPI of `cloud_provider`: `cpi` (an extension of this program), else jobs under `template` or
 /// `templates`.
 fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
@@ -411,10 +437,14 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
             (Some(name), None) => Some(CpiSource::Builtin(name)),
             (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
-                cpi.add_problem(
-                    problems,
-                    "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`",
-                );
+                const NEEDED: &str = "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`";
+                match key_in_place_of_path(cpi.node) {
+                    Some((key, meant)) => {
+                        let problem = format!("{NEEDED}; it has the unknown key '{key}'{meant}");
+                        cpi.add_problem_at(key, problems, problem);
+                    }
+                    None => cpi.add_problem(problems, NEEDED),
+                }
                 None
             }
         };
