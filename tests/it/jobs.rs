@@ -1,5 +1,8 @@
 //! Jobs on the VM: the packages that are compiled, and the report when jobs do not start.
 
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -220,6 +223,25 @@ fn failed_script_is_named_with_its_output() {
     let shown = "error: the pre-start script of job 'hello' failed\n  cause: the end of \
                  hello/pre-start.stderr.log:\n    the tide is too low\n";
     assert!(run.stderr.contains(shown), "{}", run.stderr);
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn failed_script_does_not_show_the_log_of_an_earlier_run() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let logs = hello.find("work/cloud", "pre-start.stdout.log");
+    assert!(std::fs::read_to_string(&logs[0]).unwrap().contains("the counter is kept"), "{logs:?}");
+    let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    File::options().append(true).open(&logs[0]).unwrap().set_modified(hour_ago).unwrap();
+    hello.world.write(
+        "hello/release/jobs/hello/templates/pre-start.erb",
+        "#!/bin/bash\necho the tide is too low >&2\nexit 1\n",
+    );
+    let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
+    assert!(run.stderr.contains("the end of hello/pre-start.stderr.log:\n"), "{}", run.stderr);
+    assert!(!run.stderr.contains("pre-start.stdout.log"), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

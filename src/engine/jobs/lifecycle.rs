@@ -35,8 +35,9 @@ impl Jobs<'_> {
         if let Some(timeout) = drain {
             self.script("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
+            let started = Instant::now();
             let drained = self.agent.drain(reason, timeout);
-            match drained.map_err(|error| self.explain(error.during(&draining), "drain"))? {
+            match drained.map_err(|error| self.explain(error.during(&draining), "drain", started))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let after = text::duration(timeout);
@@ -125,14 +126,16 @@ impl Jobs<'_> {
     fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
         let running =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
+        let started = Instant::now();
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&running), name))?;
+        outcome.map_err(|error| self.explain(error.during(&running), name, started))?;
         running.finish();
         Ok(())
     }
 
-    /// Names the jobs whose scripts failed, with the end of their logs.
-    fn explain(&self, error: AgentError, script: &str) -> Error {
+    /// Names the jobs whose scripts failed, with the end of their logs. A script that writes to one of its
+    /// logs only leaves the other one from an earlier run, which is not shown.
+    fn explain(&self, error: AgentError, script: &str, started: Instant) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let jobs = failed_scripts::failed_jobs(message);
         if jobs.is_empty() {
@@ -140,17 +143,17 @@ impl Jobs<'_> {
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
         let script_error = Error::failure(failed_scripts::headline(script, &jobs));
-        match self.log_tails(&filters, |_| true).as_slice() {
+        match self.log_tails(&filters, |_| true, started.elapsed()).as_slice() {
             // Without logs, the agent's message is all there is.
             [] => script_error.with_source(error.to_string()),
             tails => script_error.with_source(LogExcerpt::new(logs::joined(tails))),
         }
     }
 
-    /// Returns the ends of the newest logs that match one of the globs and that `is_shown` accepts. Returns
-    /// none if the logs cannot be fetched.
-    fn log_tails(&self, filters: &[String], is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
-        logs::tails(self.agent, &self.run.paths.scratch, filters, is_shown).unwrap_or_else(|problem| {
+    /// Returns the ends of the newest logs that match one of the globs and that `is_shown` accepts, see
+    /// [`logs::tails`]. Returns none if the logs cannot be fetched.
+    fn log_tails(&self, filters: &[String], is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
+        logs::tails(self.agent, &self.run.paths.scratch, filters, is_shown, span).unwrap_or_else(|problem| {
             tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
             Vec::new()
         })
@@ -214,7 +217,7 @@ impl Jobs<'_> {
         let jobs = jobs_of(state, failing);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
-        let tails = self.log_tails(&filters, logs::is_of_process);
+        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
         let last_line = tails.first().and_then(LogTail::last_line);
         format!(
             "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
@@ -254,7 +257,7 @@ impl Jobs<'_> {
         .with_hint("see all logs: `monopile logs`");
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
-        match self.log_tails(&filters, logs::is_of_process).as_slice() {
+        match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
             [] => error,
             tails => error.with_source(LogExcerpt::new(logs::joined(tails))),
         }

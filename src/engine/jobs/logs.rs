@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use walkdir::WalkDir;
 
@@ -20,6 +20,9 @@ const MAX_TAIL_BYTES: u64 = 16 * 1024;
 const MAX_LINE_CHARACTERS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
+
+/// The precision of the times in an archive of logs.
+const TIME_PRECISION: Duration = Duration::from_secs(2);
 
 /// The lifecycle scripts of jobs. Their logs are `pre-start.stdout.log` and the like.
 const SCRIPTS: [&str; 6] = ["pre-start", "post-start", "post-deploy", "pre-stop", "drain", "post-stop"];
@@ -51,19 +54,21 @@ pub(super) fn is_of_process(name: &Path) -> bool {
 }
 
 /// Returns the last lines of the most recently written job logs that match one of the globs and that
-/// `is_shown` accepts. Those of standard error come first. Logs without content are left out.
+/// `is_shown` accepts. Those of standard error come first. Logs without content are left out, and so are
+/// those that were last written longer than `span` before the newest one.
 pub(super) fn tails(
     agent: &Agent,
     scratch: &Path,
     filters: &[String],
     is_shown: fn(&Path) -> bool,
+    span: Duration,
 ) -> Result<Vec<LogTail>> {
     let archive = LogArchive::fetch(agent, "job", filters, scratch, MAX_ARCHIVE_BYTES)?;
     let tree = archive.unpack()?;
-    Ok(tails_below(&tree, is_shown))
+    Ok(tails_below(&tree, is_shown, span))
 }
 
-fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
+fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
     let relative_path = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
     let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(tree)
         .into_iter()
@@ -77,6 +82,10 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
                 .then(|| (is_of_errors, modified, entry.into_path()))
         })
         .collect();
+    // All times are those of the VM's clock.
+    let newest = files.iter().map(|(_, modified, _)| *modified).max().unwrap_or(SystemTime::UNIX_EPOCH);
+    let span = span.saturating_add(TIME_PRECISION);
+    files.retain(|(_, modified, _)| newest.duration_since(*modified).is_ok_and(|age| age <= span));
     files.sort_by(|a, b| b.cmp(a));
     files.truncate(MAX_FILES);
     let tail = |(_, _, path): &(bool, SystemTime, PathBuf)| {
@@ -126,7 +135,6 @@ fn clip(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn shows_last_lines_of_the_newest_files() {
@@ -144,7 +152,7 @@ mod tests {
         write("a/new.log", "\nboom\n\n", 2);
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
-        let shown = joined(&tails_below(directory.path(), |_| true));
+        let shown = joined(&tails_below(directory.path(), |_| true, Duration::MAX));
         assert!(
             shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
             "{shown}"
@@ -156,9 +164,14 @@ mod tests {
         // Standard error is the most telling, and the scripts of another phase tell nothing.
         write("a/a.stderr.log", &"failed\n".repeat(7), 50);
         write("a/pre-start.stderr.log", "done\n", 5);
-        let tails = tails_below(directory.path(), is_of_process);
+        let tails = tails_below(directory.path(), is_of_process, Duration::MAX);
         let names: Vec<&str> = tails.iter().map(|tail| tail.name.as_str()).collect();
         assert_eq!(names, ["a/a.stderr.log", "a/new.log", "a/many.log"]);
         assert_eq!(tails[0].last_line().unwrap(), "a/a.stderr.log: failed (7 times)");
+
+        // The logs of earlier runs.
+        let tails = tails_below(directory.path(), |_| true, Duration::from_secs(5));
+        let names: Vec<&str> = tails.iter().map(|tail| tail.name.as_str()).collect();
+        assert_eq!(names, ["a/pre-start.stderr.log", "a/new.log"]);
     }
 }
