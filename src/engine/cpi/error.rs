@@ -117,7 +117,7 @@ impl CpiErrorKind {
                 format!("check quotas and capacity in the IaaS; {look}")
             }
             CpiErrorKind::Cloud if is_about_access(message) => {
-                format!("check credentials and permissions in `cloud_provider.properties`; {look}")
+                format!("check credentials and permissions in the CPI's properties; {look}")
             }
             CpiErrorKind::Cloud => {
                 format!("the message above is from the IaaS: correct what it names; {look}")
@@ -128,7 +128,7 @@ impl CpiErrorKind {
             CpiErrorKind::Unknown(name) => {
                 format!(
                     "see the message above: the CPI uses an error type that the API does not define ('{}'); \
-                     check credentials and permissions in `cloud_provider.properties`; {look}",
+                     {look}",
                     name.escape_debug()
                 )
             }
@@ -351,12 +351,14 @@ impl From<CpiError> for Error {
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
             CpiError::Answered { method, ref kind, ref message, ok_to_retry, ref log_tail, .. } => {
-                let call_error = with_log(&error).with_hint(kind.hint(method, message, log_tail));
+                let hint = kind.hint(method, message, log_tail);
                 match ok_to_retry {
-                    true => call_error.with_hint(
-                        "the CPI says that a retry may help: run the same command again in a few minutes",
-                    ),
-                    false => call_error,
+                    true => with_log(&error)
+                        .with_hint(
+                            "the CPI says that a retry may help: run the same command again in a few minutes",
+                        )
+                        .with_hint(format!("if that does not help: {hint}")),
+                    false => with_log(&error).with_hint(hint),
                 }
             }
             CpiError::NotSent { .. } => Error::failure(error.to_string()),
@@ -437,8 +439,14 @@ mod tests {
                     log_tail: String::new(),
                 };
                 let error = Error::from(answered);
-                assert_eq!(error.hints().len(), 1 + usize::from(ok_to_retry), "{error_type}");
-                hints.insert(error.hints()[0].clone());
+                let hint = error.hints().last().unwrap();
+                let other = hint.strip_prefix("if that does not help: ");
+                assert_eq!(
+                    (error.hints().len() == 2, other.is_some()),
+                    (ok_to_retry, ok_to_retry),
+                    "{error_type}"
+                );
+                hints.insert(other.unwrap_or(hint).to_owned());
             }
         }
         assert_eq!(hints.len(), 11);
