@@ -240,7 +240,7 @@ fn status_text(session: &Session, status: &Status) -> String {
         facts.push(("Open call", super::state::open_call(call)));
     }
     for group in SuspectGroup::all(&record.suspects) {
-        let text = format!("may have created {}; see `monopile state show`", group.how_to_find());
+        let text = format!("may have created {}; see `monopile state show`", group.in_short());
         facts.push(("Failed call", text));
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));

@@ -9,8 +9,12 @@ use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
+use base::encoding::shorten;
 use engine::records::{self, OpenCallStatus, ShownCall, StateOverview};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
+
+/// The maximum length of a CPI's message on a terminal, in bytes.
+const MAX_ANSWER_BYTES: usize = 200;
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
 ///
@@ -103,12 +107,11 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         table.row(["release".to_owned(), String::new(), used(true), release.clone()]);
     }
     for group in SuspectGroup::all(&overview.suspects) {
-        let details = format!(
-            "{}\nmay have created {}: {}",
-            group.requests(),
-            group.how_to_find(),
-            group.cpi_answers().join("; ")
-        );
+        let limit = if layout.is_for_programs() { usize::MAX } else { MAX_ANSWER_BYTES };
+        let answers = group.cpi_answers();
+        let answers: Vec<_> = answers.iter().map(|answer| shorten(answer, limit)).collect();
+        let details =
+            format!("{}\nmay have created {}: {}", group.requests(), group.how_to_find(), answers.join("; "));
         let title = match group.suspects() {
             [suspect] => format!("failed call for a {}", suspect.kind),
             several => format!("{} failed calls for a {}", several.len(), several[0].kind),

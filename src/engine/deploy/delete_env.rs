@@ -45,14 +45,14 @@ fn remove_state(
     if !store.state().monopile.suspects.is_empty() {
         suspects::check_suspected_vm(run, &endpoint(run, provider)?, store.state())?;
         if !(asks_operator && suspects::ask_to_forget(run, &mut store)?) {
-            let ids = store.state().monopile.suspects.iter().map(|suspect| suspect.request_id.as_str());
-            let requests = match ids.collect::<Vec<_>>().as_slice() {
-                [id] => format!("a failed call may have created something (request {id})"),
-                ids => format!("failed calls may have created something (requests {})", text::listed(ids)),
+            let calls = match store.state().monopile.suspects.len() {
+                1 => "a failed call".to_owned(),
+                count => format!("{count} failed calls"),
             };
+            // An earlier warning describes what the calls may have created.
             run.reporter.warn(format!(
-                "the state is kept, because {requests}: see `monopile state show`. To drop the records: \
-                 `{}`, then run the same command again",
+                "the state is kept, because {calls} may have created something. Once the IaaS has none of \
+                 it, drop the records: `{}`, then run the same command again",
                 suspects::forget_command(run)
             ));
             return Ok(format!("{done}; the state was kept"));

@@ -17,7 +17,7 @@ const MAX_DESCRIBED_GROUPS: usize = 3;
 /// Describes groups of suspects: how to find them, and the last request.
 fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
     let texts: Vec<String> =
-        groups.map(|group| format!("{} ({})", group.how_to_find(), group.last_request())).collect();
+        groups.map(|group| format!("{} ({})", group.in_short(), group.last_request())).collect();
     texts.join("; ")
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn report(run: &RunContext, state: &State) {
     let them = if suspects.len() == 1 { "it" } else { "them" };
     run.reporter.warn(format!(
         "{calls} failed but may have created something: {newest}{more}. Look for {them} in the IaaS; \
-         `monopile state show` has the CPI's errors. To drop the records: `{}`",
+         `monopile state show` has all ids and the CPI's errors. To drop the records: `{}`",
         forget_command(run)
     ));
 }

@@ -3,6 +3,9 @@
 use super::handle::describe_in_iaas;
 use super::records::Suspect;
 
+/// The maximum number of agent ids in a short description.
+const MAX_LISTED_AGENTS: usize = 3;
+
 /// Suspects of one kind at one CPI. They differ at most in the id of the VM's agent, the answer of the CPI
 /// and the time of the call. Oldest first, never empty.
 #[derive(Debug)]
@@ -26,8 +29,21 @@ impl<'s> SuspectGroup<'s> {
         &self.0
     }
 
-    /// Describes how to find in the IaaS what the calls may have created.
+    /// Describes how to find in the IaaS what the calls may have created, with all agent ids.
     pub fn how_to_find(&self) -> String {
+        self.describe(&|agents| agents.join(", "))
+    }
+
+    /// Describes the same as [`Self::how_to_find`], with at most [`MAX_LISTED_AGENTS`] agent ids, the last
+    /// ones.
+    pub fn in_short(&self) -> String {
+        self.describe(&|agents| match agents.len().checked_sub(MAX_LISTED_AGENTS) {
+            None | Some(0) => agents.join(", "),
+            Some(left_out) => format!("…, {}", agents[left_out..].join(", ")),
+        })
+    }
+
+    fn describe(&self, list_agents: &dyn Fn(&[&str]) -> String) -> String {
         let [first, _, ..] = self.0.as_slice() else {
             return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
         };
@@ -39,7 +55,7 @@ impl<'s> SuspectGroup<'s> {
         let description = match agents.as_slice() {
             [] => format!("up to {count} times {}", first.description),
             [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
-            agents => format!("up to {count} VMs, whose agent ids are {}", agents.join(", ")),
+            agents => format!("up to {count} VMs with {} agent ids: {}", agents.len(), list_agents(agents)),
         };
         describe_in_iaas(&description, first.cpi.as_deref())
     }
@@ -117,12 +133,15 @@ mod tests {
         let groups = SuspectGroup::all(&suspects);
         let shown: Vec<_> = groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
         let expected = [
-            ("up to 3 VMs, whose agent ids are a, b", "requests r1, r3, r7, the last at r7"),
+            ("up to 3 VMs with 2 agent ids: a, b", "requests r1, r3, r7, the last at r7"),
             ("up to 2 times a disk of 1 MiB", "requests r2, r5, the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
+        assert_eq!(groups[0].in_short(), groups[0].how_to_find());
+        let many = ["a", "b", "c", "d"].map(|agent| suspect(agent, Some(agent), "a VM", None));
+        assert_eq!(SuspectGroup::all(&many)[0].in_short(), "up to 4 VMs with 4 agent ids: …, b, c, d");
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
         let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();
         assert_eq!(last[0], "3 calls, the last at r7: request r7");
