@@ -26,7 +26,7 @@ pub(super) fn boot_if_off(
     stage: &Stage,
 ) -> Result<bool> {
     with_vm_that_is_off((run, inputs, loaded, state), stage, |cpis, vm| {
-        let booting = run.reporter.stage(format!("Booting VM {vm}"));
+        let booting = stage.reporter().stage(format!("Booting VM {vm}"));
         let answer = cpis.connect(vm.cpi(), &booting)?.call_unrecorded(
             &booting,
             Method::RebootVm,

@@ -49,7 +49,7 @@ pub fn create_env(
     let early_installation = early_installation.into_inner();
     cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
-    let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
+    let mut draft = DraftPlan::create(run, request, prepared, store.state(), &validating)?;
     let announce = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(draft, state, None, &run.paths.state);
         if let Some(saved_plan) = saved_plan {

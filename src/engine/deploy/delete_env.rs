@@ -43,7 +43,7 @@ fn remove_state(
     asks_operator: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
-        suspects::check_suspected_vm(run, &endpoint(run, provider)?, store.state())?;
+        suspects::check_suspected_vm(run, &run.reporter, &endpoint(run, provider)?, store.state())?;
         if !(asks_operator && suspects::ask_to_forget(run, &mut store)?) {
             let calls = match store.state().monopile.suspects.len() {
                 1 => "a failed call".to_owned(),

@@ -47,12 +47,14 @@ pub(super) struct DraftPlan {
 }
 
 impl DraftPlan {
-    /// Makes the plan, and asks the VM's agent if the plan depends on it. Changes nothing.
+    /// Makes the plan as a part of `stage`, and asks the VM's agent if the plan depends on it. Changes
+    /// nothing.
     pub(super) fn create(
         run: &RunContext,
         request: &CreateEnvRequest,
         prepared: PreparedDeployment,
         state: &State,
+        stage: &Stage,
     ) -> Result<Self> {
         let options = PlanOptions {
             command: request.command,
@@ -67,7 +69,7 @@ impl DraftPlan {
         if let Some(certificate) = &prepared.mbus_certificate {
             mbus_certificate::check(certificate, &endpoint, state)?;
         }
-        suspects::check_suspected_vm(run, &endpoint, state)?;
+        suspects::check_suspected_vm(run, stage.reporter(), &endpoint, state)?;
         let plan = Plan::default();
         let mut draft = DraftPlan {
             prepared,
@@ -85,7 +87,7 @@ impl DraftPlan {
             true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.verify,
         };
-        let look = || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given);
+        let look = || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given, stage);
         match looks.then(look).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.applied = Some(agent_state),

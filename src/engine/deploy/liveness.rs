@@ -6,6 +6,7 @@ use crate::agent::{Agent, AgentEndpoint, AgentError, connect};
 use crate::jobs::AgentState;
 use crate::run_context::RunContext;
 use crate::state::{GivenCredentials, State};
+use base::events::Stage;
 use base::{Error, Result};
 
 /// The answer of the agent of the VM on record.
@@ -33,16 +34,17 @@ impl UnreachableAgent {
     }
 }
 
-/// Asks the agent of the VM on record for its id and the state of its jobs. Returns `None` if there is no VM.
-/// The credentials of this run explain a refusal.
+/// Asks the agent of the VM on record for its id and the state of its jobs, as a part of `stage`. Returns
+/// `None` if there is no VM. The credentials of this run explain a refusal.
 pub(super) fn check_liveness(
     run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &State,
     given: &GivenCredentials,
+    stage: &Stage,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
-    let looking = run.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
+    let looking = stage.reporter().stage(format!("Checking whether VM '{cid}' is alive"));
     let agent = connect(run, endpoint.clone(), state);
     let agent_answer = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(agent_answer) => agent_answer,

@@ -155,7 +155,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let prepared = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
     cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
-    let mut draft = DraftPlan::create(run, request, prepared, &state)?;
+    let mut draft = DraftPlan::create(run, request, prepared, &state, &validating)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(run, &validating)?;

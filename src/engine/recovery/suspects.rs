@@ -8,6 +8,7 @@ use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
 use crate::run_context::RunContext;
 use crate::state::{Change, State, Store, Suspect, SuspectGroup};
+use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
@@ -75,8 +76,13 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
 
 /// Fails if the agent of a suspected VM answers while no VM is on record. The CID of the VM is unknown, and a
 /// new VM would have the same address.
-pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
-    let Some(suspect) = find_answering(run, endpoint, state)? else { return Ok(()) };
+pub(crate) fn check_suspected_vm(
+    run: &RunContext,
+    reporter: &Reporter,
+    endpoint: &AgentEndpoint,
+    state: &State,
+) -> Result<()> {
+    let Some(suspect) = find_answering(run, reporter, endpoint, state)? else { return Ok(()) };
     Err(Error::failure(format!(
         "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
@@ -88,6 +94,7 @@ pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, sta
 /// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
 pub(crate) fn find_answering<'s>(
     run: &RunContext,
+    reporter: &Reporter,
     endpoint: &AgentEndpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
@@ -95,7 +102,7 @@ pub(crate) fn find_answering<'s>(
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }
-    let looking = run.reporter.stage("Looking for a VM that a failed call may have created");
+    let looking = reporter.stage("Looking for a VM that a failed call may have created");
     let agent = connect(run, endpoint.clone(), state);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,

@@ -251,7 +251,8 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
 fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
-    let answering_suspect = suspects::find_answering(probe.run, probe.endpoint, &probe.state)?;
+    let Probe { run, endpoint, state, .. } = probe;
+    let answering_suspect = suspects::find_answering(run, &run.reporter, endpoint, state)?;
     let suspects = probe.state.monopile.suspects.iter();
     let (existing, others): (Vec<Suspect>, Vec<Suspect>) = suspects
         .cloned()
