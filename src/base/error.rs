@@ -145,10 +145,13 @@ impl Error {
         self
     }
 
-    /// Adds a fact, such as "nothing was changed", which is shown after the causes.
+    /// Adds a fact, such as "nothing was changed", which is shown once after the causes.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
-        self.inner.notes.push(note.into());
+        let note = note.into();
+        if !self.inner.notes.contains(&note) {
+            self.inner.notes.push(note);
+        }
         self
     }
 
@@ -173,11 +176,11 @@ impl Error {
         self
     }
 
-    /// Adds the hint to correct the cause and to run the command again, unless another hint says so. An
-    /// interruption needs no correction.
+    /// Adds the hint to correct the cause and to run the command again, unless another hint has these words.
+    /// An interruption needs no correction.
     #[must_use]
     pub fn with_retry_hint(self) -> Self {
-        let has_retry_hint = self.hints().iter().any(|hint| hint.contains("the same command"));
+        let has_retry_hint = self.hints().iter().any(|hint| hint.contains("run the same command again"));
         match self.kind() {
             ErrorKind::Interrupted(_) => self,
             _ if has_retry_hint => self,

@@ -29,7 +29,7 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
         first
             .context(format!("not everything could be deleted{others}"))
             .with_note(format!("still on record: {}", text::listed(kept)))
-            .with_hint("run the same command again"),
+            .with_retry_hint(),
     )
 }
 
@@ -125,7 +125,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
 
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load_to_delete(run, &request.inputs, store.state())
-        .map_err(|error| error.with_note("nothing was deleted"))?;
+        .map_err(|error| error.with_note("nothing was changed"))?;
     let provider = loaded.provider()?;
     cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());

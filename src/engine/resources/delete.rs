@@ -85,7 +85,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         }
         if let Some(error) = deletion::delete(&mut executor, resource, REASON, &deleting)? {
             let error = error.with_note(format!("{resource} stays on record"));
-            return Err(error.with_hint("correct the cause, then run the same command again"));
+            return Err(error.with_retry_hint());
         }
         let mark = executor.state().undeleted(resource);
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
