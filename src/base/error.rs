@@ -312,7 +312,7 @@ impl Error {
             let text = cause.to_string();
             // Some libraries repeat the text of a cause in their own text. The cause is left out then.
             if is_shown(cause) && !texts.last().is_some_and(|last| last.ends_with(&text)) {
-                texts.push(text);
+                texts.push(cause.downcast_ref::<io::Error>().map_or(text, os_problem));
             }
             next = cause.source();
         }
@@ -380,6 +380,15 @@ fn without_temporary_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path \"") {
         Some((problem, _)) => io::Error::new(error.kind(), problem),
         None => error,
+    }
+}
+
+/// Describes an I/O error without the number that the standard library adds to errors of the system.
+pub fn os_problem(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error ") {
+        Some((problem, number)) if number.ends_with(')') => problem.to_owned(),
+        _ => text,
     }
 }
 
@@ -475,7 +484,7 @@ mod tests {
     #[test]
     fn temporary_files_are_not_named() {
         let absent = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
-        assert_eq!(Error::io("writing 'x'", absent).chain()[1], "No such file or directory (os error 2)");
+        assert_eq!(Error::io("writing 'x'", absent).chain()[1], "No such file or directory");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rustls::CertificateError;
 
 use crate::http_client::UnresolvedHost;
 use base::encoding::minute;
+use base::error::os_problem;
 use base::text::listed;
 
 /// Returns true if the connection failed because the server's certificate is not accepted.
@@ -92,7 +93,7 @@ pub fn io_problem(error: &io::Error) -> String {
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed the connection too early".to_owned(),
-        _ => error.to_string(),
+        _ => os_problem(error),
     }
 }
 

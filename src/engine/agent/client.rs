@@ -15,6 +15,7 @@ use super::endpoint::{AgentEndpoint, ServerTrust};
 use super::error::{AgentError, UntrustedReason};
 use artifact::{AgentProxy, ProxyFailure};
 use base::encoding::basic_authorization;
+use base::error::os_problem;
 use base::signals::SignalCheck;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
@@ -497,7 +498,7 @@ impl Agent {
                     {
                         unreachable_error(format!("TCP: no connection within {:?}", self.timeouts.connect))
                     }
-                    _ => unreachable_error(format!("TCP: {source}")),
+                    _ => unreachable_error(format!("TCP: {}", os_problem(&source))),
                 }
             }
             other => unreachable_error(other.to_string()),
