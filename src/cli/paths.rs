@@ -1,6 +1,6 @@
 //! Paths: resolves flags, `$HOME` and the working directory to absolute paths.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use base::files::input;
 use base::{Error, Result};
@@ -66,10 +66,14 @@ pub(super) fn working_directory() -> Result<PathBuf> {
     std::env::current_dir().map_err(|error| Error::io("finding the working directory", error))
 }
 
-/// Makes a path absolute.
+/// Makes a path absolute. If it has a `..`, and its directory exists, returns the path without it.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path)
-        .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))?;
+    // Only the file system knows the directory above one that is reached by a link.
+    let resolved = || Some(absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?));
+    let has_parent = absolute.components().any(|component| component == Component::ParentDir);
+    Ok(has_parent.then(resolved).flatten().unwrap_or(absolute))
 }
 
 /// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.
@@ -105,4 +109,24 @@ pub(super) fn is_state_name(path: &Path) -> bool {
 /// Returns true for `scheme://…`.
 pub(super) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|text| !matches!(BucketUrl::parse(text), Ok(None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parent_directories_are_resolved() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(directory.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", directory.join("link")).unwrap();
+        for (path, expected) in [
+            ("a/../s.json", "s.json"),
+            ("link/../s.json", "a/s.json"),
+            ("absent/../s.json", "absent/../s.json"),
+        ] {
+            assert_eq!(absolute(&directory.join(path)).unwrap(), directory.join(expected));
+        }
+    }
 }
