@@ -393,7 +393,7 @@ pub fn os_problem(error: &io::Error) -> String {
 }
 
 /// Returns true if a write failed because there is no space left.
-fn is_full(kind: io::ErrorKind) -> bool {
+pub fn is_full(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

@@ -9,6 +9,7 @@ use super::help;
 use super::run_log::RunLog;
 use super::session::{Session, has_colors, is_dumb};
 use crate::ui;
+use base::error::is_full;
 use base::events::{Event, Reporter};
 use base::timing::Counts;
 use base::{ErrorKind, Result};
@@ -231,10 +232,22 @@ fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let cleaned = stdout.is_terminal().then(|| ui::for_terminal(bytes));
     match stdout.write_all(cleaned.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(base::Error::io("writing to standard output", error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(output_error(error)),
         _ => Ok(()),
+    }
+}
+
+/// Returns the error for a failed write to standard output.
+pub(super) fn output_error(error: std::io::Error) -> base::Error {
+    let is_full = is_full(error.kind());
+    let failed = base::Error::failure("writing to standard output failed").with_source(error);
+    match is_full {
+        // The shell has chosen the file.
+        true => failed.with_hint(
+            "the file that standard output goes to is on a full file system: free space there, or redirect \
+             the output to another file",
+        ),
+        false => failed,
     }
 }
 

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::agent_args::AgentTimeoutArgs;
-use super::finish::CommandResult;
+use super::finish::{CommandResult, output_error};
 use super::paths;
 use super::session::Session;
 use super::vm_args::VmArgs;
@@ -129,7 +129,7 @@ impl LogsArgs {
         }
         match broken {
             Some(std::io::ErrorKind::BrokenPipe) => {}
-            Some(kind) => return Err(Error::io("writing to standard output", kind.into())),
+            Some(kind) => return Err(output_error(kind.into())),
             None => printed?,
         }
         Ok(CommandResult::Output(Vec::new()))

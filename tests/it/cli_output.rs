@@ -71,6 +71,19 @@ fn closed_output_pipe_does_not_panic() {
 }
 
 #[test]
+fn full_output_file_is_not_blamed_on_other_file_systems() {
+    let world = World::new();
+    let mut command = prepare("sh");
+    world.enter(&mut command).args(["-c", "\"$0\" example > /dev/full", MONOPILE]);
+    let run = world.finish(command).exits_with(1);
+    insta::assert_snapshot!(run.stderr, @r"
+    error: writing to standard output failed
+      cause: No space left on device
+      hint: the file that standard output goes to is on a full file system: free space there, or redirect the output to another file
+    ");
+}
+
+#[test]
 fn log_path_gets_a_private_log() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
