@@ -71,6 +71,11 @@ impl EnvironmentWords {
         }
     }
 
+    /// Returns the manifest on the command line.
+    pub(super) fn manifest(&self) -> Option<&str> {
+        self.manifest.as_deref()
+    }
+
     /// Notes that an env file that was found names the manifest.
     pub(super) fn with_found_manifest(mut self) -> Self {
         self.is_manifest_found = true;

@@ -643,8 +643,9 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(command) {
         return finish::print_clap_error(&error, &name, false);
     }
+    let misread = suggestions::misread_manifest(&args, environment_words.manifest(), command);
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
-    let result = remarks.and_then(|remarks| {
+    let result = misread.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
         encryption_args::load_keys(&cli.globals)?;
         encryption_args::current().secrets().for_each(|secret| session.redactor.add(secret));

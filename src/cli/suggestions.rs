@@ -1,8 +1,12 @@
 //! Hints for a wrong command line, in the place of those of clap.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, Command};
+use std::ffi::OsString;
+use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args as _, Command, ValueEnum as _};
+
+use super::globals::JsonForm;
 use super::manifest_args::ManifestFlags;
 use super::{env_file, help};
 use base::error::{nearest, question};
@@ -102,12 +106,8 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
     if wrong == "--results" && command.get_name() == "ssh" {
         return Some("an environment has one VM: leave out --results".to_owned());
     }
-    // `-n 5` of other programs.
-    if wrong.parse::<u64>().is_ok()
-        && let Some(flag) =
-            visible().filter_map(|arg| arg.get_long()).find(|flag| ["num", "limit"].contains(flag))
-    {
-        return Some(format!("-n means --non-interactive; for a number: --{flag} {wrong}"));
+    if let Some(hint) = number_hint(wrong, command).or_else(|| form_hint(wrong)) {
+        return Some(hint);
     }
     let has = |id: &str| visible().any(|arg| arg.get_id() == id);
     if has("manifest") && !has("vars_store") && is_manifest_flag(wrong) {
@@ -126,6 +126,32 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let synonym = synonym.filter(|name| names().any(|flag| flag == *name));
     let flag = synonym.or_else(|| nearest(long?, names()))?;
     Some(question(&format!("--{flag}")))
+}
+
+/// Explains the number of `-n 5`, which other programs have.
+fn number_hint(word: &str, command: &Command) -> Option<String> {
+    let mut flags = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long);
+    let flag = flags.find(|flag| word.parse::<u64>().is_ok() && ["num", "limit"].contains(flag))?;
+    Some(format!("-n means --non-interactive; for a number: --{flag} {word}"))
+}
+
+/// Explains the form of `--json FORM`, which is written with `=`.
+fn form_hint(word: &str) -> Option<String> {
+    JsonForm::from_str(word, false).is_ok().then(|| format!("write --json={word}"))
+}
+
+/// Returns the error for a word after a flag that takes none, so that the word counts as the manifest, as in
+/// `history -n 5` and `plan --json bosh`.
+pub(super) fn misread_manifest(
+    args: &[OsString],
+    manifest: Option<&str>,
+    command: &Command,
+) -> Option<base::Error> {
+    let word = manifest.filter(|word| !Path::new(word).exists())?;
+    let follows = |flag: &str| args.windows(2).any(|pair| pair[0] == *flag && pair[1] == *word);
+    let number = follows("-n").then(|| number_hint(word, command)).flatten();
+    let hint = number.or_else(|| follows("--json").then(|| form_hint(word)).flatten())?;
+    Some(base::Error::usage(format!("'{word}' counts as the manifest, which does not exist")).with_hint(hint))
 }
 
 /// Returns true for the options that add ops files and variables to a manifest.
@@ -150,8 +176,6 @@ fn wait_hint(error: &clap::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
     use crate::cli::{globals, grammar};
 
@@ -217,6 +241,8 @@ mod tests {
             ("monopile --job x status", ""),
             ("monopile logs a.yml --tail 10", "did you mean '--num'?"),
             ("monopile status a.yml --tail 10", ""),
+            ("monopile logs a.yml -n 10", "-n means --non-interactive; for a number: --num 10"),
+            ("monopile plan a.yml --json bosh", "write --json=bosh"),
             // Flags without an effect are hidden.
             ("monopile create-env a.yml --clien x", ""),
             ("monopile create-env a.yml --environmen x", ""),

@@ -362,6 +362,13 @@ fn errors_have_no_words_of_libraries() {
             "invalid value '-1' for '--limit <N>': expected a whole number of at least 1",
         ),
         (
+            &["history", "-n", "5"],
+            2,
+            "error: '5' counts as the manifest, which does not exist\n  hint: -n means --non-interactive; \
+             for a number: --limit 5\n",
+        ),
+        (&["logs", "-n", "5"], 2, "for a number: --num 5\n"),
+        (
             &["cpi", "call", "--path", "/bin/true", "--context", "{a: 1}", "info"],
             2,
             "--context is not JSON\n  cause: line 1, column 2: a key is not in double quotes",
@@ -380,6 +387,8 @@ fn errors_have_no_words_of_libraries() {
         let run = world.run(words.iter()).exits_with(code);
         assert!(run.stderr.contains(expected), "{words:?}: {}", run.stderr);
     }
+    let run = world.run(["plan", "--json", "bosh"]).exits_with(2);
+    assert!(run.stderr.contains("\"hints\":[\"write --json=bosh\"]"), "{}", run.stderr);
 }
 
 /// Variables are checked before the first stage, so standard output stays empty.
