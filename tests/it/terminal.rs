@@ -318,6 +318,8 @@ fn reports_fit_eighty_columns() {
     insta::assert_snapshot!("terminal_80_status", run(&hello, "status", &[], 0));
     insta::assert_snapshot!("terminal_80_state", of_state(&hello, &["state", "show"]));
     insta::assert_snapshot!("terminal_80_disks", of_state(&hello, &["state", "show", "--only", "disks"]));
+    let snapshots = of_state(&hello, &["state", "show", "--only", "snapshots"]);
+    assert_eq!(snapshots.trim_end(), "No snapshot is on record.");
     insta::assert_snapshot!("terminal_80_check", run(&hello, "cloud-check", &["--report"], 0));
     insta::assert_snapshot!("terminal_80_unchanged", run(&hello, "create-env", &[], 0));
 

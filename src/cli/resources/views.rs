@@ -52,6 +52,9 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
     if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
+    if listed.is_empty() {
+        return Ok(nothing_on_record("disk", session));
+    }
     let mut table = Table::new(["CID", "Size", "CPI", "AZ", "Status", "Note"]);
     for disk in listed {
         let (status, what_next) = match disk.status {
@@ -79,6 +82,9 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
+    if listed.is_empty() {
+        return Ok(nothing_on_record("snapshot", session));
+    }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
     for listed_resource in listed {
         table.row([
@@ -97,6 +103,9 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
     if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
+    if listed.is_empty() {
+        return Ok(nothing_on_record("stemcell", session));
+    }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
     for listed_resource in listed {
         let note =
@@ -112,6 +121,15 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
         ]);
     }
     Ok(print_table(&table, session))
+}
+
+/// Returns the sentence in place of an empty table. A program gets no line.
+fn nothing_on_record(kind: &str, session: &Session) -> CommandResult {
+    let text = match session.layout().is_for_programs() {
+        true => String::new(),
+        false => format!("No {kind} is on record.\n"),
+    };
+    CommandResult::Output(text.into_bytes())
 }
 
 fn print_table(table: &Table, session: &Session) -> CommandResult {

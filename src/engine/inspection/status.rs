@@ -852,9 +852,9 @@ impl Status {
                 format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
             return (jobs != "running").then(|| Error::failure(text));
         }
-        if jobs != "running" && self.stopped_by().is_some() {
+        if let Some(stop) = self.stopped_by() {
             return Some(
-                Error::failure("stop-env stopped the jobs")
+                Error::failure(format!("the jobs are stopped, by stop-env at {}", stop.record.started))
                     .with_hint("start them: `monopile start-env MANIFEST`"),
             );
         }

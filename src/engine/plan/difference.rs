@@ -118,7 +118,7 @@ impl fmt::Display for Difference {
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
             // The values differ, but their short forms are equal.
             LeafChange::Changed { from: Some(from), to: Some(to) } if from == to => {
-                write!(f, "~ {path}: {from} -> new")
+                write!(f, "~ {path}: {from} -> new {to}")
             }
             LeafChange::Changed { from: Some(from), to: Some(to) } => write!(f, "~ {path}: {from} -> {to}"),
             LeafChange::Changed { from: None, to: Some(to) } => write!(f, "~ {path}: -> {to}"),
@@ -189,7 +189,7 @@ mod tests {
         let deployed =
             Leaves::of([("/ca", old.value.as_str())]).showing([("/ca".into(), old.shown().unwrap())]);
         for (value, expected) in [
-            (same_day, "~ /ca: certificate, expires 2027-01-01 -> new"),
+            (same_day, "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01"),
             (later, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
         ] {
             assert_eq!(differences(&deployed, &[leaf("/ca", &value, false)])[0].to_string(), expected);

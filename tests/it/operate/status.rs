@@ -78,7 +78,8 @@ fn status_of_a_healthy_environment() {
     run(&hello, "stop-env", &[]).success();
     let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
-        stopped.stderr.contains("stop-env stopped the jobs") && stopped.stdout.contains("\t1024 MiB\t"),
+        stopped.stderr.contains("error: the jobs are stopped, by stop-env at 20")
+            && stopped.stdout.contains("\t1024 MiB\t"),
         "{}",
         stopped.stderr
     );
