@@ -15,6 +15,8 @@ pub struct SignalCounter {
     /// The number of calls in flight that change something.
     calls: Arc<AtomicUsize>,
     has_changed: Arc<AtomicBool>,
+    /// True if the command only reads.
+    only_reads: bool,
 }
 
 /// A call in flight that changes something. Dropping it ends the call.
@@ -30,6 +32,11 @@ impl Drop for CallInFlight {
 }
 
 impl SignalCounter {
+    /// Creates the counter of a command that only reads: its first signal also ends the wait for a call.
+    pub fn of_reader() -> Self {
+        SignalCounter { only_reads: true, ..SignalCounter::default() }
+    }
+
     /// Notes that the run begins to change the environment.
     pub fn begin_change(&self) {
         self.has_changed.store(true, Ordering::SeqCst);
@@ -72,9 +79,11 @@ impl SignalCounter {
         (packed & 0xff > 0).then(|| u8::try_from(packed >> 8).unwrap_or(u8::MAX))
     }
 
-    /// Returns the first signal, if a second one followed.
-    pub fn first_of_several(&self) -> Option<u8> {
-        (self.packed.load(Ordering::SeqCst) & 0xff > 1).then(|| self.first()).flatten()
+    /// Returns the first signal, if it ends the wait for a call: a second one followed, or the command only
+    /// reads.
+    pub fn first_to_end_calls(&self) -> Option<u8> {
+        let is_enough = self.only_reads || self.packed.load(Ordering::SeqCst) & 0xff > 1;
+        self.first().filter(|_| is_enough)
     }
 }
 
@@ -85,17 +94,22 @@ mod tests {
     #[test]
     fn first_signal_is_kept_and_others_are_counted() {
         let signals = SignalCounter::default();
-        assert_eq!((signals.first(), signals.first_of_several()), (None, None));
+        assert_eq!((signals.first(), signals.first_to_end_calls()), (None, None));
         assert_eq!(signals.clone().count(2), 0);
-        assert_eq!((signals.first(), signals.first_of_several()), (Some(2), None));
+        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(2), None));
         assert_eq!(signals.count(15), 1);
-        assert_eq!((signals.first(), signals.first_of_several()), (Some(2), Some(2)));
+        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(2), Some(2)));
         for _ in 0..300 {
             signals.count(15);
         }
         assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
         signals.restart_with(13);
-        assert_eq!((signals.first(), signals.first_of_several()), (Some(13), None));
+        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(13), None));
+
+        let reader = SignalCounter::of_reader();
+        assert_eq!(reader.first_to_end_calls(), None);
+        assert_eq!(reader.clone().count(15), 0);
+        assert_eq!((reader.first_to_end_calls(), reader.count(2)), (Some(15), 1));
     }
 
     #[test]

@@ -9,11 +9,11 @@ use base::Result;
 use base::events::Reporter;
 use base::signals::SignalCounter;
 
-/// Starts counting. The reporter prints the effect of each signal.
+/// Starts counting. The reporter prints the effect of each signal; a command that only reads has none.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
     let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(not_installed)?;
-    let counter = SignalCounter::default();
+    let counter = reporter.map_or_else(SignalCounter::of_reader, |_| SignalCounter::default());
     base::files::input::end_at_signals(counter.clone());
     let (counted, reporter) = (counter.clone(), reporter.cloned());
     std::thread::Builder::new()
@@ -22,10 +22,6 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
             for signal in signals.forever() {
                 let number = u8::try_from(signal).unwrap_or(0);
                 let before = counted.count(number);
-                // A command that only reads does not wait for a call of the CPI either.
-                if reporter.is_none() {
-                    counted.count(number);
-                }
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 let name = name(signal);

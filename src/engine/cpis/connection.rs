@@ -360,7 +360,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage) -> CallObserver<'w> {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
             let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
-            run.signals.first_of_several().map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
+            run.signals.first_to_end_calls().map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
         }),
     }
 }

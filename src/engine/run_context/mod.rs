@@ -97,8 +97,9 @@ impl RunContext {
         self.signals.restart_with(SIGPIPE);
     }
 
-    /// Returns true if a second signal arrived, so the run must not wait any longer.
+    /// Returns true if the run must not wait for a call any longer: a second signal arrived, or the first one
+    /// of a command that only reads.
     pub fn interrupted_twice(&self) -> bool {
-        self.signals.first_of_several().is_some()
+        self.signals.first_to_end_calls().is_some()
     }
 }
