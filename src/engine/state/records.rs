@@ -535,11 +535,11 @@ impl State {
             }
         })?;
         let Some(document) = document else { return Ok(None) };
-        Self::parse(&document.bytes).map(|state| Some((state, document.stored_form))).map_err(|error| {
+        let state = Self::parse_or_explain(&document.bytes);
+        state.map(|state| Some((state, document.stored_form))).map_err(|Unusable { error, is_newer }| {
             if let Some(key) = manifest_key(&document.bytes) {
                 return manifest_error(storage, key);
             }
-            let is_newer = error.hints().iter().any(|hint| hint == NEWER_HINT);
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
                 .with_note("nothing was changed");
@@ -559,13 +559,18 @@ impl State {
 
     /// Parses and checks the bytes of a state file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_or_explain(bytes).map_err(|unusable| unusable.error)
+    }
+
+    fn parse_or_explain(bytes: &[u8]) -> Result<Self, Unusable> {
+        let damaged = |error: Error| Unusable { error, is_newer: false };
         if bytes.starts_with(b"\xef\xbb\xbf") {
-            return Err(Error::invalid(
+            return Err(damaged(Error::invalid(
                 "line 1: it begins with a byte order mark; save the file as UTF-8 without one",
-            ));
+            )));
         }
         if bytes.trim_ascii().is_empty() {
-            return Err(Error::invalid("the file is empty"));
+            return Err(damaged(Error::invalid("the file is empty")));
         }
         let at_its_line = |word: &str, problem: String| {
             // The line of the problem. The search fails if the word is written with escapes.
@@ -574,7 +579,10 @@ impl State {
                 .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
             let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
             let error = Error::invalid(format!("{line_prefix}{problem}"));
-            if word == "format" { error.with_hint(NEWER_HINT) } else { error }
+            match word {
+                "format" => Unusable { error: error.with_hint(NEWER_HINT), is_newer: true },
+                _ => damaged(error),
+            }
         };
         let parsed = serde_json::from_slice::<State>(bytes);
         let misspelt = match &parsed {
@@ -592,20 +600,19 @@ impl State {
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
         };
         if let Some((written, correct)) = misspelt {
-            return Err(at_its_line(
-                &written,
-                format!("it has the key '{written}', which must be '{correct}'"),
-            )
-            .with_hint(format!("rename '{written}' to '{correct}', or remove it")));
+            let problem = format!("it has the key '{written}', which must be '{correct}'");
+            let error = at_its_line(&written, problem).error;
+            return Err(damaged(error.with_hint(format!("rename '{written}' to '{correct}', or remove it"))));
         }
         let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match blank_name(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
                 None if untyped.is_object() && STATE_KEYS.iter().all(|key| untyped.get(key).is_none()) => {
-                    Error::invalid("it has no `director_id`, which every state has: it is another JSON file")
+                    let problem = "it has no `director_id`, which every state has: it is another JSON file";
+                    damaged(Error::invalid(problem))
                 }
-                None => Error::invalid(describe_damage(&error, bytes)),
+                None => damaged(Error::invalid(describe_damage(&error, bytes))),
             }
         })?;
         match state.problem() {
@@ -847,6 +854,13 @@ impl State {
     pub fn is_empty_of_resources(&self) -> bool {
         self.resources().next().is_none()
     }
+}
+
+/// The bytes of a state that cannot be used.
+struct Unusable {
+    error: Error,
+    /// True if a newer version of monopile wrote them.
+    is_newer: bool,
 }
 
 /// Describes the problem of a state that cannot be parsed: a newer format, or a blank CID or request id. Also
