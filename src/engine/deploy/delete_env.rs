@@ -116,7 +116,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
-            .with_hint("if the state file is elsewhere, name it with --state FILE")
+            .with_hint(lock::OTHER_STATE)
             .with_hint("to accept that there is none, pass --allow-missing"));
     }
     run.reporter.report_state(store.storage());

@@ -50,8 +50,7 @@ impl ReachableEnvironment {
     ) -> Result<Self> {
         let store = lock::open(run, command)?;
         if !store.exists() {
-            return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
-                .with_hint("if the state file is elsewhere, name it with --state FILE"));
+            return Err(lock::no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
         let validating = run.reporter.stage("Validating");
