@@ -56,6 +56,8 @@ fn log_of_every_answer_is_shown_and_logged() {
         "{}",
         run.stdout
     );
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
@@ -101,4 +103,6 @@ fn next_run_shows_the_answer_log_of_a_killed_one() {
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(shown.contains("Recovering the `create_stemcell`") && shown.contains(HIDDEN), "{shown}");
     assert!(!shown.contains("quite-"), "{shown}");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
