@@ -11,7 +11,8 @@
 //! - Links: a symbolic link must stay inside ([`Links::Inside`]) or is written unchanged
 //!   ([`Links::Verbatim`]). Nothing is ever written through a link. A hard link must name a file that was
 //!   unpacked before it.
-//! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write.
+//! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write. With
+//!   [`Options::attributes`], the caller gets the modes and owners that the archive has.
 //! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`Limits`]). Memory use is
 //!   bounded.
 //! - Case: two names that differ only in case are distinct, as on Linux. On a file system that ignores case,
@@ -82,6 +83,46 @@ pub struct Options<'a> {
     pub skip_devices: bool,
     /// Algorithms to compute for every file written. Empty for none.
     pub hash: &'a [Algorithm],
+    /// Returns the owner and the mode of everything written.
+    pub attributes: bool,
+}
+
+/// The attributes of an entry in the archive. Unpacking does not set all of them: it needs no root, and no
+/// file that it writes is setuid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// The type and the mode with all bits, as in stat(2).
+    pub mode: u32,
+    /// The user id.
+    pub uid: u32,
+    /// The group id.
+    pub gid: u32,
+    /// The size in bytes. 0 for anything but a regular file, and for a hard link.
+    pub size: u64,
+}
+
+impl Attributes {
+    /// The bits of [`Attributes::mode`] with the type, and their values.
+    const TYPE: u32 = 0o170_000;
+    const FILE: u32 = 0o100_000;
+    const DIRECTORY: u32 = 0o040_000;
+    const SYMLINK: u32 = 0o120_000;
+    /// The bits without the type.
+    const PERMISSIONS: u32 = 0o7777;
+
+    /// The attributes of a directory that has no entry of its own.
+    const IMPLICIT_DIRECTORY: Attributes =
+        Attributes { mode: Attributes::DIRECTORY | 0o755, uid: 0, gid: 0, size: 0 };
+
+    /// Returns true for a regular file.
+    pub fn is_file(&self) -> bool {
+        self.mode & Attributes::TYPE == Attributes::FILE
+    }
+
+    /// Returns true for a directory.
+    pub fn is_directory(&self) -> bool {
+        self.mode & Attributes::TYPE == Attributes::DIRECTORY
+    }
 }
 
 /// The result of unpacking an archive.
@@ -91,6 +132,9 @@ pub struct Unpacked {
     pub digest: Digest,
     /// Digests of the files written, by path in the archive. Empty unless [`Options::hash`] asks for them.
     pub files: BTreeMap<PathBuf, Digest>,
+    /// Attributes of everything written, by path in the archive; those of the root at the empty path. Empty
+    /// unless [`Options::attributes`] asks for them.
+    pub attributes: BTreeMap<PathBuf, Attributes>,
     /// Number of entries in the archive.
     pub entries: u64,
 }

@@ -69,6 +69,8 @@ pub(super) struct Entry {
     pub(super) link: Option<Vec<u8>>,
     pub(super) size: u64,
     pub(super) mode: u32,
+    /// User and group id, unless one of them is no number of 32 bits.
+    pub(super) owner: Option<(u32, u32)>,
     /// Modification time in seconds since 1970.
     pub(super) mtime: u64,
 }
@@ -98,6 +100,8 @@ struct ExtensionFields {
     name: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     size: Option<u64>,
+    uid: Option<u64>,
+    gid: Option<u64>,
 }
 
 impl<R: Read> Entries<R> {
@@ -154,12 +158,16 @@ impl<R: Read> Entries<R> {
                     let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
                     let size = if has_data { extension.size.unwrap_or(size) } else { 0 };
                     self.begin_data(size);
+                    let id = |extended: Option<u64>, given: io::Result<u64>| {
+                        extended.or(given.ok()).and_then(|id| u32::try_from(id).ok())
+                    };
                     return Ok(Some(Entry {
                         name,
                         kind,
                         link,
                         size,
                         mode: header.mode().map_err(damaged_error)?,
+                        owner: id(extension.uid, header.uid()).zip(id(extension.gid, header.gid())),
                         // An unreadable time is not worth an error.
                         mtime: header.mtime().unwrap_or(0),
                     }));
@@ -254,13 +262,18 @@ impl<R: Read> Entries<R> {
             match record.key_bytes() {
                 b"path" => extension.name = Some(record.value_bytes().to_vec()),
                 b"linkpath" => extension.link = Some(record.value_bytes().to_vec()),
-                b"size" => {
-                    let text = record.value().ok().and_then(|text| text.parse().ok());
-                    let size = text.ok_or_else(|| {
-                        let size = printable(record.value_bytes());
-                        ArchiveError::Damaged(format!("an extension header has the size '{size}'"))
+                key @ (b"size" | b"uid" | b"gid") => {
+                    let number = record.value().ok().and_then(|text| text.parse().ok());
+                    let number = number.ok_or_else(|| {
+                        let (key, value) = (printable(key), printable(record.value_bytes()));
+                        ArchiveError::Damaged(format!("an extension header has the {key} '{value}'"))
                     })?;
-                    extension.size = Some(size);
+                    let field = match key {
+                        b"size" => &mut extension.size,
+                        b"uid" => &mut extension.uid,
+                        _ => &mut extension.gid,
+                    };
+                    *field = Some(number);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
                     let name = extension.name.as_deref().map_or("?".into(), printable);

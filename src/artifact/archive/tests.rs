@@ -176,6 +176,50 @@ fn unpacks_ordinary_archives_unchanged() {
 }
 
 #[test]
+fn attributes_are_those_of_the_archive() {
+    let archive = Tar::default()
+        .file("no/parents/given", "abc")
+        .owned_raw((1000, 1001), EntryType::Directory, b"home", 0o1777, b"", b"")
+        .owned_file("home/setuid", 0o6755, (0, 42), "12345")
+        .owned_raw((1000, 1000), EntryType::Symlink, b"home/link", 0o777, b"setuid", b"")
+        .hard_link("hard", "home/setuid")
+        .pax(EntryType::XHeader, &[("uid", "3000000"), ("gid", "7")])
+        .file("large-id", "")
+        .raw(EntryType::Fifo, b"fifo", 0o644, b"", b"");
+    let options = Options { attributes: true, skip_devices: true, ..Options::default() };
+    let scratch = Scratch::new();
+    let unpacked = scratch.unpack_with(&archive.tgz(), &options).unwrap();
+    let shown = unpacked.attributes.iter().map(|(path, attributes)| {
+        let Attributes { mode, uid, gid, size } = attributes;
+        format!("{mode:o} {uid}:{gid} {size} {}", path.display())
+    });
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            "40755 0:0 0 ",
+            "106755 0:42 0 hard",
+            "41777 1000:1001 0 home",
+            "120777 1000:1000 0 home/link",
+            "106755 0:42 5 home/setuid",
+            "100644 3000000:7 0 large-id",
+            "40755 0:0 0 no",
+            "40755 0:0 0 no/parents",
+            "100644 0:0 3 no/parents/given",
+        ]
+    );
+    assert!(unpacked.attributes[Path::new("hard")].is_file());
+    assert!(!unpacked.attributes[Path::new("home/link")].is_file());
+    assert_eq!(mode(&scratch.dest().join("home/setuid")), 0o755, "nothing unpacked is setuid");
+
+    let root = Tar::default().owned_raw((3, 4), EntryType::Directory, b"./", 0o700, b"", b"").file("a", "");
+    let unpacked = Scratch::new().unpack_with(&root.tgz(), &options).unwrap();
+    let expected = Attributes { mode: 0o40700, uid: 3, gid: 4, size: 0 };
+    assert_eq!(unpacked.attributes[Path::new("")], expected);
+    let unpacked = Scratch::new().unpack(&Tar::default().file("a", "").tgz()).unwrap();
+    assert!(unpacked.attributes.is_empty());
+}
+
+#[test]
 fn verbatim_links_are_written_but_not_followed() {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     let scratch = Scratch::new();

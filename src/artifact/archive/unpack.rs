@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
 use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
-use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
+use super::{ArchiveError, Attributes, Limits, Links, Options, Unpacked, path, printable};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::read_ahead::{self, CopyError, MIN_THREAD_BYTES, ReadAhead};
 use base::{Error, Result};
@@ -22,7 +22,7 @@ use base::{Error, Result};
 const MAX_CHECKED_DIRECTORIES: usize = 10_000;
 
 /// The maximum size in bytes of all names held until the end: those of directories whose mode is set last,
-/// and of files that are hashed. Real archives have some MiB.
+/// of files that are hashed, and of entries whose attributes are returned. Real archives have some MiB.
 const MAX_HELD_NAME_BYTES: usize = 64 << 20;
 /// Estimated bytes that holding a name takes in addition to the name.
 const HELD_NAME_OVERHEAD_BYTES: usize = 128;
@@ -118,10 +118,10 @@ fn unpack_counted(
         let counted =
             CountingReader { inner, packed_bytes: Rc::clone(&packed_bytes), total, progress, reported: 0 };
         let mut tree = UnpackedTree::new(&partial.path, options);
-        tree.unpack(counted, packed_bytes).map(|entries| (entries, tree.digests))
+        tree.unpack(counted, packed_bytes).map(|entries| (entries, tree.digests, tree.attributes))
     };
     let (mut rest, hasher) = input.stop();
-    let (entries, files) = match outcome {
+    let (entries, files, attributes) = match outcome {
         Ok(done) => done,
         Err(error) => return Err(unpack_error(error, &mut rest, hasher, source_name, expected)),
     };
@@ -130,7 +130,7 @@ fn unpack_counted(
         expected.check_given(&digest, source_name)?;
     }
     partial.rename_to(dest)?;
-    Ok(Unpacked { digest, files, entries })
+    Ok(Unpacked { digest, files, attributes, entries })
 }
 
 /// Converts an error of unpacking. If the archive is damaged and its digest is wrong, the wrong digest
@@ -255,6 +255,7 @@ struct UnpackedTree<'a> {
     /// Paths below the root that were found to be directories and not links.
     checked_directories: HashSet<PathBuf>,
     digests: BTreeMap<PathBuf, Digest>,
+    attributes: BTreeMap<PathBuf, Attributes>,
     /// Size in bytes of the names held until the end.
     held_name_bytes: usize,
     /// Number of directories created. A directory need not have an entry of its own.
@@ -265,11 +266,16 @@ impl<'a> UnpackedTree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
         let checked_directories = HashSet::new();
         let digests = BTreeMap::new();
+        let mut attributes = BTreeMap::new();
+        if options.attributes {
+            attributes.insert(PathBuf::new(), Attributes::IMPLICIT_DIRECTORY);
+        }
         UnpackedTree {
             root,
             options,
             checked_directories,
             digests,
+            attributes,
             held_name_bytes: 0,
             created_directories: 0,
         }
@@ -337,8 +343,12 @@ impl<'a> UnpackedTree<'a> {
         is_selected: bool,
         modes: &mut Vec<(PathBuf, u32)>,
     ) -> Result<(), ArchiveError> {
-        if !is_selected || path.as_os_str().is_empty() {
+        if !is_selected {
             return Ok(());
+        }
+        let full_mode = Attributes::DIRECTORY | entry.mode & Attributes::PERMISSIONS;
+        if path.as_os_str().is_empty() {
+            return self.keep_attributes(path, entry, full_mode);
         }
         self.create_parents(path, entry)?;
         self.create_directory(path, entry)?;
@@ -347,7 +357,7 @@ impl<'a> UnpackedTree<'a> {
             self.hold_name(path)?;
             modes.push((path.to_owned(), mode));
         }
-        Ok(())
+        self.keep_attributes(path, entry, full_mode)
     }
 
     fn extract_file(&mut self, path: &Path, entry: &Entry, mut data: impl Read) -> Result<(), ArchiveError> {
@@ -375,7 +385,7 @@ impl<'a> UnpackedTree<'a> {
             self.hold_name(path)?;
             self.digests.insert(path.to_owned(), hasher.finish());
         }
-        Ok(())
+        self.keep_attributes(path, entry, Attributes::FILE | entry.mode & Attributes::PERMISSIONS)
     }
 
     fn extract_symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
@@ -397,7 +407,10 @@ impl<'a> UnpackedTree<'a> {
             return Ok(());
         }
         self.create_parents(path, entry)?;
-        make_symlink(&target, &self.root.join(path)).map_err(|source| self.write_error(path, entry, source))
+        make_symlink(&target, &self.root.join(path))
+            .map_err(|source| self.write_error(path, entry, source))?;
+        // The mode of a link has no effect. Linux shows this one.
+        self.keep_attributes(path, entry, Attributes::SYMLINK | 0o777)
     }
 
     fn extract_hard_link(
@@ -431,6 +444,23 @@ impl<'a> UnpackedTree<'a> {
             self.hold_name(path)?;
             self.digests.insert(path.to_owned(), digest);
         }
+        if let Some(attributes) = self.attributes.get(&from).copied() {
+            self.hold_name(path)?;
+            self.attributes.insert(path.to_owned(), Attributes { size: 0, ..attributes });
+        }
+        Ok(())
+    }
+
+    /// Keeps the attributes of an entry that was written, if the caller wants them.
+    fn keep_attributes(&mut self, path: &Path, entry: &Entry, mode: u32) -> Result<(), ArchiveError> {
+        if !self.options.attributes {
+            return Ok(());
+        }
+        let (uid, gid) = entry.owner.ok_or_else(|| {
+            ArchiveError::Damaged(format!("the owner of '{}' is not a number", printable(&entry.name)))
+        })?;
+        self.hold_name(path)?;
+        self.attributes.insert(path.to_owned(), Attributes { mode, uid, gid, size: entry.size });
         Ok(())
     }
 
@@ -480,6 +510,10 @@ impl<'a> UnpackedTree<'a> {
                 }
                 let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
+                if self.options.attributes {
+                    self.hold_name(path)?;
+                    self.attributes.insert(path.to_owned(), Attributes::IMPLICIT_DIRECTORY);
+                }
             }
             Err(source) => return Err(ArchiveError::Write { path: full, source }),
         }

@@ -51,6 +51,24 @@ impl Tar {
 
     /// Adds an entry of any type, with name and link written into the header unchanged.
     pub(crate) fn raw(self, kind: EntryType, name: &[u8], mode: u32, link: &[u8], content: &[u8]) -> Self {
+        self.owned_raw((0, 0), kind, name, mode, link, content)
+    }
+
+    /// Adds a file with this mode, user id and group id.
+    pub(crate) fn owned_file(self, name: &str, mode: u32, owner: (u64, u64), content: &str) -> Self {
+        self.owned_raw(owner, EntryType::Regular, name.as_bytes(), mode, b"", content.as_bytes())
+    }
+
+    /// Adds an entry like [`Tar::raw`], with this user id and group id.
+    pub(crate) fn owned_raw(
+        self,
+        (uid, gid): (u64, u64),
+        kind: EntryType,
+        name: &[u8],
+        mode: u32,
+        link: &[u8],
+        content: &[u8],
+    ) -> Self {
         let mut header = Header::new_gnu();
         {
             let gnu = header.as_gnu_mut().unwrap();
@@ -61,8 +79,8 @@ impl Tar {
         header.set_entry_type(kind);
         header.set_mode(mode);
         header.set_mtime(1_700_000_000);
-        header.set_uid(0);
-        header.set_gid(0);
+        header.set_uid(uid);
+        header.set_gid(gid);
         header.set_size(content.len() as u64);
         self.header(header, content)
     }
