@@ -21,8 +21,8 @@ pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
 /// The devices and their slots on the PCI bus. Network cards have the slot before them, persistent disks
 /// those behind them.
 const SLOTS: [(&str, u8); 4] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7)];
-/// The slots of persistent disks. They are behind those of the other disks, because the guest numbers disks
-/// by their slots when it boots.
+/// The slots of extra disks, and of persistent disks behind them. They are behind those of the other disks,
+/// because the guest numbers disks by their slots when it boots.
 pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
 
 /// A VM that is about to boot.
@@ -33,6 +33,21 @@ pub(super) struct Machine<'a> {
     pub networks: &'a Networks,
     /// The attached persistent disks.
     pub disks: &'a [Cid],
+}
+
+/// Returns the serial number of an extra disk, which is also its name in QEMU.
+pub(super) fn extra_disk(index: usize) -> String {
+    format!("extra-{}", index + 1)
+}
+
+/// Returns the file of an extra disk.
+pub(super) fn extra_image(index: usize) -> String {
+    format!("{}.qcow2", extra_disk(index))
+}
+
+/// Returns the device of an extra disk in the VM. udev makes it from the serial number.
+pub(super) fn extra_device(index: usize) -> String {
+    format!("/dev/disk/by-id/virtio-{}", extra_disk(index))
 }
 
 impl Machine<'_> {
@@ -70,7 +85,13 @@ impl Machine<'_> {
         }
         add("blockdev", node("config", "raw", CONFIG, true).to_string());
         add("device", format!("virtio-blk-pci,drive=config,serial=config{}", slot("config")));
-        for (disk, slot) in self.disks.iter().zip(DISK_SLOTS) {
+        let extra_disks = self.properties.extra_disks.len();
+        for (index, slot) in (0..extra_disks).zip(DISK_SLOTS) {
+            let name = extra_disk(index);
+            add("blockdev", node(&name, "qcow2", &extra_image(index), false).to_string());
+            add("device", format!("virtio-blk-pci,drive={name},serial={name},bus=pci.0,addr={slot:#x}"));
+        }
+        for (disk, slot) in self.disks.iter().zip(DISK_SLOTS.skip(extra_disks)) {
             add("blockdev", disk::node(disk).to_string());
             add("device", disk::device(disk, slot).to_string());
         }
@@ -98,8 +119,8 @@ mod tests {
     #[test]
     fn persistent_disks_are_behind_the_own_disks_of_the_vm() {
         let [cid, disk] = [ObjectKind::Vm, ObjectKind::Disk].map(ObjectKind::new_cid);
-        let properties =
-            VmProperties::parse(json!({"ephemeral_disk": {"size": 1}}).as_object().unwrap()).unwrap();
+        let properties = json!({"ephemeral_disk": {"size": 1}, "extra_disks": [{"size": 1}, {"size": 1}]});
+        let properties = VmProperties::parse(properties.as_object().unwrap()).unwrap();
         let user = json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true});
         let networks: Networks = serde_json::from_value(json!({"user_network": user})).unwrap();
         let machine = Machine {
@@ -116,7 +137,8 @@ mod tests {
         assert!(value("-netdev").ends_with("restrict=on,id=net0"));
         let devices: Vec<&String> =
             arguments.iter().filter(|argument| argument.contains("virtio-blk")).collect();
-        let parts = ["addr=0x4", "addr=0x5", "addr=0x6", r#""addr":"0x8""#];
+        let extra = ["serial=extra-1,bus=pci.0,addr=0x8", "serial=extra-2,bus=pci.0,addr=0x9"];
+        let parts = ["addr=0x4", "addr=0x5", "addr=0x6", extra[0], extra[1], r#""addr":"0xa""#];
         assert_eq!(devices.len(), parts.len());
         for (device, part) in devices.iter().zip(parts) {
             assert!(device.contains(part), "{device}");

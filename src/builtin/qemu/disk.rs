@@ -232,7 +232,7 @@ fn free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
     DISK_SLOTS.into_iter().find(|slot| !used.contains(&u64::from(*slot))).ok_or_else(|| {
         let most = DISK_SLOTS.count();
         CpiFailure::cloud(format!(
-            "a VM of the 'qemu' CPI can have {most} persistent disks: detach one first"
+            "a VM of the 'qemu' CPI can have {most} persistent and extra disks together: detach one first"
         ))
     })
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! stemcells/<cid>/{stemcell.json, image.qcow2}
-//! vms/<cid>/{vm.json, process.json, base.qcow2, root.qcow2, ephemeral.qcow2, config.img,
+//! vms/<cid>/{vm.json, process.json, base.qcow2, root.qcow2, ephemeral.qcow2, extra-1.qcow2, config.img,
 //!            qmp, qemu.log, console.log, console.log.1, devices/<disk cid>}
 //! disks/<cid>/{disk.json, disk.qcow2}
 //! snapshots/<cid>/{snapshot.json, disk.qcow2}

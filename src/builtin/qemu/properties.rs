@@ -12,7 +12,7 @@ use base::JsonObject;
 use base::error::{did_you_mean, nearest, question};
 
 /// The cloud properties of a VM.
-const VM_KEYS: [&str; 5] = ["cpu", "ram", "root_disk_size", "ephemeral_disk", "ports"];
+const VM_KEYS: [&str; 6] = ["cpu", "ram", "root_disk_size", "ephemeral_disk", "extra_disks", "ports"];
 /// The cloud properties of a network.
 const NETWORK_KEYS: [&str; 2] = ["bridge", "tap"];
 /// The memory of a VM in MiB if the manifest sets none.
@@ -22,6 +22,7 @@ const LEAST_RAM_MIB: u64 = 16;
 /// The largest size of a disk in MiB: 64 TiB.
 pub(super) const MAX_DISK_MIB: u64 = 64 << 20;
 const MAX_PORTS: usize = 64;
+const MAX_EXTRA_DISKS: usize = 8;
 
 /// The wanted hardware of a VM. Sizes are in MiB.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct VmProperties {
     /// The size of the root disk, unless it is that of the stemcell's image.
     pub root_disk_size: Option<u64>,
     pub ephemeral_disk: Option<u64>,
+    /// The sizes of further disks, which the agent leaves to the jobs.
+    pub extra_disks: Vec<u64>,
     pub ports: Vec<Port>,
 }
 
@@ -50,15 +53,7 @@ impl VmProperties {
         check_keys("create_vm", "cloud property", properties, &VM_KEYS)?;
         let ephemeral_disk = match properties.get("ephemeral_disk") {
             None | Some(Value::Null) => None,
-            Some(Value::Object(disk)) => {
-                check_keys("create_vm", "key of 'ephemeral_disk'", disk, &["size"])?;
-                Some(size(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
-                    CpiFailure::invalid_call("create_vm: cloud property 'ephemeral_disk' needs a size in MiB")
-                })?)
-            }
-            Some(other) => {
-                return Err(mismatch("ephemeral_disk", "a hash with a size in MiB", other));
-            }
+            Some(disk) => Some(disk_size("ephemeral_disk", disk)?),
         };
         let memory = machine::memory_mib();
         let ram = size(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
@@ -73,6 +68,7 @@ impl VmProperties {
             ram,
             root_disk_size: size(properties, "root_disk_size", MAX_DISK_MIB)?,
             ephemeral_disk,
+            extra_disks: extra_disks(properties.get("extra_disks").unwrap_or(&Value::Null))?,
             ports: ports(properties.get("ports").unwrap_or(&Value::Null))?,
         })
     }
@@ -142,6 +138,34 @@ fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>>
     }
 }
 
+/// Returns the size of a disk, which is a hash.
+fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
+    let Value::Object(disk) = disk else {
+        return Err(mismatch(key, "a hash with a size in MiB", disk));
+    };
+    check_keys("create_vm", &format!("key of '{key}'"), disk, &["size"])?;
+    size(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
+        CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' needs a size in MiB"))
+    })
+}
+
+/// Parses `extra_disks`: a list of disks.
+fn extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
+    let disks = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(disks) => disks,
+        other => return Err(mismatch("extra_disks", "a list of hashes with a size in MiB", other)),
+    };
+    if disks.len() > MAX_EXTRA_DISKS {
+        return Err(CpiFailure::invalid_call(format!(
+            "create_vm: cloud property 'extra_disks' has {} disks, and a VM can have {MAX_EXTRA_DISKS}: \
+             remove some",
+            disks.len()
+        )));
+    }
+    disks.iter().enumerate().map(|(index, disk)| disk_size(&format!("extra_disks.{index}"), disk)).collect()
+}
+
 fn mismatch(key: &str, expected: &str, given: &Value) -> CpiFailure {
     let given = type_name(given);
     CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {given} given"))
@@ -197,10 +221,13 @@ mod tests {
     fn defaults_and_all_properties() {
         let least = parse(json!({})).unwrap();
         assert_eq!((least.cpu, least.ram, least.ports), (1, DEFAULT_RAM_MIB, vec![]));
+        assert_eq!(least.extra_disks, [0; 0]);
         let all = json!({"cpu": 2, "ram": 512, "root_disk_size": 4096, "ephemeral_disk": {"size": 1024},
+            "extra_disks": [{"size": 8}, {"size": 16}],
             "ports": {"web": {"host": 8080, "guest": 80}, "ssh": 22}});
         let all = parse(all).unwrap();
         assert_eq!((all.root_disk_size, all.ephemeral_disk), (Some(4096), Some(1024)));
+        assert_eq!(all.extra_disks, [8, 16]);
         let port = |name: &str, host, guest| Port { name: name.to_owned(), host, guest };
         let mut ports = all.ports;
         ports.sort_by_key(|port| port.guest);
@@ -217,6 +244,13 @@ mod tests {
             (json!({"ram": 1_u64 << 40}), "at most"),
             (json!({"ephemeral_disk": 5}), "a hash with a size"),
             (json!({"ephemeral_disk": {}}), "needs a size"),
+            (json!({"extra_disk": []}), "did you mean 'extra_disks'?"),
+            (json!({"extra_disks": {"size": 5}}), "must be a list of hashes"),
+            (json!({"extra_disks": [{"size": 5}, 6]}), "'extra_disks.1' must be a hash with a size"),
+            (json!({"extra_disks": [{"sise": 5}]}), "did you mean 'size'?"),
+            (json!({"extra_disks": [{"size": 0}]}), "'size' must be a whole number above 0"),
+            (json!({"extra_disks": [{"size": 1_u64 << 40}]}), "at most"),
+            (json!({"extra_disks": vec![json!({"size": 1}); 9]}), "has 9 disks, and a VM can have 8"),
             (json!({"ports": [22]}), "a hash of names"),
             (json!({"ports": {"a": 0}}), "ports.a"),
             (json!({"ports": {"a": {"host": 1, "gest": 2}}}), "did you mean 'guest'?"),

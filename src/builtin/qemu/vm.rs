@@ -9,7 +9,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::accelerator;
-use super::command_line::{BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT};
+use super::command_line::{
+    BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT, extra_device, extra_image,
+};
 use super::image::Images;
 use super::network::{self, Networks};
 use super::process;
@@ -74,7 +76,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
     Ok(if call.is_v2 { json!([cid.as_str(), planned.answered]) } else { json!(cid.as_str()) })
 }
 
-/// Creates the root disk and the ephemeral disk in the VM's staged directory.
+/// Creates the root disk, the ephemeral disk and the extra disks in the VM's staged directory.
 fn make_disks(images: &Images, staged: &ObjectLock, properties: &VmProperties) -> CpiResult<()> {
     let directory = staged.path.as_path();
     images.overlay(directory, BASE, ROOT)?;
@@ -89,18 +91,25 @@ fn make_disks(images: &Images, staged: &ObjectLock, properties: &VmProperties) -
         }
         images.resize(staged, &root, size)?;
     }
-    match properties.ephemeral_disk {
-        Some(size) => images.create(&directory.join(EPHEMERAL), size),
-        None => Ok(()),
+    if let Some(size) = properties.ephemeral_disk {
+        images.create(&directory.join(EPHEMERAL), size)?;
     }
+    for (index, size) in properties.extra_disks.iter().enumerate() {
+        images.create(&directory.join(extra_image(index)), *size)?;
+    }
+    Ok(())
 }
 
 /// Adds the devices of the VM's own disks to the agent's settings.
 fn with_disks(mut settings: JsonObject, properties: &VmProperties) -> JsonObject {
-    if let Some(disks) = settings.get_mut("disks")
-        && properties.ephemeral_disk.is_some()
-    {
-        disks["ephemeral"] = json!(EPHEMERAL_DEVICE);
+    if let Some(disks) = settings.get_mut("disks") {
+        if properties.ephemeral_disk.is_some() {
+            disks["ephemeral"] = json!(EPHEMERAL_DEVICE);
+        }
+        let extra_disks = 0..properties.extra_disks.len();
+        if !extra_disks.is_empty() {
+            disks["raw_ephemeral"] = extra_disks.map(|index| json!({"path": extra_device(index)})).collect();
+        }
     }
     settings
 }

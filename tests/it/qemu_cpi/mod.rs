@@ -193,7 +193,7 @@ fn whole_lifecycle_of_a_vm() {
     let stemcell = cloud.create_stemcell();
     let web = free_port();
     let properties = json!({"cpu": 2, "root_disk_size": 16, "ephemeral_disk": {"size": 8},
-        "ports": {"web": {"host": web, "guest": 80}}});
+        "extra_disks": [{"size": 4}, {"size": 8}], "ports": {"web": {"host": web, "guest": 80}}});
     let created = cloud.call("create_vm", Cloud::create_vm_arguments(&stemcell, properties));
     assert_eq!(created[1]["default"]["ip"], "10.0.2.15", "the address of the guest");
     let vm = created[0].as_str().unwrap().to_owned();
@@ -203,7 +203,8 @@ fn whole_lifecycle_of_a_vm() {
     }
 
     // The agent's settings are on the config drive.
-    let drive = cloud.root().join("vms").join(&vm).join("config.img");
+    let directory = cloud.root().join("vms").join(&vm);
+    let drive = directory.join("config.img");
     let read = |path: &str| {
         let command = format!("cat {path}");
         prepare("/usr/sbin/debugfs").args(["-R", &command]).arg(&drive).run_to_end().stdout
@@ -213,6 +214,11 @@ fn whole_lifecycle_of_a_vm() {
     assert_eq!(settings["mbus"], format!("https://user:pass@0.0.0.0:{}", cloud.port));
     assert_eq!(settings["networks"]["default"]["ip"], "10.0.2.15");
     assert_eq!(settings["disks"]["ephemeral"], "/dev/vdb");
+    for (index, name) in ["extra-1", "extra-2"].iter().enumerate() {
+        let path = format!("/dev/disk/by-id/virtio-{name}");
+        assert_eq!(settings["disks"]["raw_ephemeral"][index], json!({"path": path}));
+        assert!(directory.join(format!("{name}.qcow2")).exists(), "{name}");
+    }
     let metadata: Value = serde_json::from_slice(&read("ec2/latest/meta-data.json")).unwrap();
     assert_eq!(metadata["instance-id"], vm.as_str());
 
@@ -220,7 +226,7 @@ fn whole_lifecycle_of_a_vm() {
     let hint = cloud.call("attach_disk", json!([vm, disk]));
     assert_eq!(hint["id"].as_str().unwrap().len(), 20);
     assert_eq!(cloud.call("attach_disk", json!([vm, disk])), hint, "attaching twice");
-    assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]));
+    assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]), "without the extra disks");
     assert!(cloud.expect_error("delete_disk", json!([disk])).1.contains("is attached to VM"));
     assert_eq!(cloud.expect_error("resize_disk", json!([disk, 16])).0, "Bosh::Clouds::NotSupported");
     let snapshot = cloud.call("snapshot_disk", json!([disk, {}]));
