@@ -13,7 +13,9 @@ use crate::cpi::stemcell_image::StemcellImage;
 /// or not.
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Stemcell);
-    let opened = StemcellImage::open(image).map_err(CpiFailure::before_any_effect)?;
+    let opened = StemcellImage::open(image)
+        .and_then(StemcellImage::into_disk)
+        .map_err(CpiFailure::before_any_effect)?;
     check(&opened.head).map_err(CpiFailure::before_any_effect)?;
     call.storage.import(&volume, &opened.path)?;
     call.log(format_args!("stemcell '{}' created from '{}'", volume.cid(), image.display()));

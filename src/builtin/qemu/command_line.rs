@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::accelerator::Accelerator;
 use super::disk;
+use super::kernel::{INITRD, KERNEL, KernelStart};
 use super::network::Networks;
 use super::properties::VmProperties;
 use super::qmp::SOCKET;
@@ -33,6 +34,8 @@ pub(super) struct Machine<'a> {
     pub networks: &'a Networks,
     /// The attached persistent disks.
     pub disks: &'a [Cid],
+    /// The kernel that QEMU loads, unless the VM boots from its disk.
+    pub kernel: Option<&'a KernelStart>,
 }
 
 /// Returns the serial number of an extra disk, which is also its name in QEMU.
@@ -67,6 +70,13 @@ impl Machine<'_> {
         add("smp", self.properties.cpu.to_string());
         add("m", self.properties.ram.to_string());
         add("rtc", "base=utc".to_owned());
+        if let Some(kernel) = self.kernel {
+            add("kernel", KERNEL.to_owned());
+            add("append", kernel.command_line.clone());
+            if kernel.has_initrd {
+                add("initrd", INITRD.to_owned());
+            }
+        }
         add("display", "none".to_owned());
         add("qmp", format!("unix:{SOCKET},server=on,wait=off"));
         // The standard output is the pipe to the process that keeps the console.
@@ -121,6 +131,7 @@ mod tests {
         let [cid, disk] = [ObjectKind::Vm, ObjectKind::Disk].map(ObjectKind::new_cid);
         let properties = json!({"ephemeral_disk": {"size": 1}, "extra_disks": [{"size": 1}, {"size": 1}]});
         let properties = VmProperties::parse(properties.as_object().unwrap()).unwrap();
+        let kernel = KernelStart { has_initrd: true, command_line: "root=/dev/vda1 a,b".to_owned() };
         let user = json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true});
         let networks: Networks = serde_json::from_value(json!({"user_network": user})).unwrap();
         let machine = Machine {
@@ -129,12 +140,15 @@ mod tests {
             properties: &properties,
             networks: &networks,
             disks: std::slice::from_ref(&disk),
+            kernel: Some(&kernel),
         };
         let arguments = machine.arguments();
         let value =
             |option: &str| &arguments[arguments.iter().position(|given| given == option).unwrap() + 1];
         assert_eq!(value("-name"), cid.as_str());
         assert!(value("-netdev").ends_with("restrict=on,id=net0"));
+        assert_eq!([value("-kernel"), value("-initrd")], [KERNEL, INITRD]);
+        assert_eq!(value("-append"), "root=/dev/vda1 a,b");
         let devices: Vec<&String> =
             arguments.iter().filter(|argument| argument.contains("virtio-blk")).collect();
         let extra = ["serial=extra-1,bus=pci.0,addr=0x8", "serial=extra-2,bus=pci.0,addr=0x9"];
@@ -143,5 +157,7 @@ mod tests {
         for (device, part) in devices.iter().zip(parts) {
             assert!(device.contains(part), "{device}");
         }
+        let from_disk = Machine { kernel: None, ..machine }.arguments();
+        assert!(!from_disk.contains(&"-kernel".to_owned()));
     }
 }

@@ -4,6 +4,7 @@
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@127.0.10.2:6868",
 //!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"],
 //!   "accelerator": "auto", "restrict": false, "guest_timeout": 30, "program_directory": "/usr/bin",
+//!   "kernel": "/abs/vmlinuz", "initrd": "/abs/initrd.img", "kernel_arguments": ["loglevel=4"],
 //!   "stemcell_formats": ["openstack-qcow2"]}
 //! ```
 //!
@@ -23,10 +24,22 @@ use base::JsonObject;
 use base::error::question;
 
 /// The keys that this module reads.
-const KEYS: [&str; 7] =
-    ["root", "agent", "ntp", "accelerator", "restrict", "guest_timeout", "program_directory"];
+const KEYS: [&str; 10] = [
+    "root",
+    "agent",
+    "ntp",
+    "accelerator",
+    "restrict",
+    "guest_timeout",
+    "program_directory",
+    "kernel",
+    "initrd",
+    "kernel_arguments",
+];
 /// Keys that other parts read, or that manifests share with other CPIs.
 const OTHER_KEYS: [&str; 4] = ["stemcell_formats", "debug", "registry", "blobstore"];
+/// The maximum size of `kernel_arguments` in bytes. Linux cuts off its command line after 2 KiB on x86.
+const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
@@ -47,6 +60,19 @@ pub(super) struct Config {
     guest_timeout: u64,
     /// The directory of QEMU's programs; those of the usual directories by default.
     pub program_directory: Option<PathBuf>,
+    /// The kernel for stemcells that are root file systems.
+    pub kernel: Option<PathBuf>,
+    /// The initial RAM disk of that kernel.
+    pub initrd: Option<PathBuf>,
+    kernel_arguments: Option<KernelArguments>,
+}
+
+/// The arguments of the kernel in addition to those that every kernel gets.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum KernelArguments {
+    Text(String),
+    List(Vec<String>),
 }
 
 /// The accelerator that the operator chose.
@@ -74,13 +100,27 @@ impl Config {
             CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
                  URL), agent.cert (a hash), ntp (an array of strings), accelerator (auto, kvm or tcg), \
-                 restrict (true or false), guest_timeout (seconds), program_directory (a path)",
+                 restrict (true or false), guest_timeout (seconds), program_directory (a path), kernel (a \
+                 path), initrd (a path), kernel_arguments (a string or an array of strings)",
                 file.display()
             ))
         })?;
         config::check_path("root", &config.root)?;
-        if let Some(directory) = &config.program_directory {
-            config::check_path("program_directory", directory)?;
+        for (key, path) in [
+            ("program_directory", &config.program_directory),
+            ("kernel", &config.kernel),
+            ("initrd", &config.initrd),
+        ] {
+            if let Some(path) = path {
+                config::check_path(key, path)?;
+            }
+        }
+        let arguments = config.kernel_arguments();
+        if arguments.len() > MAX_KERNEL_ARGUMENTS_BYTES || arguments.contains(char::is_control) {
+            return Err(CpiFailure::cloud(format!(
+                "the CPI's kernel_arguments must have at most {MAX_KERNEL_ARGUMENTS_BYTES} bytes and no \
+                 control characters: correct them in cloud_provider.properties"
+            )));
         }
         Ok(config)
     }
@@ -88,6 +128,15 @@ impl Config {
     /// Returns the time that the guest has to shut down, or to release a disk.
     pub(super) fn guest_timeout(&self) -> Duration {
         Duration::from_secs(self.guest_timeout)
+    }
+
+    /// Returns `kernel_arguments` as one text.
+    pub(super) fn kernel_arguments(&self) -> String {
+        match &self.kernel_arguments {
+            None => String::new(),
+            Some(KernelArguments::Text(text)) => text.trim().to_owned(),
+            Some(KernelArguments::List(list)) => list.join(" "),
+        }
     }
 }
 
@@ -142,8 +191,24 @@ mod tests {
             json!({"root": "rel"}),
             json!({"root": "/"}),
             json!({"root": "/a", "program_directory": "b"}),
+            json!({"root": "/a", "kernel": "vmlinuz"}),
+            json!({"root": "/a", "initrd": "initrd.img"}),
+            json!({"root": "/a", "kernel_arguments": 1}),
+            json!({"root": "/a", "kernel_arguments": "a\nb"}),
+            json!({"root": "/a", "kernel_arguments": ["x".repeat(2000)]}),
+            json!({"root": "/a", "accelerator": "hvf"}),
         ] {
             assert!(load(bad.clone(), json!({})).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn kernel_arguments_are_a_text_or_a_list() {
+        let arguments = |given: Value| {
+            load(json!({"root": "/a", "kernel_arguments": given}), json!({})).unwrap().kernel_arguments()
+        };
+        assert_eq!(arguments(json!("quiet loglevel=4 ")), "quiet loglevel=4");
+        assert_eq!(arguments(json!(["quiet", "loglevel=4"])), "quiet loglevel=4");
+        assert_eq!(arguments(json!(null)), "");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::programs::{Programs, cannot_run};
+use super::programs::{Programs, cannot_run, cannot_write_image};
 use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::run_with_stdin;
@@ -129,10 +129,6 @@ impl Images {
         }
         let reason = finished.reason();
         let reason = reason.strip_prefix("qemu-img: ").unwrap_or(&reason);
-        let advice = match reason.contains("No space left on device") {
-            true => ". Free some space in the CPI's `root`, then run the same command again",
-            false => "",
-        };
-        Err(CpiFailure::cloud(format!("'{} {command}' failed: {reason}{advice}", self.program.display())))
+        Err(cannot_write_image(format_args!("{} {command}", self.program.display()), reason))
     }
 }

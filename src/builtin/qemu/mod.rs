@@ -5,9 +5,9 @@
 //! The cloud is one directory, the `root` of the configuration:
 //!
 //! ```text
-//! stemcells/<cid>/{stemcell.json, image.qcow2}
+//! stemcells/<cid>/{stemcell.json, image.qcow2, kernel, initrd}
 //! vms/<cid>/{vm.json, process.json, base.qcow2, root.qcow2, ephemeral.qcow2, extra-1.qcow2, config.img,
-//!            qmp, qemu.log, console.log, console.log.1, devices/<disk cid>}
+//!            kernel, initrd, qmp, qemu.log, console.log, console.log.1, devices/<disk cid>}
 //! disks/<cid>/{disk.json, disk.qcow2}
 //! snapshots/<cid>/{snapshot.json, disk.qcow2}
 //! staging/<cid>/                          while it is created or deleted; does not count as existing
@@ -16,7 +16,8 @@
 //! ```
 //!
 //! QEMU runs in the directory of its VM and gets relative paths, so that the directory can be moved.
-//! `base.qcow2` is a hard link to the image of the stemcell, so that a VM outlives its stemcell.
+//! `base.qcow2` is a hard link to the image of the stemcell, so that a VM outlives its stemcell. `kernel` and
+//! `initrd` are such links, too. Only stemcells without a boot loader have them.
 
 mod accelerator;
 mod command_line;
@@ -24,11 +25,13 @@ mod config;
 mod console;
 mod disk;
 mod image;
+mod kernel;
 mod network;
 mod process;
 mod programs;
 mod properties;
 mod qmp;
+mod root_file_system;
 mod rpc;
 mod snapshot;
 mod stemcell;

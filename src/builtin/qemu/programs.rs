@@ -1,4 +1,4 @@
-//! The programs that this CPI runs: those of QEMU, with their version, and `ip`.
+//! The programs that this CPI runs: those of QEMU, with their version, of e2fsprogs, and `ip`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,11 @@ pub(super) fn ip() -> CpiResult<PathBuf> {
     require("ip", SEARCH_PATH, "iproute2")
 }
 
+/// Returns the path of a program that makes or changes file systems. Fails if it is not installed.
+pub(super) fn e2fsprogs(name: &str) -> CpiResult<PathBuf> {
+    require(name, SEARCH_PATH, "e2fsprogs")
+}
+
 /// Returns the path of a program in the directories `searched`. Fails if it is not installed.
 fn require(name: &str, searched: &str, package: &str) -> CpiResult<PathBuf> {
     find(name, searched).ok_or_else(|| {
@@ -106,6 +111,16 @@ fn version(line: &str) -> Option<(u32, u32)> {
 /// Returns the error for a program that could not be run.
 pub(super) fn cannot_run(program: &Path, error: io::Error) -> CpiFailure {
     CpiFailure::io(format_args!("running '{}'", program.display()), error)
+}
+
+/// Returns the error for a program that ran and failed to write an image in the cloud. `command` is its path,
+/// with a command of its own if it has some.
+pub(super) fn cannot_write_image(command: impl std::fmt::Display, reason: &str) -> CpiFailure {
+    let advice = match reason.contains("No space left on device") {
+        true => ". Free some space in the CPI's `root`, then run the same command again",
+        false => "",
+    };
+    CpiFailure::cloud(format!("'{command}' failed: {reason}{advice}"))
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ impl CloudCall for QemuCall<'_, '_> {
 
 impl CloudMethods for QemuCall<'_, '_> {
     const NAME: &'static str = "qemu";
-    const FORMATS: &'static [&'static str] = &["openstack-qcow2", "openstack-raw", "qemu-qcow2", "qemu-raw"];
+    const FORMATS: &'static [&'static str] =
+        &["openstack-qcow2", "openstack-raw", "qemu-qcow2", "qemu-raw", "warden-tar"];
 
     fn create_stemcell(
         &mut self,

@@ -1,17 +1,20 @@
-//! Stemcells: each image is stored once, in format qcow2. The root disks of VMs are overlays of it.
+//! Stemcells: each image is stored once, in format qcow2. The root disks of VMs are overlays of it. If the
+//! stemcell is a root file system, the kernel that boots it is beside the image.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::image::Images;
+use super::kernel::KernelFiles;
 use super::programs::ARCHITECTURE;
+use super::root_file_system::RootDisk;
 use super::rpc::QemuCall;
 use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::records;
-use crate::cpi::stemcell_image::StemcellImage;
+use crate::cpi::stemcell_image::{DiskImage, StemcellImage};
 use base::JsonObject;
 
 /// The image, in the stemcell's directory.
@@ -19,7 +22,16 @@ pub(super) const IMAGE: &str = "image.qcow2";
 /// The end of the boot sector of a disk that can boot.
 const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
 
-/// `create_stemcell`: `image` is a disk image in format qcow2 or raw, or a tar archive that contains one.
+/// The checked source of a stemcell.
+enum StemcellSource {
+    /// A disk that can boot, and its format.
+    Disk(DiskImage, &'static str),
+    /// A root file system, and the kernel that boots it.
+    RootFileSystem(RootDisk, KernelFiles),
+}
+
+/// `create_stemcell`: `image` is a disk image in format qcow2 or raw, or a tar archive that contains one or a
+/// root file system.
 pub(super) fn create(
     call: &mut QemuCall,
     cloud: &Cloud,
@@ -27,23 +39,39 @@ pub(super) fn create(
     cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let images = Images::new(&call.programs()).map_err(CpiFailure::before_any_effect)?;
-    let (opened, format) = (|| {
+    let source = (|| {
         check_architecture(&cloud_properties)?;
-        let opened = StemcellImage::open(image)?;
-        let format = check(&images, &opened)?;
-        Ok((opened, format))
+        Ok(match StemcellImage::open(image)? {
+            StemcellImage::Disk(disk) => {
+                let format = check(&images, &disk)?;
+                StemcellSource::Disk(disk, format)
+            }
+            StemcellImage::RootFileSystem(files) => {
+                let kernel = KernelFiles::open(&call.config)?;
+                StemcellSource::RootFileSystem(RootDisk::new(files)?, kernel)
+            }
+        })
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Stemcell.new_cid();
     let staged = cloud.create_staging(&cid)?;
-    if let Err(failure) = images.convert(&opened.path, format, &staged.path.join(IMAGE)) {
+    let (made, form) = match &source {
+        StemcellSource::Disk(disk, format) => {
+            (images.convert(&disk.path, format, &staged.path.join(IMAGE)), *format)
+        }
+        StemcellSource::RootFileSystem(disk, kernel) => {
+            let copied = kernel.copy_to(&staged.path);
+            (copied.and_then(|()| disk.make(&images, &staged.path, IMAGE)), "root file system")
+        }
+    };
+    if let Err(failure) = made {
         cloud.remove_staged(staged)?;
         return Err(failure);
     }
     let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});
     records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
-    call.log(format_args!("stemcell '{cid}' created from '{}' ({format})", image.display()));
+    call.log(format_args!("stemcell '{cid}' created from '{}' ({form})", image.display()));
     Ok(json!(cid.as_str()))
 }
 
@@ -64,7 +92,7 @@ fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
 }
 
 /// Returns the format of an image, or an error if it is no disk from which a VM can boot.
-fn check(images: &Images, image: &StemcellImage) -> CpiResult<&'static str> {
+fn check(images: &Images, image: &DiskImage) -> CpiResult<&'static str> {
     let info = images.info(&image.path)?;
     if info.refers_to_another_file() {
         return Err(CpiFailure::cloud(

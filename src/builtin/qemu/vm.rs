@@ -13,6 +13,7 @@ use super::command_line::{
     BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT, extra_device, extra_image,
 };
 use super::image::Images;
+use super::kernel;
 use super::network::{self, Networks};
 use super::process;
 use super::programs::QemuSystem;
@@ -52,6 +53,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
     let created = (|| {
         fs::hard_link(stemcell.path.join(stemcell::IMAGE), staged.path.join(BASE))
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
+        kernel::link(&stemcell.path, &staged.path)?;
         drop(stemcell);
         make_disks(&images, &staged, &properties)?;
         let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.own);
@@ -154,7 +156,15 @@ fn boot(
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
     let disks = disk::of_vm(&held.path)?;
-    let machine = Machine { cid, accelerator, properties, networks: &record.own, disks: &disks };
+    let kernel = kernel::start(&held.path, &call.config);
+    let machine = Machine {
+        cid,
+        accelerator,
+        properties,
+        networks: &record.own,
+        disks: &disks,
+        kernel: kernel.as_ref(),
+    };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
     process::start(&start, &held.path)?;

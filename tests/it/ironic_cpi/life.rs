@@ -1,6 +1,7 @@
 //! Every CPI method in the order of a life.
 
 use crate::support::process::{RunToEnd, prepare};
+use crate::support::tarballs::Tar;
 
 use serde_json::{Value, json};
 
@@ -322,6 +323,13 @@ fn image_may_be_archived_but_must_be_raw() {
         json!([metal.world.path("qcow2"), {}]),
     );
     assert!(message.contains("qcow2"), "{message}");
+    metal.world.write("files.tgz", Tar::default().dir("etc").tgz());
+    let message = metal.expect_error(
+        "Bosh::Clouds::NotSupported",
+        "create_stemcell",
+        json!([metal.world.path("files.tgz"), {}]),
+    );
+    assert!(message.contains("is a root file system"), "{message}");
     assert_eq!(metal.volumes().len(), 1);
 }
 

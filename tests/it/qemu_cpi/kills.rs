@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use super::root_file_systems::{root_file_system, tiny_kernel};
 use super::{Cloud, request};
 use crate::support::process::{RunToEnd as _, prepare, wait_until};
 use crate::support::{is_full_sweep, wanted_sweep};
@@ -32,10 +33,15 @@ struct Call {
 }
 
 /// All calls that change the cloud.
-const CALLS: [Call; 15] = [
+const CALLS: [Call; 16] = [
     Call {
         method: "create_stemcell",
         arguments: |scene| json!([scene.cloud.world.path("guest.img"), {}]),
+        undo: |scene, created| delete(scene, created),
+    },
+    Call {
+        method: "create_stemcell",
+        arguments: |scene| json!([scene.cloud.world.path("files.tgz"), {}]),
         undo: |scene, created| delete(scene, created),
     },
     Call {
@@ -126,6 +132,8 @@ fn delete(scene: &Scene, created: &BTreeSet<String>) {
 impl Scene {
     fn new() -> Scene {
         let cloud = Cloud::with(json!({"guest_timeout": 20}));
+        cloud.set("kernel", json!(cloud.world.write("vmlinuz", tiny_kernel())));
+        cloud.world.write("files.tgz", root_file_system().tgz());
         let stemcell = cloud.create_stemcell();
         let vm = cloud.create_vm(&stemcell);
         let disks = [4, 4].map(|size| cloud.call("create_disk", json!([size, {}])));

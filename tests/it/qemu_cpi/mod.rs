@@ -6,6 +6,7 @@
 mod kills;
 mod life;
 mod networks;
+mod root_file_systems;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,6 +98,13 @@ impl Cloud {
 
     fn root(&self) -> PathBuf {
         self.world.path("cloud")
+    }
+
+    /// Sets a property of the CPI.
+    fn set(&self, key: &str, value: Value) {
+        let mut config: Value = serde_json::from_str(&self.world.read("config.json")).unwrap();
+        config[key] = value;
+        self.world.write("config.json", config.to_string());
     }
 
     fn spawn(&self, request: &Value) -> Child {

@@ -1,0 +1,213 @@
+//! Makes the disk of a stemcell that is a root file system, without root and without a mount: mke2fs fills an
+//! ext4 file system from the unpacked directory, and debugfs sets the owners and modes, which only root can
+//! set in a directory.
+//!
+//! The file system is in the only partition of the disk, because the agent of official stemcells does not
+//! start if the root file system is on the whole disk.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::image::Images;
+use super::programs::{self, cannot_run, cannot_write_image};
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::programs::{Finished, run};
+use crate::cpi::stemcell_image::RootFileSystem;
+use base::files::input;
+
+/// The disk, until it is converted.
+const DISK: &str = "disk.raw";
+/// The commands of debugfs.
+const COMMANDS: &str = "debugfs.commands";
+/// The features of the file system: those of ext4 in e2fsprogs 1.43. The kernel and the programs in the image
+/// may not know later ones.
+const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
+                        sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
+const MIB: u64 = 1 << 20;
+const SECTOR_BYTES: u64 = 512;
+/// The beginning of the partition.
+const PARTITION_BYTES: u64 = MIB;
+/// The place of the first partition in the boot record, and the type of a Linux partition.
+const ENTRY: (u64, u8) = (446, 0x83);
+/// The place of the boot record's signature, and the signature.
+const SIGNATURE: (u64, [u8; 2]) = (510, [0x55, 0xaa]);
+const BLOCK_BYTES: u64 = 4096;
+/// The bytes for each inode. The file system has room for so much more than its files, and for their inodes.
+const INODE_BYTES: u64 = 16 << 10;
+/// The free space beside that, which has the journal.
+const SLACK_BYTES: u64 = 512 * MIB;
+/// The maximum length of a path. Some C libraries let debugfs read lines of at most 1 KiB.
+const MAX_PATH_BYTES: usize = 900;
+/// The time limit of each program, which writes a whole image.
+const TIMEOUT: Duration = Duration::from_secs(1800);
+/// The configuration of the bosh-agent.
+const AGENT_CONFIGURATION: &str = "var/vcap/bosh/agent.json";
+const MAX_AGENT_CONFIGURATION_BYTES: u64 = 1 << 20;
+
+/// The disk of a root file system, before it is made.
+pub(super) struct RootDisk {
+    files: RootFileSystem,
+    mke2fs: PathBuf,
+    debugfs: PathBuf,
+}
+
+impl RootDisk {
+    /// Finds the programs and checks the names of the files.
+    pub(super) fn new(files: RootFileSystem) -> CpiResult<RootDisk> {
+        let (mke2fs, debugfs) = (programs::e2fsprogs("mke2fs")?, programs::e2fsprogs("debugfs")?);
+        for path in files.attributes.keys() {
+            let bytes = path.as_os_str().as_bytes();
+            let problem = if bytes.iter().any(|byte| b"\"\n\r".contains(byte)) {
+                "contains a quotation mark or a line end"
+            } else if bytes.len() > MAX_PATH_BYTES {
+                "is too long"
+            } else {
+                continue;
+            };
+            return Err(CpiFailure::cloud(format!(
+                "the stemcell's image has a file whose path {problem}, so that debugfs cannot set its owner: \
+                 {:?}. Remove it from the image",
+                path.to_string_lossy().chars().take(120).collect::<String>()
+            )));
+        }
+        Ok(RootDisk { files, mke2fs, debugfs })
+    }
+
+    /// Writes the image of the disk to the file `image` in `directory`.
+    pub(super) fn make(&self, images: &Images, directory: &Path, image: &str) -> CpiResult<()> {
+        self.replace_agent_configuration()
+            .map_err(|error| CpiFailure::io(format_args!("replacing '{AGENT_CONFIGURATION}'"), error))?;
+        let bytes = self.partition_bytes();
+        self.make_file_system(directory, bytes)?;
+        let disk = directory.join(DISK);
+        write_boot_record(&disk, bytes)
+            .map_err(|error| CpiFailure::io(format_args!("writing '{}'", disk.display()), error))?;
+        self.set_attributes(directory)?;
+        images.convert(&disk, "raw", &directory.join(image))?;
+        let removed = fs::remove_file(&disk).and_then(|()| fs::remove_file(directory.join(COMMANDS)));
+        removed.map_err(|error| CpiFailure::io(format_args!("removing '{}'", disk.display()), error))
+    }
+
+    /// Configures the bosh-agent for a config drive and real disks, if the image has one. In a stemcell for
+    /// warden, it expects a container.
+    fn replace_agent_configuration(&self) -> io::Result<()> {
+        let attributes = self.files.attributes.get(Path::new(AGENT_CONFIGURATION));
+        // Nothing above it is a link, because it was unpacked.
+        if !attributes.is_some_and(|attributes| attributes.is_file()) {
+            return Ok(());
+        }
+        let path = self.files.path.join(AGENT_CONFIGURATION);
+        let given = input::read(&path, MAX_AGENT_CONFIGURATION_BYTES)?;
+        let given: Value = serde_json::from_slice(&given).unwrap_or_default();
+        let mut linux = json!({
+            "CreatePartitionIfNoEphemeralDisk": true,
+            "DevicePathResolutionType": "virtio",
+        });
+        if let Some(manager) = given.pointer("/Platform/Linux/ServiceManager") {
+            linux["ServiceManager"] = manager.clone();
+        }
+        let source = json!({
+            "Type": "ConfigDrive",
+            "DiskPaths": ["/dev/disk/by-label/CONFIG-2", "/dev/disk/by-label/config-2"],
+            "MetaDataPath": "ec2/latest/meta-data.json",
+            "UserDataPath": "ec2/latest/user-data",
+        });
+        let configuration = json!({
+            "Platform": {"Linux": linux},
+            "Infrastructure": {"Settings": {"Sources": [source]}},
+        });
+        // It may be a hard link to another file.
+        fs::remove_file(&path)?;
+        fs::write(&path, format!("{configuration:#}\n"))
+    }
+
+    /// Returns the size of the partition: the files, and free space.
+    fn partition_bytes(&self) -> u64 {
+        let attributes = self.files.attributes.values();
+        let content: u64 =
+            attributes.map(|attributes| attributes.size.next_multiple_of(BLOCK_BYTES) + INODE_BYTES).sum();
+        // The journal and the tables of a file system grow with it.
+        (content + content / 16 + SLACK_BYTES).next_multiple_of(MIB)
+    }
+
+    /// Makes the disk with the file system. All files in it belong to this user.
+    fn make_file_system(&self, directory: &Path, bytes: u64) -> CpiResult<()> {
+        let mut command = Command::new(&self.mke2fs);
+        command.args(["-q", "-F", "-t", "ext4", "-L", "root", "-m", "1", "-O", FEATURES]);
+        command.args(["-b", &BLOCK_BYTES.to_string(), "-i", &INODE_BYTES.to_string(), "-I", "256"]);
+        command.args(["-E", &format!("offset={PARTITION_BYTES}"), "-d"]).arg(&self.files.path);
+        command.args([DISK, &format!("{}k", bytes >> 10)]);
+        let finished = run_in(directory, &mut command, &self.mke2fs)?;
+        if finished.status.success() {
+            return Ok(());
+        }
+        let reason = finished.reason();
+        let reason = reason.strip_prefix("mke2fs: ").unwrap_or(&reason);
+        Err(cannot_write_image(self.mke2fs.display(), reason))
+    }
+
+    /// Sets the owners and modes that the archive has.
+    fn set_attributes(&self, directory: &Path) -> CpiResult<()> {
+        let path = directory.join(COMMANDS);
+        self.write_commands(&path)
+            .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
+        let mut command = Command::new(&self.debugfs);
+        // A relative path has no other question mark.
+        command.args(["-w", "-f", COMMANDS]).arg(format!("{DISK}?offset={PARTITION_BYTES}"));
+        let finished = run_in(directory, &mut command, &self.debugfs)?;
+        // Its exit status is 0 also if a command failed. The first line is its version.
+        let mut problems = finished.stderr.lines().filter(|line| !line.starts_with("debugfs "));
+        match problems.find(|line| !line.trim().is_empty()) {
+            Some(problem) => Err(cannot_write_image(self.debugfs.display(), problem)),
+            None if !finished.status.success() => {
+                Err(cannot_write_image(self.debugfs.display(), &finished.reason()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn write_commands(&self, path: &Path) -> io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        for (path, attributes) in &self.files.attributes {
+            let mut set = |field: &str, value: String| -> io::Result<()> {
+                file.write_all(b"set_inode_field \"/")?;
+                file.write_all(path.as_os_str().as_bytes())?;
+                writeln!(file, "\" {field} {value}")
+            };
+            set("uid", attributes.uid.to_string())?;
+            set("gid", attributes.gid.to_string())?;
+            set("mode", format!("0{:o}", attributes.mode))?;
+        }
+        file.flush()
+    }
+}
+
+fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<Finished> {
+    command.current_dir(directory).env_clear().env("LC_ALL", "C");
+    run(command, TIMEOUT).map_err(|error| cannot_run(program, error))
+}
+
+/// Writes the boot record of a disk with one partition of this size.
+fn write_boot_record(disk: &Path, partition_bytes: u64) -> io::Result<()> {
+    let sectors = |bytes: u64| {
+        let sectors = u32::try_from(bytes / SECTOR_BYTES);
+        sectors.map(u32::to_le_bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))
+    };
+    let (place, kind) = ENTRY;
+    let mut entry = [0; 16];
+    entry[4] = kind;
+    entry[8..12].copy_from_slice(&sectors(PARTITION_BYTES)?);
+    entry[12..].copy_from_slice(&sectors(partition_bytes)?);
+    let file = File::options().write(true).open(disk)?;
+    file.write_all_at(&entry, place)?;
+    let (place, signature) = SIGNATURE;
+    file.write_all_at(&signature, place)?;
+    file.set_len(PARTITION_BYTES + partition_bytes)
+}
