@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::root_file_systems::tiny_kernel;
 use crate::pictures::{self, PictureRecorder};
 use crate::support::process::{RunToEnd as _, WaitForEnd as _, lines, poll_within, receive};
 use crate::support::tarballs::Tar;
@@ -52,7 +53,12 @@ impl VmLife {
         let more = "uname -srv >/var/vcap/sys/log/hello/kernel.log\n\
                     df --output=size -m /var/vcap/store >>/var/vcap/sys/log/hello/disk.log\n\
                     df --output=size -m / >>/var/vcap/sys/log/hello/root.log\n\
-                    mount >/var/vcap/sys/log/hello/mount.log\n";
+                    mount >/var/vcap/sys/log/hello/mount.log\n\
+                    cat /proc/cmdline >/var/vcap/sys/log/hello/cmdline.log\n\
+                    stat -c '%a %U:%G %n' / /usr/bin/passwd /etc/shadow /home/vcap \
+                    >/var/vcap/sys/log/hello/owners.log\n\
+                    for name in /dev/disk/by-id/*; do echo \"$name $(/sbin/blockdev --getsize64 $name)\"; \
+                    done >/var/vcap/sys/log/hello/devices.log\n";
         world.write(pre_start, world.read(pre_start) + more);
         let mut life = VmLife { machine, ops: Vec::new(), counter: 0 };
         for (key, value) in [("ram", 256), ("root_disk_size?", 3072)] {
@@ -217,7 +223,7 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     if !is_long_form() {
         return;
     }
-    let mut life = VmLife::new(time("make the stemcell", debian::stemcell));
+    let mut life = VmLife::new(&time("make the stemcell", debian::stemcell));
     // The picture shows the commands of the documentation, so that these changes are in the manifest itself.
     let manifest = life.world().run(["interpolate", "qemu/manifest.yml", "-o", "ops.yml"]).success().stdout;
     life.world().write("qemu/manifest.yml", manifest);
@@ -287,11 +293,50 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
 
 /// Runs in the long form only, because it boots a VM without KVM.
 #[test]
+fn environment_lives_on_a_root_file_system_with_a_given_kernel() {
+    if !is_long_form() {
+        return;
+    }
+    let stemcell = time("make the stemcell", debian::root_file_system);
+    let mut life = VmLife::new(&stemcell);
+    for name in ["kernel", "initrd"] {
+        let file = stemcell.with_extension(name);
+        life.replace(&format!("/cloud_provider/properties/{name}?"), json!(file));
+    }
+    life.replace("/cloud_provider/properties/kernel_arguments?", json!(["loglevel=4", "test=1"]));
+    let extra_disks = "/resource_pools/name=vms/cloud_properties/extra_disks?";
+    life.replace(extra_disks, json!([{"size": 64}]));
+    life.run_step("create from a root file system", &["create-env"]);
+    life.ask();
+    let kernel = life.log("kernel");
+    assert!(kernel[0].contains("-cloud-amd64 "), "it is the kernel of the stemcell: {kernel:?}");
+    let arguments = life.log("cmdline").join("\n");
+    let expected = "root=/dev/vda1 rw console=ttyS0 net.ifnames=0 loglevel=4 test=1";
+    assert!(arguments.ends_with(expected), "{arguments}");
+    let mounts = life.log("mount").join("\n");
+    assert!(mounts.contains("/dev/vda1 on / type ext4"), "{mounts}");
+    let root = life.size("root");
+    assert!(root > 2500, "the root file system uses the whole disk: {root}");
+    let owners = life.log("owners").join("\n");
+    for expected in ["755 root:root /", "4755 root:root /usr/bin/passwd", "640 root:shadow /etc/shadow"] {
+        assert!(owners.lines().any(|line| line == expected), "{expected}: {owners}");
+    }
+    assert!(owners.contains(" vcap:vcap /home/vcap"), "{owners}");
+    let devices = life.log("devices").join("\n");
+    assert!(devices.contains("/dev/disk/by-id/virtio-extra-1 67108864"), "{devices}");
+    assert!(!mounts.contains("/dev/vdc "), "the extra disk is not mounted: {mounts}");
+    life.run_step("delete", &["delete-env", "--non-interactive"]);
+    assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
+    assert_eq!(life.world().leftovers(), Vec::<String>::new());
+}
+
+/// Runs in the long form only, because it boots a VM without KVM.
+#[test]
 fn environment_has_an_address_on_a_bridge() {
     if !is_long_form() {
         return;
     }
-    let mut life = VmLife::new(time("make the stemcell", debian::stemcell));
+    let mut life = VmLife::new(&time("make the stemcell", debian::stemcell));
     let ip = |arguments: &str| {
         let output = life.machine.network.command("ip").args(arguments.split(' ')).run_to_end();
         assert!(output.status.success(), "ip {arguments}");
@@ -322,25 +367,55 @@ fn environment_has_an_address_on_a_bridge() {
     assert_eq!(life.world().leftovers(), Vec::<String>::new());
 }
 
-/// Boots a stemcell of prepared files instead of Debian. Its boot loader only prints a text on the console.
+/// Makes a stemcell of prepared files instead of Debian, and checks its name.
+fn stemcell_of(world: &World, base: Tar, options: &[&str], name: &str) -> PathBuf {
+    world.write("base.tar", base.dir("./var/vcap/bosh/bin").tar());
+    let agent = world.write("agent", "#!/bin/sh\n");
+    let mut permissions = fs::metadata(&agent).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    fs::set_permissions(&agent, permissions).unwrap();
+    let stemcell = world.path("stemcell.tgz");
+    debian::make_stemcell(&world.path("base.tar"), &agent, &world.path(""), &stemcell, options);
+    let description = world.run(["inspect-local-stemcell", "stemcell.tgz"]).success();
+    assert!(description.stdout.contains(name), "{description:?}");
+    stemcell
+}
+
+/// The kernel of the stemcell only prints its arguments on the console.
+#[test]
+fn root_file_system_without_debian_boots() {
+    let world = World::new();
+    let base = Tar::default()
+        .dir("./etc")
+        .file("./boot/vmlinuz-1", tiny_kernel())
+        .file("./boot/initrd-1", "files")
+        .symlink("./vmlinuz", "boot/vmlinuz-1")
+        .symlink("./initrd.img", "boot/initrd-1");
+    let stemcell = stemcell_of(&world, base, &["--root-file-system"], "bosh-warden-boshlite-debian-");
+    let mut life = VmLife::new(&stemcell);
+    let properties = "/cloud_provider/properties";
+    life.replace(&format!("{properties}/kernel_arguments?"), json!("tiny guest"));
+    let create = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
+    let refused = life.run(&create);
+    assert!(refused.code != 0 && refused.output.contains("property `kernel`"), "{}", refused.output);
+    for name in ["kernel", "initrd"] {
+        life.replace(&format!("{properties}/{name}?"), json!(stemcell.with_extension(name)));
+    }
+    let failed = life.run(&create);
+    assert!(failed.code == 5 && failed.output.contains("net.ifnames=0 tiny guest"), "{}", failed.output);
+    life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
+    assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
+}
+
+/// The boot loader of the stemcell only prints a text on the console.
 #[test]
 fn stemcell_without_debian_boots() {
     let world = World::new();
     let base = Tar::default()
         .dir("./boot/grub")
         .file("./boot/grub/boot.img", super::guest())
-        .file("./boot/grub/core.img", "")
-        .dir("./var/vcap/bosh/bin");
-    world.write("base.tar", base.tar());
-    let agent = world.write("agent", "#!/bin/sh\n");
-    let mut permissions = fs::metadata(&agent).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    fs::set_permissions(&agent, permissions).unwrap();
-    let stemcell = world.path("stemcell.tgz");
-    debian::make_stemcell(&world.path("base.tar"), &agent, &world.path(""), &stemcell);
-    let description = world.run(["inspect-local-stemcell", "stemcell.tgz"]).success();
-    assert!(description.stdout.contains("bosh-openstack-kvm-debian-"), "{description:?}");
-
+        .file("./boot/grub/core.img", "");
+    let stemcell = stemcell_of(&world, base, &[], "bosh-openstack-kvm-debian-");
     let life = VmLife::new(&stemcell);
     let failed = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
     assert!(failed.code == 5 && failed.output.contains("tiny guest"), "{}", failed.output);

@@ -1,7 +1,7 @@
 //! Stemcells of `examples/qemu/make-stemcell`, kept in `target/tmp` by their content.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::process::{poll_within, prepare};
@@ -12,50 +12,57 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/qemu/make-st
 /// The time for downloading and installing Debian's packages.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// Returns the tarball of a stemcell whose agent is the program of the tests.
-pub(crate) fn stemcell() -> &'static Path {
-    static STEMCELL: OnceLock<PathBuf> = OnceLock::new();
-    STEMCELL.get_or_init(|| {
-        let work = directory();
-        let agent = work.path().join("monopile");
-        // Debug information makes the program ten times as large.
-        run_shell(
-            work.path(),
-            &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()],
-        );
-        let script = std::fs::read(SCRIPT).unwrap();
-        let keep = |what: &str, content: &[u8], extension: &str| {
-            let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
-            parent.join(format!("{what}-{}.{extension}", &sha256(content)[7..19]))
-        };
-        let base = keep("debian", &script, "tar");
-        let path = keep("stemcell", &[script, std::fs::read(&agent).unwrap()].concat(), "tgz");
-        if !path.exists() {
-            // Only the last ones are needed.
-            for entry in std::fs::read_dir(base.parent().unwrap()).into_iter().flatten().flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let is_old = name.starts_with("stemcell-") || name.starts_with("debian-");
-                if is_old && entry.path() != base {
-                    std::fs::remove_file(entry.path()).unwrap();
-                }
-            }
-            make_stemcell(&base, &agent, work.path(), &path);
-        }
-        path
-    })
+/// Returns the tarball of a stemcell whose agent is the program of the tests. Its image is that of a disk.
+pub(crate) fn stemcell() -> PathBuf {
+    kept_stemcell("disk", &[])
 }
 
-/// Makes a stemcell. The base, a tar archive, is made if it does not exist.
-pub(crate) fn make_stemcell(base: &Path, agent: &Path, work: &Path, stemcell: &Path) {
+/// Returns the tarball of such a stemcell whose image is a root file system. The kernel and the initial RAM
+/// disk are beside it, with the extensions of `make-stemcell`.
+pub(crate) fn root_file_system() -> PathBuf {
+    kept_stemcell("root", &["--root-file-system"])
+}
+
+fn kept_stemcell(form: &str, options: &[&str]) -> PathBuf {
+    /// Held while a stemcell is made.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = directory();
+    let agent = work.path().join("monopile");
+    // Debug information makes the program ten times as large.
+    run_shell(work.path(), &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()]);
+    let script = std::fs::read(SCRIPT).unwrap();
+    let keep = |what: &str, content: &[u8]| format!("{what}-{}", &sha256(content)[7..19]);
+    let base_name = keep("debian", &script);
+    let stemcell_name = keep("stemcell", &[script, std::fs::read(&agent).unwrap()].concat());
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = parent.join(format!("{stemcell_name}-{form}.tgz"));
+    if !path.exists() {
+        // Only the last ones are needed.
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_old = name.starts_with("stemcell-") || name.starts_with("debian-");
+            if is_old && !name.starts_with(&base_name) && !name.starts_with(&stemcell_name) {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        make_stemcell(&parent.join(base_name + ".tar"), &agent, work.path(), &path, options);
+    }
+    path
+}
+
+/// Makes a stemcell with these options of the script. The base, a tar archive, is made if it does not exist.
+pub(crate) fn make_stemcell(base: &Path, agent: &Path, work: &Path, stemcell: &Path, options: &[&str]) {
     let script = "
         cd \"$0\"
         . packaging/tools.sh
         apt_sources Debian >\"$4/sources\"
         apt_settings >\"$4/apt.conf\"
         TMPDIR=$4 examples/qemu/make-stemcell --base \"$1\" --agent \"$2\" --sources \"$4/sources\" \
-            --apt \"$4/apt.conf\" \"$3\"";
+            --apt \"$4/apt.conf\" \"${@:5}\" \"$3\"";
     let paths = [base, agent, stemcell, work].map(|path| path.display().to_string());
-    let words = [&[script, env!("CARGO_MANIFEST_DIR")][..], &paths.each_ref().map(String::as_str)].concat();
+    let paths = paths.each_ref().map(String::as_str);
+    let words = [&[script, env!("CARGO_MANIFEST_DIR")][..], &paths, options].concat();
     run_shell(work, &words);
 }
 
