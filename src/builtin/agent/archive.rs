@@ -22,34 +22,34 @@ pub(super) fn unpack(file: File, source_name: &str, dest: &Path) -> Result<()> {
 
 /// Packs all files in a directory. Names in the tarball begin with `./`.
 pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
-    let failed = |e| Error::io(format!("Compressing files in '{}'", dir.display()), e);
+    let compress_error = |e| Error::io(format!("Compressing files in '{}'", dir.display()), e);
     // The tarball stays on this machine, so speed matters more than size.
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
     builder.follow_symlinks(false);
     // Not all readers of tarballs support sparse files.
     builder.sparse(false);
-    builder.append_dir_all(".", dir).map_err(failed)?;
-    finish(builder).map_err(failed)
+    builder.append_dir_all(".", dir).map_err(compress_error)?;
+    finish(builder).map_err(compress_error)
 }
 
 /// Packs files, given as (path on disk, name in the tarball). Files that cannot be opened are left out.
 pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tarball: &File) -> Result<()> {
-    let failed = |e| Error::io("Making logs tarball", e);
+    let tarball_error = |e| Error::io("Making logs tarball", e);
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
     builder.sparse(false);
     for (path, name) in files {
         let Ok(file) = File::open(path) else { continue };
-        let meta = file.metadata().map_err(failed)?;
+        let meta = file.metadata().map_err(tarball_error)?;
         let mut header = tar::Header::new_gnu();
         header.set_metadata(&meta);
         // The entry has the length that the file had when it was opened, even if the log grows or shrinks
         // meanwhile.
         let content = file.take(meta.len()).chain(std::io::repeat(0)).take(meta.len());
-        builder.append_data(&mut header, name, content).map_err(failed)?;
+        builder.append_data(&mut header, name, content).map_err(tarball_error)?;
     }
-    finish(builder).map_err(failed)
+    finish(builder).map_err(tarball_error)
 }
 
 fn finish<W: std::io::Write>(builder: tar::Builder<GzEncoder<W>>) -> std::io::Result<()> {

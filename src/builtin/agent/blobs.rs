@@ -54,9 +54,9 @@ impl Blobs {
 
     /// Opens a blob. Fails if it does not have the digest.
     pub(super) fn open(&self, id: &str, digest: &str) -> Result<File> {
-        let missing = || Error::failure(format!("Blob '{id}' not found"));
-        let path = self.path(id).ok_or_else(missing)?;
-        let mut file = File::open(&path).map_err(|e| missing().with_source(e))?;
+        let not_found_error = || Error::failure(format!("Blob '{id}' not found"));
+        let path = self.path(id).ok_or_else(not_found_error)?;
+        let mut file = File::open(&path).map_err(|e| not_found_error().with_source(e))?;
         digest::verify(digest, &mut file, "stream").context(|| format!("Checking blob '{id}'"))?;
         file.rewind().map_err(|e| Error::io(format!("reading blob '{id}'"), e))?;
         Ok(file)

@@ -189,17 +189,17 @@ pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result
 
 /// Sets the target of a link atomically. Creates the link if it does not exist.
 pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
-    let failed = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
+    let link_error = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
     if fs::read_link(link).is_ok_and(|now| now == target) {
         return Ok(());
     }
     let mut name = link.as_os_str().to_owned();
     name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
     let fresh = PathBuf::from(name);
-    symlink(target, &fresh).map_err(failed)?;
+    symlink(target, &fresh).map_err(link_error)?;
     fs::rename(&fresh, link).map_err(|e| {
         let _ = fs::remove_file(&fresh);
-        failed(e)
+        link_error(e)
     })
 }
 

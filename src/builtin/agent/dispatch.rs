@@ -108,9 +108,9 @@ pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
 fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     let method = message.method.as_str();
     let mut arguments = Arguments::new(message.arguments.unwrap_or_default());
-    let failed = || format!("Action Failed {method}");
+    let method_context = || format!("Action Failed {method}");
     if let Some(outcome) = run_at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
-        return outcome.context(failed);
+        return outcome.context(method_context);
     }
     match as_task(method, &mut arguments) {
         Ok(Some((mode, work))) => {
@@ -119,10 +119,10 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
                 .tasks
                 .clone()
                 .start(method, move |task| agent.run_in_turn(&mode, task, work))
-                .context(failed)
+                .context(method_context)
         }
         Ok(None) => Err(Error::invalid(format!("unknown message {method}"))),
-        Err(error) => Err(error.context(failed())),
+        Err(error) => Err(error.context(method_context())),
     }
 }
 

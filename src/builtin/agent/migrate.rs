@@ -25,26 +25,26 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
             entry.map_err(|e| Error::failure(format!("reading '{}'", from.display())).with_source(e))?;
         let Ok(relative) = entry.path().strip_prefix(from) else { continue };
         let target = to.join(relative);
-        let failed = |e: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), e);
-        let meta = fs::symlink_metadata(entry.path()).map_err(failed)?;
+        let copy_error = |e: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), e);
+        let meta = fs::symlink_metadata(entry.path()).map_err(copy_error)?;
         if meta.is_dir() {
             if !fs::symlink_metadata(&target).is_ok_and(|now| now.is_dir()) {
-                remove(&target).map_err(failed)?;
-                fs::create_dir(&target).map_err(failed)?;
+                remove(&target).map_err(copy_error)?;
+                fs::create_dir(&target).map_err(copy_error)?;
             }
             dirs.push((entry.path().to_path_buf(), target, meta));
             continue;
         }
-        remove(&target).map_err(failed)?;
+        remove(&target).map_err(copy_error)?;
         if meta.nlink() > 1
             && let Some(first) = links.get(&(meta.dev(), meta.ino()))
         {
-            fs::hard_link::<&PathBuf, _>(first, &target).map_err(failed)?;
+            fs::hard_link::<&PathBuf, _>(first, &target).map_err(copy_error)?;
             continue;
         }
-        copy_one(entry.path(), &target, &meta, task).map_err(failed)?;
+        copy_one(entry.path(), &target, &meta, task).map_err(copy_error)?;
         task.check()?;
-        attributes(entry.path(), &target, &meta).map_err(failed)?;
+        attributes(entry.path(), &target, &meta).map_err(copy_error)?;
         links.insert((meta.dev(), meta.ino()), target);
     }
     // Directories come last, innermost first, because new entries change their times, and their modes may

@@ -100,9 +100,9 @@ impl Agent {
             command.env("BOSH_JOB_NEXT_STATE", next);
         }
         // A file is used instead of a pipe, which background processes of the script would keep open.
-        let failed = |e| Error::io("creating a file for the output of a drain script", e);
-        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(failed)?;
-        let output = stdout.try_clone().map_err(failed)?;
+        let create_error = |e| Error::io("creating a file for the output of a drain script", e);
+        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(create_error)?;
+        let output = stdout.try_clone().map_err(create_error)?;
         task.run(command.stdout(output).stderr(std::process::Stdio::null()))
             .context(|| "Running drain script".to_owned())?;
         let mut text = String::new();
@@ -138,8 +138,8 @@ impl Agent {
             threads
                 .into_iter()
                 .map(|(job, thread)| {
-                    let failed = |_| Err(Error::failure("the agent had an internal error (a panic)"));
-                    (job, thread.join().unwrap_or_else(failed))
+                    let panic_error = |_| Err(Error::failure("the agent had an internal error (a panic)"));
+                    (job, thread.join().unwrap_or_else(panic_error))
                 })
                 .collect()
         });

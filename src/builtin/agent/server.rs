@@ -169,9 +169,9 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
 }
 
 async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
-    let failed = |e| Error::io("Updating blob", e);
+    let update_error = |e| Error::io("Updating blob", e);
     let file = agent.blobs.create_incoming()?;
-    let writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
+    let writer = tokio::fs::File::from_std(file.reopen().map_err(update_error)?);
     let mut writer = BufWriter::with_capacity(CHUNK_BYTES, writer);
     let mut length: u64 = 0;
     loop {
@@ -191,10 +191,10 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
                 let gib = MAX_BLOB_BYTES >> 30;
                 return Err(Error::invalid(format!("Updating blob: it is larger than {gib} GiB")));
             }
-            writer.write_all(&data).await.map_err(failed)?;
+            writer.write_all(&data).await.map_err(update_error)?;
         }
     }
-    writer.flush().await.map_err(failed)?;
+    writer.flush().await.map_err(update_error)?;
     agent.blobs.commit(file, id)
 }
 

@@ -117,25 +117,25 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// Parses `https://user:password@host:port`. Errors do not quote the URL, which is a secret.
     pub(super) fn parse(url: &str) -> Result<Endpoint> {
-        let invalid = |problem: &str| {
+        let settings_error = |problem: &str| {
             Error::invalid(format!(
                 "the mbus URL in the settings {problem}: it must be https://user:password@host:port"
             ))
         };
-        let rest = url.strip_prefix("https://").ok_or_else(|| invalid("is not an https:// URL"))?;
+        let rest = url.strip_prefix("https://").ok_or_else(|| settings_error("is not an https:// URL"))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (userinfo, address) =
-            authority.rsplit_once('@').ok_or_else(|| invalid("has no user and password"))?;
-        let (user, password) = userinfo.split_once(':').ok_or_else(|| invalid("has no password"))?;
-        let (host, port) = address.rsplit_once(':').ok_or_else(|| invalid("has no port"))?;
+            authority.rsplit_once('@').ok_or_else(|| settings_error("has no user and password"))?;
+        let (user, password) = userinfo.split_once(':').ok_or_else(|| settings_error("has no password"))?;
+        let (host, port) = address.rsplit_once(':').ok_or_else(|| settings_error("has no port"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() || user.is_empty() || password.is_empty() {
-            return Err(invalid("has an empty host, user or password"));
+            return Err(settings_error("has an empty host, user or password"));
         }
-        let decode = |text| percent_decode(text).ok_or_else(|| invalid("has a malformed %-escape"));
+        let decode = |text| percent_decode(text).ok_or_else(|| settings_error("has a malformed %-escape"));
         Ok(Endpoint {
             host: host.to_owned(),
-            port: port.parse().map_err(|_| invalid("has a port that is not a number up to 65535"))?,
+            port: port.parse().map_err(|_| settings_error("has a port that is not a number up to 65535"))?,
             credentials: format!("{}:{}", decode(user)?, decode(password)?),
         })
     }

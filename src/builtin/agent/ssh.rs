@@ -80,7 +80,7 @@ impl Agent {
         if !groups.is_empty() {
             run("usermod", &["-G", &groups.join(","), user]).context(|| "Adding user to groups")?;
         }
-        let failed = |error| Error::io("Setting ssh public key", error);
+        let key_error = |error| Error::io("Setting ssh public key", error);
         dirs::set_mode(home, 0o700)?;
         let (uid, gid) = dirs::user_ids(user).ok_or_else(|| {
             Error::failure(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
@@ -88,26 +88,26 @@ impl Agent {
         let ssh = home.join(".ssh");
         dirs::make_dir(&ssh, 0o700)?;
         let keys = ssh.join("authorized_keys");
-        fs::write(&keys, format!("{}\n", public_key.trim())).map_err(failed)?;
+        fs::write(&keys, format!("{}\n", public_key.trim())).map_err(key_error)?;
         dirs::set_mode(&keys, 0o600)?;
         for path in [&ssh, &keys] {
-            chown(path, Some(uid), Some(gid)).map_err(failed)?;
+            chown(path, Some(uid), Some(gid)).map_err(key_error)?;
         }
         Ok(())
     }
 
     fn clean_up_ssh(&self, regex: &str) -> Result<Value> {
         self.check_own_users()?;
-        let failed = || "SSH Cleanup: Deleting Ephemeral Users";
+        let deletion_context = || "SSH Cleanup: Deleting Ephemeral Users";
         let pattern = fancy_regex::Regex::new(regex)
             .map_err(|error| Error::invalid("Compiling regexp").with_source(error))
-            .context(failed)?;
+            .context(deletion_context)?;
         let passwd = fs::read_to_string("/etc/passwd")
             .map_err(|error| Error::io("Reading /etc/passwd", error))
-            .context(failed)?;
+            .context(deletion_context)?;
         let users = passwd.lines().filter_map(|line| line.split(':').next());
         for user in users.filter(|user| user.starts_with(PREFIX) && pattern.is_match(user).unwrap_or(false)) {
-            run("userdel", &["-rf", user]).context(failed)?;
+            run("userdel", &["-rf", user]).context(deletion_context)?;
         }
         Ok(json!({"command": "cleanup", "status": "success"}))
     }

@@ -84,7 +84,7 @@ impl Tasks {
             Some(Err(message)) => {
                 Err(Error::failure(message.clone())).context(|| format!("Task {id} result"))
             }
-            None => Err(unknown(id)),
+            None => Err(unknown_task_error(id)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Tasks {
             if table.finished.contains_key(id) {
                 return Ok(json!("canceled"));
             }
-            table.running.get(id).cloned().ok_or_else(|| unknown(id))?
+            table.running.get(id).cloned().ok_or_else(|| unknown_task_error(id))?
         };
         task.cancel();
         Ok(json!("canceled"))
@@ -131,7 +131,7 @@ fn running(id: &str) -> Value {
     json!({"agent_task_id": id, "state": "running"})
 }
 
-fn unknown(id: &str) -> Error {
+fn unknown_task_error(id: &str) -> Error {
     Error::invalid(format!("Task with id {id} could not be found"))
 }
 

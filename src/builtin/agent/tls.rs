@@ -44,9 +44,10 @@ fn configured(certificate: &Certificate) -> Result<Pair> {
 
 /// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
 fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
-    let failed = |e: rcgen::Error| Error::failure("generating a certificate failed").with_source(e);
+    let certificate_error =
+        |e: rcgen::Error| Error::failure("generating a certificate failed").with_source(e);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];
-    let generated = rcgen::generate_simple_self_signed(names).map_err(failed)?;
+    let generated = rcgen::generate_simple_self_signed(names).map_err(certificate_error)?;
     let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
         .map_err(|e| Error::failure(format!("generating a certificate failed: {e}")))?;
     Ok((vec![generated.cert.der().clone()], key))

@@ -63,7 +63,7 @@ impl ObjectKind {
     }
 
     /// Returns the error for a CID that does not exist.
-    pub(crate) fn not_found(self, cid: &str) -> CpiFailure {
+    pub(crate) fn not_found_error(self, cid: &str) -> CpiFailure {
         let kind = match self {
             ObjectKind::Stemcell => FailureKind::StemcellNotFound,
             ObjectKind::Vm => FailureKind::VmNotFound,
@@ -92,8 +92,8 @@ impl Cid {
     }
 
     /// Returns the error for a CID that does not exist.
-    pub(crate) fn not_found(&self) -> CpiFailure {
-        self.kind.not_found(&self.text)
+    pub(crate) fn not_found_error(&self) -> CpiFailure {
+        self.kind.not_found_error(&self.text)
     }
 }
 
@@ -117,7 +117,7 @@ impl Arguments<'_> {
 
     /// Takes a CID. Fails with "not found" if it is malformed.
     pub(crate) fn own_cid(&mut self, kind: ObjectKind) -> CpiResult<Cid> {
-        self.cid(kind)?.map_err(|text| kind.not_found(&text).before_any_effect())
+        self.cid(kind)?.map_err(|text| kind.not_found_error(&text).before_any_effect())
     }
 }
 

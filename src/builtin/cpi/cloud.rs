@@ -153,7 +153,7 @@ impl Cloud {
 
     /// Locks an object, after other holders released it. Fails with "not found" if it does not exist.
     pub(crate) fn hold_existing(&self, cid: &Cid) -> CpiResult<ObjectLock> {
-        self.hold(cid)?.ok_or_else(|| cid.not_found())
+        self.hold(cid)?.ok_or_else(|| cid.not_found_error())
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.

@@ -50,8 +50,8 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
     /// Returns the VM that a disk is attached to. The caller holds the disk.
     fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
-    /// Returns the VM without which a disk can be deleted. Unlike [`CloudMethods::attached_to`], succeeds if
-    /// the data of the disk is lost.
+    /// Returns the VM that must be detached before the disk can be deleted. Unlike
+    /// [`CloudMethods::attached_to`], succeeds if the data of the disk is lost.
     fn blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
         Self::attached_to(cloud, disk)
     }
@@ -167,7 +167,7 @@ pub(crate) fn answer<C: CloudMethods>(
             let mut arguments = take(1, 2)?;
             let cid = arguments.own_cid(ObjectKind::Disk)?;
             let metadata = arguments.hash("metadata")?;
-            let cloud = open_cloud(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
+            let cloud = open_cloud(call)?.ok_or_else(|| cid.not_found_error().before_any_effect())?;
             call.snapshot_disk(&cloud, &cid, metadata)
         }
         "delete_snapshot" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Snapshot)?),
@@ -187,7 +187,7 @@ pub(crate) fn answer<C: CloudMethods>(
 
 /// Opens the cloud, or fails because the object cannot exist.
 fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
-    open_cloud(call)?.ok_or_else(|| cid.not_found())
+    open_cloud(call)?.ok_or_else(|| cid.not_found_error())
 }
 
 fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {

@@ -38,14 +38,14 @@ impl StemcellImage {
     /// Opens the image that `create_stemcell` names. If it is a tar archive, gzipped or not, unpacks it: it
     /// contains `root.img`, exactly one file, or a root file system. Fails if the image is empty.
     pub(crate) fn open(image: &Path) -> CpiResult<StemcellImage> {
-        let opening =
+        let open_error =
             |error| CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
-        if !is_archive(&head(image).map_err(opening)?) {
+        if !is_archive(&head(image).map_err(open_error)?) {
             return DiskImage::open(image.to_owned(), None).map(StemcellImage::Disk);
         }
         // The directory is next to the image, because the file system with the image has room for such
         // sizes.
-        let unpacked = tempfile::tempdir_in(parent(image)).map_err(opening)?;
+        let unpacked = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
         let path = unpacked.path().join("image");
         // A root file system has absolute links and may have devices.
         let options =

@@ -10,7 +10,7 @@ use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use ironic::{Collection, ListOptions};
 
-/// `create_disk`.
+/// Implements `create_disk`.
 pub(super) fn create(call: &mut IronicCall, mib: u64) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
@@ -32,7 +32,7 @@ pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Valu
     Ok(Value::Null)
 }
 
-/// `has_disk`.
+/// Implements `has_disk`.
 pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
@@ -40,7 +40,7 @@ pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
 /// `resize_disk`: grows a detached disk. Rejects shrinking with `NotSupported`, so that the caller copies the
 /// data to a new disk.
 pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> CpiResult<Value> {
-    let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
+    let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found_error())?;
     if let Some(node) = holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
@@ -61,7 +61,7 @@ pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> CpiR
 pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
     let node = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
-        return Err(disk.not_found());
+        return Err(disk.not_found_error());
     }
     if let Some(other) = holder(call, disk)?.filter(|holder| *holder != node.uuid) {
         let cid = disk.cid();
@@ -121,7 +121,7 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     let node = vm::require(call, cid)?;
     let Some(target) = node.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk) else {
         if call.storage.size(disk)?.is_none() {
-            return Err(disk.not_found());
+            return Err(disk.not_found_error());
         }
         call.log(format_args!("disk '{}' is not attached to VM '{cid}'", disk.cid()));
         return Ok(Value::Null);
@@ -138,7 +138,7 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     Ok(Value::Null)
 }
 
-/// `get_disks`.
+/// Implements `get_disks`.
 pub(super) fn of_vm(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     let node = vm::require(call, cid)?;
     let targets = node.targets(&call.ironic)?;
@@ -154,7 +154,7 @@ pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Va
     Ok(json!(snapshot.cid()))
 }
 
-/// `delete_snapshot`.
+/// Implements `delete_snapshot`.
 pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> CpiResult<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use super::storage::StorageTool;
-use super::volume::{VolumeKind, VolumeName, not_found};
+use super::volume::{VolumeKind, VolumeName, not_found_error};
 use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Arguments;
@@ -193,7 +193,7 @@ fn volume(arguments: &mut Arguments, kind: VolumeKind) -> CpiResult<CpiResult<Vo
         VolumeKind::Disk => "disk_cid",
         VolumeKind::Snapshot => "snapshot_cid",
     })?;
-    Ok(VolumeName::parse(kind, &text).ok_or_else(|| not_found(kind, &text).before_any_effect()))
+    Ok(VolumeName::parse(kind, &text).ok_or_else(|| not_found_error(kind, &text).before_any_effect()))
 }
 
 fn vm_cid(arguments: &mut Arguments) -> CpiResult<CpiResult<String>> {

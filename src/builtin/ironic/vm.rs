@@ -35,7 +35,7 @@ const MAX_DELETION_PAUSE: Duration = Duration::from_secs(10);
 /// it created.
 pub(super) fn create(call: &mut IronicCall, request: VmRequest) -> CpiResult<Value> {
     if call.storage.size(&request.stemcell)?.is_none() {
-        return Err(request.stemcell.not_found());
+        return Err(request.stemcell.not_found_error());
     }
     leftovers::clean_up(call)?;
     let cid = VolumeName::new(VolumeKind::Root).cid();
@@ -298,7 +298,7 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     Ok(Value::Null)
 }
 
-/// `set_vm_metadata`.
+/// Implements `set_vm_metadata`.
 pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -> CpiResult<Value> {
     let node = require(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
@@ -308,5 +308,5 @@ pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -
 
 /// Returns the node of a VM, or the error "VM not found".
 pub(super) fn require(call: &IronicCall, cid: &str) -> CpiResult<Node> {
-    Node::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
+    Node::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found_error(VolumeKind::Root, cid))
 }

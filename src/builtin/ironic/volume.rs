@@ -62,13 +62,13 @@ impl VolumeName {
     }
 
     /// Returns the error for a volume that does not exist.
-    pub(super) fn not_found(&self) -> CpiFailure {
-        not_found(self.kind, &self.cid())
+    pub(super) fn not_found_error(&self) -> CpiFailure {
+        not_found_error(self.kind, &self.cid())
     }
 }
 
 /// Returns the error for a CID that does not exist.
-pub(super) fn not_found(kind: VolumeKind, cid: &str) -> CpiFailure {
+pub(super) fn not_found_error(kind: VolumeKind, cid: &str) -> CpiFailure {
     let cid = cid.escape_debug();
     match kind {
         VolumeKind::Stemcell => {

@@ -38,7 +38,7 @@ struct DiskRecord {
     metadata: JsonObject,
 }
 
-/// `create_disk`.
+/// Implements `create_disk`.
 pub(super) fn create(
     call: &mut LocalCall,
     cloud: &Cloud,
@@ -119,7 +119,7 @@ pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
-/// `detach_disk`.
+/// Implements `detach_disk`.
 pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if pair.is_attached {

@@ -143,7 +143,7 @@ pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
     Ok(record.is_some_and(|record| record.own.settings_in_registry))
 }
 
-/// `get_disks`.
+/// Implements `get_disks`.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
     let held = cloud.hold_existing(cid)?;
     let names = cloud::names(&held.path.join(DEVICES))?;

@@ -42,7 +42,7 @@ struct DiskRecord {
     metadata: JsonObject,
 }
 
-/// `create_disk`.
+/// Implements `create_disk`.
 pub(super) fn create(
     call: &mut QemuCall,
     cloud: &Cloud,
@@ -125,7 +125,7 @@ pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
     Ok(if call.is_v2 { hint(disk) } else { Value::Null })
 }
 
-/// `detach_disk`.
+/// Implements `detach_disk`.
 pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (vm, disk) = (&pair.held_vm.path, &pair.disk);
     if !pair.is_attached {

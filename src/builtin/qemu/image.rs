@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::programs::{Programs, cannot_run, cannot_write_image};
+use super::programs::{Programs, image_error, run_error};
 use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::run_with_stdin;
@@ -123,12 +123,12 @@ impl Images {
         program.arg(command).args(arguments).env_clear().env("LC_ALL", "C");
         program.current_dir(directory.unwrap_or(Path::new("/")));
         let finished =
-            run_with_stdin(&mut program, stdin, limit).map_err(|error| cannot_run(&self.program, error))?;
+            run_with_stdin(&mut program, stdin, limit).map_err(|error| run_error(&self.program, error))?;
         if finished.status.success() {
             return Ok(finished.stdout);
         }
         let reason = finished.reason();
         let reason = reason.strip_prefix("qemu-img: ").unwrap_or(&reason);
-        Err(cannot_write_image(format_args!("{} {command}", self.program.display()), reason))
+        Err(image_error(format_args!("{} {command}", self.program.display()), reason))
     }
 }

@@ -77,9 +77,10 @@ impl KernelFiles {
 
 /// Opens a file of the configuration, which must be a regular file of at most `limit` bytes.
 fn open(key: &str, path: &Path, limit: u64) -> CpiResult<File> {
-    let failed = |error| CpiFailure::io(format_args!("reading the CPI's {key} '{}'", path.display()), error);
-    let file = input::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
+    let read_error =
+        |error| CpiFailure::io(format_args!("reading the CPI's {key} '{}'", path.display()), error);
+    let file = input::open(path).map_err(read_error)?;
+    let metadata = file.metadata().map_err(read_error)?;
     if !metadata.is_file() || metadata.len() > limit {
         return Err(CpiFailure::cloud(format!(
             "the CPI's {key} '{}' is no regular file of at most {} MiB: set `{key}` to the path of another \

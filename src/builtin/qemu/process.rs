@@ -42,7 +42,7 @@ pub(super) struct Start<'a> {
 
 /// Starts QEMU in the VM's directory, waits until it answers, and records it.
 pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
-    let failed = |action: &str, error: io::Error| {
+    let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
     };
     let path = directory.join(LOG);
@@ -51,20 +51,20 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         log.lock_shared()?;
         Ok(log)
     };
-    let open_error = |error| failed("opening the log of QEMU", error);
+    let open_error = |error| start_error("opening the log of QEMU", error);
     let beginning = fs::metadata(&path).map_or(0, |metadata| metadata.len());
     // The socket of an earlier QEMU must not be taken for that of the new one.
     match fs::remove_file(directory.join(SOCKET)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("removing the socket of an earlier QEMU", error));
+            return Err(start_error("removing the socket of an earlier QEMU", error));
         }
         _ => {}
     }
-    let (reader, writer) = io::pipe().map_err(|error| failed("creating a pipe", error))?;
+    let (reader, writer) = io::pipe().map_err(|error| start_error("creating a pipe", error))?;
     let mut console = Command::new(start.executable);
     console.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
     console.stderr(log().map_err(open_error)?).env_clear().current_dir(directory).process_group(0);
-    let mut console = console.spawn().map_err(|error| failed("starting 'vm-console'", error))?;
+    let mut console = console.spawn().map_err(|error| start_error("starting 'vm-console'", error))?;
     let mut qemu = Command::new(start.qemu);
     qemu.args(start.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
     qemu.env_clear().current_dir(directory).process_group(0);
@@ -79,7 +79,7 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
             }
             ready
         }
-        Err(error) => Err(failed("starting QEMU", error)),
+        Err(error) => Err(start_error("starting QEMU", error)),
     };
     if outcome.is_err() {
         // `vm-console` ends with its input.
@@ -96,23 +96,23 @@ fn kill_child(child: &mut Child) {
 }
 
 fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: u64) -> CpiResult<()> {
-    let failed = |why: String| {
+    let boot_error = |why: String| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {why}"))
     };
-    let pid = i32::try_from(child.id()).map_err(|_| failed("QEMU has no pid".to_owned()))?;
-    let identity = ProcessIdentity::of(pid).map_err(|error| failed(error.to_string()))?;
+    let pid = i32::try_from(child.id()).map_err(|_| boot_error("QEMU has no pid".to_owned()))?;
+    let identity = ProcessIdentity::of(pid).map_err(|error| boot_error(error.to_string()))?;
     write_json(&directory.join(PROCESS), &identity)?;
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
-        if let Some(status) = child.try_wait().map_err(|error| failed(error.to_string()))? {
+        if let Some(status) = child.try_wait().map_err(|error| boot_error(error.to_string()))? {
             let why = last_line(log, beginning).unwrap_or_else(|| format!("it ended with {status}"));
-            return Err(failed(format!("QEMU: {why}")));
+            return Err(boot_error(format!("QEMU: {why}")));
         }
         match Qmp::try_connect(directory) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() >= deadline => {
                 let limit = START_TIMEOUT.as_secs();
-                return Err(failed(format!("QEMU does not answer after {limit} s: {error}")));
+                return Err(boot_error(format!("QEMU does not answer after {limit} s: {error}")));
             }
             Err(_) => thread::sleep(POLL_PAUSE),
         }
@@ -175,17 +175,17 @@ fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
 /// started it was killed.
 fn wait_until_empty(directory: &Path) -> CpiResult<()> {
     let path = directory.join(LOG);
-    let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
+    let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match File::open(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(lock_error(error)),
     };
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         match log.try_lock() {
             Ok(()) => return Ok(()),
-            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            Err(fs::TryLockError::Error(error)) => return Err(lock_error(error)),
             Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                 if let Some(cid) = directory.file_name().and_then(|name| name.to_str()) {
                     stop_unrecorded(cid)?;

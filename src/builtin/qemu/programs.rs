@@ -44,14 +44,14 @@ impl Programs {
     /// Returns the program that runs VMs. Fails if it is not installed, too old or broken.
     pub(super) fn system(&self) -> CpiResult<QemuSystem> {
         let path = self.find(SYSTEM, "qemu-system-x86")?;
-        let failed = |why: String| {
+        let version_error = |why: String| {
             let path = path.display();
             CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {why}"))
         };
         let finished = run(Command::new(&path).arg("--version").env_clear(), VERSION_TIMEOUT)
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| version_error(error.to_string()))?;
         if !finished.status.success() {
-            return Err(failed(finished.reason()));
+            return Err(version_error(finished.reason()));
         }
         let text = String::from_utf8_lossy(&finished.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
@@ -67,7 +67,7 @@ impl Programs {
                     OLDEST.1
                 ),
             )),
-            None => Err(failed(format!("it printed no version of QEMU: '{}'", line.escape_debug()))),
+            None => Err(version_error(format!("it printed no version of QEMU: '{}'", line.escape_debug()))),
         }
     }
 
@@ -109,13 +109,13 @@ fn version(line: &str) -> Option<(u32, u32)> {
 }
 
 /// Returns the error for a program that could not be run.
-pub(super) fn cannot_run(program: &Path, error: io::Error) -> CpiFailure {
+pub(super) fn run_error(program: &Path, error: io::Error) -> CpiFailure {
     CpiFailure::io(format_args!("running '{}'", program.display()), error)
 }
 
 /// Returns the error for a program that ran and failed to write an image in the cloud. `command` is its path,
 /// with a command of its own if it has some.
-pub(super) fn cannot_write_image(command: impl std::fmt::Display, reason: &str) -> CpiFailure {
+pub(super) fn image_error(command: impl std::fmt::Display, reason: &str) -> CpiFailure {
     let advice = match reason.contains("No space left on device") {
         true => ". Free some space in the CPI's `root`, then run the same command again",
         false => "",

@@ -83,20 +83,20 @@ pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()>
 /// the CPI of another cloud, unless they resemble a known one: that is an error.
 pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResult<Option<HostDevice>> {
     let Some(Value::Object(properties)) = properties else { return Ok(None) };
-    let mistake = |why: String| {
+    let network_error = |why: String| {
         CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {why}"))
     };
     if let Some((key, near)) = misspelt_key(properties, NETWORK_KEYS) {
         let key = key.escape_debug();
-        return Err(mistake(format!("have the unknown key '{key}': {}", question(near))));
+        return Err(network_error(format!("have the unknown key '{key}': {}", question(near))));
     }
     let device = |key: &str| match properties.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(name)) if is_device_name(name) => Ok(Some(name.clone())),
-        Some(_) => Err(mistake(format!("need the name of a network device in '{key}'"))),
+        Some(_) => Err(network_error(format!("need the name of a network device in '{key}'"))),
     };
     match (device("bridge")?, device("tap")?) {
-        (Some(_), Some(_)) => Err(mistake("have 'bridge' and 'tap': remove one".to_owned())),
+        (Some(_), Some(_)) => Err(network_error("have 'bridge' and 'tap': remove one".to_owned())),
         (bridge, tap) => Ok(bridge.map(HostDevice::Bridge).or(tap.map(HostDevice::Tap))),
     }
 }
@@ -133,7 +133,7 @@ fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>>
                 "create_vm: cloud property '{key}' is {size}, and this machine allows at most {most}"
             ))),
             Some(size) if size > 0 => Ok(Some(size)),
-            _ => Err(mismatch(key, "a whole number above 0", value)),
+            _ => Err(type_error(key, "a whole number above 0", value)),
         },
     }
 }
@@ -141,7 +141,7 @@ fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>>
 /// Returns the size of a disk, which is a hash.
 fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
     let Value::Object(disk) = disk else {
-        return Err(mismatch(key, "a hash with a size in MiB", disk));
+        return Err(type_error(key, "a hash with a size in MiB", disk));
     };
     check_keys("create_vm", &format!("key of '{key}'"), disk, &["size"])?;
     size(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
@@ -154,7 +154,7 @@ fn extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
     let disks = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(disks) => disks,
-        other => return Err(mismatch("extra_disks", "a list of hashes with a size in MiB", other)),
+        other => return Err(type_error("extra_disks", "a list of hashes with a size in MiB", other)),
     };
     if disks.len() > MAX_EXTRA_DISKS {
         return Err(CpiFailure::invalid_call(format!(
@@ -166,7 +166,7 @@ fn extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
     disks.iter().enumerate().map(|(index, disk)| disk_size(&format!("extra_disks.{index}"), disk)).collect()
 }
 
-fn mismatch(key: &str, expected: &str, given: &Value) -> CpiFailure {
+fn type_error(key: &str, expected: &str, given: &Value) -> CpiFailure {
     let given = type_name(given);
     CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {given} given"))
 }
@@ -177,7 +177,7 @@ fn ports(value: &Value) -> CpiResult<Vec<Port>> {
     let given = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Object(given) => given,
-        other => return Err(mismatch("ports", FORM, other)),
+        other => return Err(type_error("ports", FORM, other)),
     };
     if given.len() > MAX_PORTS {
         return Err(CpiFailure::invalid_call(format!("create_vm: more than {MAX_PORTS} ports")));
@@ -196,7 +196,11 @@ fn ports(value: &Value) -> CpiResult<Vec<Port>> {
             value => number(Some(value)).map(|port| (port, port)),
         };
         let Some((host, guest)) = numbers else {
-            return Err(mismatch(&format!("ports.{}", name.escape_debug()), "a port from 1 to 65535", value));
+            return Err(type_error(
+                &format!("ports.{}", name.escape_debug()),
+                "a port from 1 to 65535",
+                value,
+            ));
         };
         if !hosts.insert(host) {
             return Err(CpiFailure::invalid_call(format!(

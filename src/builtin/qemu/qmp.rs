@@ -29,13 +29,13 @@ pub(super) struct Qmp {
 impl Qmp {
     /// Connects to the QEMU of the VM in this directory.
     pub(super) fn connect(directory: &Path) -> CpiResult<Qmp> {
-        let failed = |error: io::Error| {
+        let connect_error = |error: io::Error| {
             CpiFailure::io(
                 format_args!("connecting to the QEMU of the VM in '{}'", directory.display()),
                 error,
             )
         };
-        Qmp::try_connect(directory).map_err(failed)
+        Qmp::try_connect(directory).map_err(connect_error)
     }
 
     /// As [`Qmp::connect`], for callers that try again.

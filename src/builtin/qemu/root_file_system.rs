@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::image::Images;
-use super::programs::{self, cannot_run, cannot_write_image};
+use super::programs::{self, image_error, run_error};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::{Finished, run};
 use crate::cpi::stemcell_image::RootFileSystem;
@@ -150,7 +150,7 @@ impl RootDisk {
         }
         let reason = finished.reason();
         let reason = reason.strip_prefix("mke2fs: ").unwrap_or(&reason);
-        Err(cannot_write_image(self.mke2fs.display(), reason))
+        Err(image_error(self.mke2fs.display(), reason))
     }
 
     /// Sets the owners and modes that the archive has.
@@ -165,9 +165,9 @@ impl RootDisk {
         // Its exit status is 0 also if a command failed. The first line is its version.
         let mut problems = finished.stderr.lines().filter(|line| !line.starts_with("debugfs "));
         match problems.find(|line| !line.trim().is_empty()) {
-            Some(problem) => Err(cannot_write_image(self.debugfs.display(), problem)),
+            Some(problem) => Err(image_error(self.debugfs.display(), problem)),
             None if !finished.status.success() => {
-                Err(cannot_write_image(self.debugfs.display(), &finished.reason()))
+                Err(image_error(self.debugfs.display(), &finished.reason()))
             }
             None => Ok(()),
         }
@@ -191,7 +191,7 @@ impl RootDisk {
 
 fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<Finished> {
     command.current_dir(directory).env_clear().env("LC_ALL", "C");
-    run(command, TIMEOUT).map_err(|error| cannot_run(program, error))
+    run(command, TIMEOUT).map_err(|error| run_error(program, error))
 }
 
 /// Writes the boot record of a disk with one partition of this size.

@@ -65,11 +65,11 @@ fn mount(device: &str, mount_point: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |error| Error::io(format!("reading '{SETTINGS}' of the config drive"), error);
+    let read_error = |error| Error::io(format!("reading '{SETTINGS}' of the config drive"), error);
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut text))
-        .map_err(failed)?;
+        .map_err(read_error)?;
     if text.len() as u64 > MAX_SETTINGS_BYTES {
         return Err(Error::invalid(format!("'{SETTINGS}' of the config drive exceeds 16 MiB")));
     }

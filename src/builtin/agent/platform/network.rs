@@ -73,19 +73,21 @@ fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) ->
     let cards: Vec<_> = networks.iter().filter(|(_, network)| network["type"] != "vip").collect();
     for (name, network) in &cards {
         let text = |key: &str| network.get(key).and_then(Value::as_str).unwrap_or_default();
-        let invalid = |why: String| Error::invalid(format!("the network '{name}' in the settings {why}"));
+        let network_error =
+            |why: String| Error::invalid(format!("the network '{name}' in the settings {why}"));
         let address: IpAddr = text("ip").parse().map_err(|_| {
-            invalid(
+            network_error(
                 "has no address, and this agent does not ask a DHCP server: set one in the CPI".to_owned(),
             )
         })?;
-        let prefix = prefix(text("netmask")).ok_or_else(|| invalid("has no valid netmask".to_owned()))?;
+        let prefix =
+            prefix(text("netmask")).ok_or_else(|| network_error("has no valid netmask".to_owned()))?;
         let mac = text("mac").to_lowercase();
         let interface = match (mac.as_str(), cards.len()) {
             ("", 1) => interfaces.values().next().filter(|_| interfaces.len() == 1),
             (mac, _) => interfaces.get(mac),
         };
-        let interface = interface.ok_or_else(|| invalid(format!("has no interface (MAC '{mac}')")))?;
+        let interface = interface.ok_or_else(|| network_error(format!("has no interface (MAC '{mac}')")))?;
         plan.commands.push(words(&["link", "set", "dev", interface, "up"]));
         let with_prefix = format!("{address}/{prefix}");
         plan.commands.push(words(&["address", "replace", &with_prefix, "dev", interface]));

@@ -36,13 +36,13 @@ pub(super) fn grow() -> Result<()> {
     }
     let name = |path: &Path| format!("/dev/{}", path.file_name().unwrap_or_default().to_string_lossy());
     let (disk, partition) = (name(disk), name(&partition));
-    let failed = |error| Error::io(format!("changing the boot record of '{disk}'"), error);
-    let file = OpenOptions::new().read(true).write(true).open(&disk).map_err(failed)?;
+    let write_error = |error| Error::io(format!("changing the boot record of '{disk}'"), error);
+    let file = OpenOptions::new().read(true).write(true).open(&disk).map_err(write_error)?;
     let mut record = [0; SECTOR_BYTES];
-    file.read_exact_at(&mut record, 0).map_err(failed)?;
+    file.read_exact_at(&mut record, 0).map_err(write_error)?;
     extend(&mut record, number, start, end)
         .map_err(|why| Error::failure(format!("the partition '{partition}' cannot grow: {why}")))?;
-    file.write_all_at(&record, 0).and_then(|()| file.sync_all()).map_err(failed)?;
+    file.write_all_at(&record, 0).and_then(|()| file.sync_all()).map_err(write_error)?;
     tools::run("partx", &["--update", "--nr", &number.to_string(), &disk])?;
     tools::run("resize2fs", &[&partition])?;
     tracing::info!(partition, "grew the root file system");
@@ -50,9 +50,9 @@ pub(super) fn grow() -> Result<()> {
 }
 
 fn read_number(path: &Path) -> Result<u64> {
-    let failed = |why: String| Error::failure(format!("reading '{}' failed: {why}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    text.trim().parse().map_err(|_| failed("it is not a number".to_owned()))
+    let read_error = |why: String| Error::failure(format!("reading '{}' failed: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| read_error(error.to_string()))?;
+    text.trim().parse().map_err(|_| read_error("it is not a number".to_owned()))
 }
 
 /// Extends the partition `number` with the first sector `start` to the sector `end`. It must be the last one.

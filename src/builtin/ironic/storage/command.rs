@@ -114,7 +114,7 @@ impl StorageTool for Command {
 
     fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         if self.size(from)?.is_none() {
-            return Err(from.not_found());
+            return Err(from.not_found_error());
         }
         self.ask("copy", to, json!({"from": from.to_string()})).map(drop)
     }

@@ -197,14 +197,14 @@ impl StorageTool for Tgt {
     fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         if self.size(from)?.is_none() {
-            return Err(from.not_found());
+            return Err(from.not_found_error());
         }
         self.make(to, |partial| copy(&self.path(from), partial))
     }
 
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
-        let size = self.size(volume)?.ok_or_else(|| volume.not_found())?;
+        let size = self.size(volume)?.ok_or_else(|| volume.not_found_error())?;
         let grow = || -> io::Result<()> {
             let file = File::options().write(true).open(self.path(volume))?;
             file.set_len(bytes(mib)?.max(size))?;
@@ -230,7 +230,7 @@ impl StorageTool for Tgt {
     fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let _lock = self.lock()?;
         if self.size(volume)?.is_none() {
-            return Err(volume.not_found());
+            return Err(volume.not_found_error());
         }
         let initiators = initiators.over_iscsi(volume)?;
         self.delete_target(volume)?;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
-use super::not_possible;
+use super::unsupported_error;
 use crate::cpi::failure::CpiResult;
 use crate::cpi::programs::{Finished, run};
-use crate::qemu::programs::{cannot_run, ip};
+use crate::qemu::programs::{ip, run_error};
 
 const IP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -70,14 +70,14 @@ impl DeviceNetwork {
         };
         let shown = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
         if !shown.status.success() {
-            return Err(not_possible(format!(
+            return Err(unsupported_error(format!(
                 "this machine does not have {}, which a network of the VM names. Create it (`{creation}`), \
                  or correct the `cloud_properties` of the subnet",
                 self.device
             )));
         }
         if shown.stdout.is_empty() {
-            return Err(not_possible(format!(
+            return Err(unsupported_error(format!(
                 "the network device '{name}' of this machine is not {}: correct the `cloud_properties` of \
                  the subnet",
                 match self.device {
@@ -89,7 +89,7 @@ impl DeviceNetwork {
         if let HostDevice::Bridge(bridge) = &self.device
             && !may_administer_networks()
         {
-            return Err(not_possible(format!(
+            return Err(unsupported_error(format!(
                 "a VM on {} needs root or the capability CAP_NET_ADMIN. Run monopile with it, or let an \
                  administrator create a tap device for you (`ip tuntap add dev tap0 mode tap user $USER`, \
                  then `ip link set dev tap0 master {bridge} up`) and set `tap: tap0` instead of `bridge`",
@@ -106,7 +106,7 @@ impl DeviceNetwork {
         let finished = run_ip(&["link", "set", "dev", &tap, "master", bridge, "up"])?;
         if !finished.status.success() {
             let reason = finished.reason();
-            return Err(not_possible(format!(
+            return Err(unsupported_error(format!(
                 "connecting the VM's network device '{tap}' with {} failed: {reason}",
                 self.device
             )));
@@ -117,7 +117,7 @@ impl DeviceNetwork {
 
 fn run_ip(arguments: &[&str]) -> CpiResult<Finished> {
     let ip = ip()?;
-    run(Command::new(&ip).args(arguments).env_clear(), IP_TIMEOUT).map_err(|error| cannot_run(&ip, error))
+    run(Command::new(&ip).args(arguments).env_clear(), IP_TIMEOUT).map_err(|error| run_error(&ip, error))
 }
 
 /// Returns true if this process may create and connect network devices.

@@ -141,11 +141,11 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
     let user_mode = cards.iter().filter(|card| card.device.is_none()).count();
     match cards.len() {
         0 => Err(CpiFailure::invalid_call("create_vm: the VM needs a network of type manual or dynamic")),
-        count if count > MAX_CARDS => Err(not_possible(format!(
+        count if count > MAX_CARDS => Err(unsupported_error(format!(
             "the VM has {count} networks, and VMs of the 'qemu' CPI can have {MAX_CARDS}: leave fewer in \
              `networks` of the instance group"
         ))),
-        count if user_mode > 1 => Err(not_possible(format!(
+        count if user_mode > 1 => Err(unsupported_error(format!(
             "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of \
              the instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
         ))),
@@ -161,12 +161,12 @@ fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiRe
     })?;
     match address {
         _ if is_on_device && !address.is_loopback() => Ok(address),
-        _ if is_on_device => Err(not_possible(format!(
+        _ if is_on_device => Err(unsupported_error(format!(
             "the address {ip} of network '{name}' cannot be used: it is a loopback address, and the network \
              is on a bridge or a tap device. Use an address of the bridge's subnet"
         ))),
         IpAddr::V4(address) if address.is_loopback() => Ok(address.into()),
-        _ => Err(not_possible(format!(
+        _ => Err(unsupported_error(format!(
             "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the \
              'qemu' CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
              (`monopile example qemu`): `--ops-file qemu/loopback.yml`. If {ip} is in the subnet of a \
@@ -175,7 +175,7 @@ fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiRe
     }
 }
 
-fn not_possible(message: String) -> CpiFailure {
+fn unsupported_error(message: String) -> CpiFailure {
     CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
 

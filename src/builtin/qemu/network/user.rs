@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use serde::{Deserialize, Serialize};
 
-use super::not_possible;
+use super::unsupported_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::Port;
 use net::listener;
@@ -99,14 +99,14 @@ impl UserNetwork {
         for Forward { name, from, .. } in &self.forwards {
             let Err(error) = TcpListener::bind(from) else { continue };
             if error.kind() != io::ErrorKind::AddrInUse {
-                return Err(not_possible(format!(
+                return Err(unsupported_error(format!(
                     "port '{name}' of the VM cannot be forwarded at {from}: {error}"
                 )));
             }
             let owner = listener::find(&from.ip().to_string(), from.port());
             let owner =
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
-            return Err(not_possible(format!(
+            return Err(unsupported_error(format!(
                 "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose another \
                  address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
             )));

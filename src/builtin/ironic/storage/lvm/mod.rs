@@ -75,7 +75,7 @@ impl Lvm {
 
     /// Returns the size of a volume in bytes, or the error "not found".
     fn size_of_existing(&self, volume: &VolumeName) -> CpiResult<u64> {
-        self.size(volume)?.ok_or_else(|| volume.not_found())
+        self.size(volume)?.ok_or_else(|| volume.not_found_error())
     }
 }
 
