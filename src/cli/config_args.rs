@@ -1,4 +1,5 @@
-//! Several CPIs and availability zones: flags of commands that call a CPI.
+//! `--cpi-config` and `--cloud-config`: configuration files of a director, for commands that read the
+//! manifest with its CPIs.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Options of commands that call a CPI.
+//! The version, userland and timeout of the CPI.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The arguments of commands that call a CPI: the environment and its CPIs.
+//! The manifest, state and CPIs of the commands that plan or make CPI calls, such as `create-env`, `plan` and
+//! `recreate`.
 
 use std::path::{Path, PathBuf};
 

@@ -39,7 +39,8 @@ pub(super) struct LogsArgs {
 
     /// Read the console of the VM (of the CPIs `qemu` and `local`), also without the agent
     ///
-    /// Prints the last 100 lines, or as many as --num says. A VM of the CPI `qemu` has at most 1 MiB of it.
+    /// Prints the last 100 lines (10 with --follow), or as many as --num says. A VM of the CPI `qemu` has at
+    /// most 1 MiB of it.
     #[arg(long,
           conflicts_with_all = ["agent", "system", "all_logs", "job", "filter", "quiet", "dir", "out"])]
     console: bool,

@@ -49,7 +49,8 @@ impl Scratch {
         let new_lock = directory.path().join(NEW_LOCK);
         let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(create_error)?);
         match lock.try_lock() {
-            // The name is new, so the lock is free. On a file system without locks, no directory is swept.
+            // The name is new, so the lock is free. On a file system without locks, `clean_up` removes no
+            // directory.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
         // Another run can find the lock only from here on.

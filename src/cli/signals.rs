@@ -9,10 +9,11 @@ use base::Result;
 use base::events::Reporter;
 use base::signals::SignalCounter;
 
-/// Starts counting. The reporter prints the effect of each signal; a command that only reads has none.
+/// Starts counting. The reporter prints the effect of each signal. A command that only reads
+/// passes no reporter.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
-    let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(not_installed)?;
+    let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(handler_error)?;
     let counter = reporter.map_or_else(SignalCounter::of_reader, |_| SignalCounter::default());
     base::files::input::end_at_signals(counter.clone());
     let (counted, reporter) = (counter.clone(), reporter.cloned());
@@ -45,7 +46,7 @@ pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in watched() {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))
-            .map_err(not_installed)?;
+            .map_err(handler_error)?;
     }
     count(None)?;
     let result = work();
@@ -66,7 +67,7 @@ fn watched() -> Vec<i32> {
 }
 
 #[cfg(unix)]
-fn not_installed(error: std::io::Error) -> base::Error {
+fn handler_error(error: std::io::Error) -> base::Error {
     base::Error::io("installing signal handlers", error)
 }
 

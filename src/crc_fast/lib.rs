@@ -28,7 +28,7 @@ const fn table() -> [u64; 256] {
     table
 }
 
-/// A checksum.
+/// An algorithm for checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrcAlgorithm {
     /// CRC-64/NVME.

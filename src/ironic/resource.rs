@@ -15,8 +15,8 @@ use base::JsonObject;
 
 /// The number of objects to request per page. A server may return fewer.
 const PAGE_OBJECTS: usize = 1000;
-/// The characters that are not percent-encoded in a part of a URL.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The characters to percent-encode in a part of a URL: all but the unreserved ones of RFC 3986.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A collection of objects of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -288,7 +288,7 @@ pub(super) fn segment(text: &str) -> String {
     // URL parsers resolve "." and ".." even if they are percent-encoded.
     match text.trim_matches('.') {
         "" => "%00".to_owned(),
-        _ => utf8_percent_encode(text, PLAIN).to_string(),
+        _ => utf8_percent_encode(text, ESCAPED).to_string(),
     }
 }
 
@@ -304,7 +304,7 @@ fn compare_values(one: Option<&Value>, other: Option<&Value>) -> Ordering {
 }
 
 fn encode(query: &[(&str, String)]) -> String {
-    let pairs = query.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, PLAIN)));
+    let pairs = query.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, ESCAPED)));
     pairs.collect::<Vec<_>>().join("&")
 }
 

@@ -192,7 +192,7 @@ fn unpack_tree(archive: &Path, source_name: &str, directory: &Path, stage: &Stag
     archive::unpack_file(archive, source_name, directory, None, &options, &mut progress).map(drop)
 }
 
-/// Fails if the image of a stemcell is no tarball.
+/// Fails if the image of a stemcell is empty or a qcow2 disk.
 fn check_image(image: &Path, source_name: &str) -> Result<()> {
     let read_error = |error| Error::io(format!("reading '{}'", image.display()), error);
     let mut file = File::open(image).map_err(read_error)?;

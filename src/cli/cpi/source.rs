@@ -173,8 +173,8 @@ impl SourceArgs {
             }
             (None, None, None) => {
                 return Err(Error::usage("no CPI is given").with_hint(
-                    "name a manifest, here or in an env file, an executable with --path EXE, or a transcript with \
-                     --replay FILE",
+                    "name a manifest, here or in an env file, an executable with --path EXE, or a transcript \
+                     with --replay FILE",
                 ));
             }
         }

@@ -252,9 +252,8 @@ fn applicable(
 /// ignored env file, which explains the error better.
 fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
-        && let Some(named_by_file) = missing
-            .iter()
-            .find(|name| ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&name.as_str()))
+        && let Some(named_by_file) =
+            missing.iter().find(|name| ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&name.as_str()))
     {
         let named_by_file = match missing.len() {
             1 => "it",

@@ -95,8 +95,8 @@ impl<'a> DeployRun<'a> {
         )
     }
 
-    /// Takes every step. The step that deploys or updates the jobs records the deploy. Later steps only clean
-    /// up. An error after `create_vm` says what happens to the new VM.
+    /// Takes every step. The step that deploys, updates or keeps the jobs records the deploy. Later steps
+    /// only clean up. An error after `create_vm` says what happens to the new VM.
     pub(super) fn take_steps(
         self,
         plan: &Plan,

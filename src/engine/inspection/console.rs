@@ -21,7 +21,7 @@ use erb::Mode;
 use manifest::deployment::CpiSource;
 use manifest::{Inputs, cpi_label};
 
-/// The number of lines that are printed if the request has none.
+/// The number of lines that are printed if the request has none and does not follow.
 const PRINTED_LINES: usize = 100;
 /// The pause between two looks at a console that is followed.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);

@@ -54,7 +54,8 @@ pub struct LogsRequest {
     pub jobs: Vec<String>,
     /// Globs of names below the log directory.
     pub filters: Vec<String>,
-    /// The number of last lines of each file; `None` means all.
+    /// The number of last lines of each file; `None` means all, or [`FOLLOWED_LINES`] if the logs are
+    /// followed.
     pub lines: Option<usize>,
     /// `--quiet`: omit the names of files.
     pub quiet: bool,

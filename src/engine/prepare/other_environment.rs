@@ -17,8 +17,8 @@ pub struct OtherEnvironment {
 
 impl OtherEnvironment {
     /// Returns the environment on record if the last deploy had another name, or if no static address of the
-    /// manifest is one of it. A manifest may change its address, so this counts only for a run that has other
-    /// credentials as well.
+    /// manifest is one of its addresses. A manifest may change its address, so this counts only for a run
+    /// that has other credentials as well.
     pub(super) fn find_by_address(run: &RunContext, state: &State, inputs: &Inputs) -> Option<Self> {
         let manifest_name = manifest::environment_name(inputs)?;
         if let Some(other) = Self::find(state, &manifest_name) {

@@ -93,10 +93,10 @@ pub struct State {
     /// while a deploy runs.
     #[serde(default, rename = "current_manifest_sha")]
     pub current_deploy_digest: String,
-    /// Every persistent disk that exists.
+    /// The persistent disks on record, those to be deleted included.
     #[serde(default, deserialize_with = "null_is_default")]
     pub disks: Vec<DiskRecord>,
-    /// Every stemcell that exists.
+    /// The stemcells on record, those to be deleted included.
     #[serde(default, deserialize_with = "null_is_default")]
     pub stemcells: Vec<StemcellRecord>,
     /// The releases last deployed.

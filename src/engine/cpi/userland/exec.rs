@@ -23,7 +23,7 @@ use super::files::USER_ID;
 use super::{COMMAND, Layout, MAX_PROCESSES, TOO_MANY, tree};
 use base::namespaces::{self, UnshareFlags};
 
-/// The pause between two looks at the processes. A fork bomb starts some ten in this time.
+/// The pause between two looks at the processes. A fork bomb starts about ten processes in this time.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// The number of new processes after which all are counted.
 const COUNT_AFTER_PROCESSES: u64 = 100;

@@ -6,7 +6,7 @@ use crate::evaluator::meter;
 use crate::evaluator::value::Value;
 
 /// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. If the radix is 0, the
-/// prefix (`0x`, `0b`, `0`) determines it, and without a prefix `default` applies.
+/// prefix (`0x`, `0b`, `0o`, `0d`, `0`) determines it, and without a prefix `default` applies.
 pub(crate) fn integer_prefix(text: &str, radix: u32, default: u32) -> Value {
     let (is_negative, rest) = sign(text.trim_start_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, default);
