@@ -118,8 +118,8 @@ mod tests {
     #[test]
     fn pictures_are_shown_as_text() {
         let tour = topic("tour").unwrap().render(80, false);
-        assert!(tour.contains("\n  $ monopile plan hello/manifest.yml -o port.yml\n"), "{tour}");
-        assert!(tour.contains("  ▸ Validating\n    ✓ Unpacking release 'hello' 0."), "{tour}");
+        assert!(tour.contains("\n$ monopile plan hello/manifest.yml -o port.yml\n"), "{tour}");
+        assert!(tour.contains("▸ Validating\n  ✓ Unpacking release 'hello' 0."), "{tour}");
         assert!(TOPICS.iter().all(|topic| !topic.text().contains("![")));
     }
 

@@ -106,7 +106,8 @@ fn unknown_paths_and_methods_are_not_found() {
     for hostile in
         ["/blobs/..", "/blobs/%2e%2e%2fspec.json", "/blobs/ab/%2e%2e", "/blobs/.incoming-x", "/blobs/a/b/c"]
     {
-        assert_eq!(world.request_blob("PUT", hostile, b"x").0, 404, "{hostile}");
+        // Without content: the agent answers before it reads any, and may close the connection.
+        assert_eq!(world.request_blob("PUT", hostile, b"").0, 404, "{hostile}");
     }
 }
 
