@@ -862,6 +862,11 @@ impl Status {
             let error = Error::failure("the last deploy did not finish");
             return Some(error.with_hint(next("run `monopile create-env MANIFEST` again")));
         }
+        // A later run may have changed nothing, so the `stop-env` is no longer the last one.
+        if jobs == "stopped" && unfinished.is_none() {
+            let stopped = Error::failure("the jobs are stopped");
+            return Some(stopped.with_hint("start them: `monopile start-env MANIFEST`"));
+        }
         (jobs != "running").then(|| {
             let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");

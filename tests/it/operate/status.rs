@@ -85,6 +85,11 @@ fn status_of_a_healthy_environment() {
     );
     assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
     assert!(stopped.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped.stdout);
+    // This deploys nothing, so it leaves the jobs stopped.
+    hello.create(&[]).success();
+    let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
+    assert!(stopped.stderr.contains("error: the jobs are stopped\n"), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
