@@ -1,10 +1,11 @@
 //! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, clouds that are directories,
-//! with the records of their objects, the agent's settings and its config drive, images of stemcells, durable
-//! files, programs and processes.
+//! with the records of their objects, the agent's settings and its config drive, images of stemcells, boot
+//! records, durable files, programs and processes.
 
 pub(crate) mod agent;
 pub(crate) mod args;
 pub(crate) mod attachment;
+pub(crate) mod boot_record;
 pub(crate) mod cid;
 pub(crate) mod cloud;
 pub(crate) mod cloud_call;

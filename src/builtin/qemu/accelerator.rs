@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::AcceleratorChoice;
 use super::programs::QemuSystem;
+use crate::cpi::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use crate::cpi::cloud::MACHINE_FACTS;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
@@ -39,7 +40,6 @@ const PROBE: [u8; 25] = [
     0xf4, // end: hlt
     0xeb, 0xfd, // jmp end
 ];
-const SECTOR_BYTES: usize = 512;
 
 /// An accelerator of QEMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ fn probe(program: &Path, root: &Path) -> io::Result<Option<String>> {
     let mut disk = tempfile::NamedTempFile::with_prefix_in(format!("{MACHINE_FACTS}."), root)?;
     let mut sector = [0; SECTOR_BYTES];
     sector[..PROBE.len()].copy_from_slice(&PROBE);
-    sector[SECTOR_BYTES - 2..].copy_from_slice(&[0x55, 0xaa]);
+    sector[SIGNATURE_OFFSET..].copy_from_slice(&SIGNATURE);
     disk.write_all(&sector)?;
     let mut drive = std::ffi::OsString::from("format=raw,if=floppy,readonly=on,file=");
     drive.push(disk.path());

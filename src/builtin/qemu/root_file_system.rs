@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 
 use super::image::Images;
 use super::programs::{self, image_error, run_error};
+use crate::cpi::boot_record::{
+    ENTRIES, ENTRY_BYTES, LENGTH, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START, TYPE,
+};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::{Finished, run};
 use crate::cpi::stemcell_image::RootFileSystem;
@@ -31,13 +34,10 @@ const COMMANDS: &str = "debugfs.commands";
 const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
                         sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
-const SECTOR_BYTES: u64 = 512;
 /// The beginning of the partition.
 const PARTITION_BYTES: u64 = MIB;
-/// The place of the first partition in the boot record, and the type of a Linux partition.
-const ENTRY: (u64, u8) = (446, 0x83);
-/// The place of the boot record's signature, and the signature.
-const SIGNATURE: (u64, [u8; 2]) = (510, [0x55, 0xaa]);
+/// The type of a Linux partition.
+const LINUX: u8 = 0x83;
 const BLOCK_BYTES: u64 = 4096;
 /// The bytes for each inode. The file system has room for so much more than its files, and for their inodes.
 const INODE_BYTES: u64 = 16 << 10;
@@ -197,17 +197,15 @@ fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<
 /// Writes the boot record of a disk with one partition of this size.
 fn write_boot_record(disk: &Path, partition_bytes: u64) -> io::Result<()> {
     let sectors = |bytes: u64| {
-        let sectors = u32::try_from(bytes / SECTOR_BYTES);
+        let sectors = u32::try_from(bytes / SECTOR_BYTES as u64);
         sectors.map(u32::to_le_bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))
     };
-    let (place, kind) = ENTRY;
-    let mut entry = [0; 16];
-    entry[4] = kind;
-    entry[8..12].copy_from_slice(&sectors(PARTITION_BYTES)?);
-    entry[12..].copy_from_slice(&sectors(partition_bytes)?);
+    let mut entry = [0; ENTRY_BYTES];
+    entry[TYPE] = LINUX;
+    entry[START..LENGTH].copy_from_slice(&sectors(PARTITION_BYTES)?);
+    entry[LENGTH..].copy_from_slice(&sectors(partition_bytes)?);
     let file = File::options().write(true).open(disk)?;
-    file.write_all_at(&entry, place)?;
-    let (place, signature) = SIGNATURE;
-    file.write_all_at(&signature, place)?;
+    file.write_all_at(&entry, ENTRIES as u64)?;
+    file.write_all_at(&SIGNATURE, SIGNATURE_OFFSET as u64)?;
     file.set_len(PARTITION_BYTES + partition_bytes)
 }

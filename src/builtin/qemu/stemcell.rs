@@ -10,6 +10,7 @@ use super::kernel::KernelFiles;
 use super::programs::ARCHITECTURE;
 use super::root_file_system::RootDisk;
 use super::rpc::QemuCall;
+use crate::cpi::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
@@ -19,8 +20,6 @@ use base::JsonObject;
 
 /// The image, in the stemcell's directory.
 pub(super) const IMAGE: &str = "image.qcow2";
-/// The end of the boot sector of a disk that can boot.
-const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
 
 /// The checked source of a stemcell.
 enum StemcellSource {
@@ -102,7 +101,7 @@ fn check(images: &Images, image: &DiskImage) -> CpiResult<&'static str> {
     }
     match info.format.as_str() {
         "qcow2" => Ok("qcow2"),
-        "raw" if image.head.get(510..512) == Some(&BOOT_SIGNATURE[..]) => Ok("raw"),
+        "raw" if image.head.get(SIGNATURE_OFFSET..SECTOR_BYTES) == Some(&SIGNATURE[..]) => Ok("raw"),
         "raw" => Err(CpiFailure::cloud(
             "the stemcell's image is no image of a disk: it is in no format that qemu-img knows, and its \
              first sector is no boot sector. Use a stemcell for OpenStack (bosh-openstack-kvm-…)",

@@ -6,16 +6,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::agent::tools;
+use crate::cpi::boot_record::{
+    ENTRIES, ENTRY_BYTES, LENGTH, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START, TYPE,
+};
 use base::{Error, Result};
 
-const SECTOR_BYTES: usize = 512;
-/// The place of the first partition in the boot record.
-const ENTRIES: usize = 446;
-const ENTRY_BYTES: usize = 16;
-/// The parts of an entry: its type, its first sector, and its number of sectors.
-const TYPE: usize = 4;
-const START: usize = 8;
-const LENGTH: usize = 12;
 /// The type of the only partition in the boot record of a disk with a GPT.
 const PROTECTIVE: u8 = 0xee;
 /// The number of sectors at the end of the disk that are not worth a change.
@@ -62,7 +57,7 @@ fn extend(
     start: u64,
     end: u64,
 ) -> std::result::Result<(), &'static str> {
-    if record[SECTOR_BYTES - 2..] != [0x55, 0xaa] {
+    if record[SIGNATURE_OFFSET..] != SIGNATURE {
         return Err("the disk has no boot record");
     }
     let field = |record: &[u8; SECTOR_BYTES], index: usize, part: usize| {
