@@ -114,9 +114,10 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
     })
 }
 
-/// Returns true for the files of a stemcell that are needed.
-fn is_needed(path: &Path) -> bool {
-    path == Path::new(MANIFEST) || path == Path::new(IMAGE)
+/// Returns the options for unpacking a tarball: only what is needed, with the digest of the image.
+fn unpack_options() -> Options<'static> {
+    let is_needed = &|path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
+    Options { only: Some(is_needed), hash: &[Algorithm::Sha1], ..Options::default() }
 }
 
 /// Verifies and unpacks a tarball like [`open`], while it is read. `url` names it in messages.
@@ -129,13 +130,9 @@ pub fn open_stream(
 ) -> Result<Stemcell> {
     let source_name = format!("the stemcell '{url}'");
     let dir = scratch.join("stemcell");
-    let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
-    let mut unpacked = archive::unpack_stream(stream, &source_name, &dir, expected, &options)?;
+    let mut unpacked = archive::unpack_stream(stream, &source_name, &dir, expected, &unpack_options())?;
     let image = unpacked.files.remove(Path::new(IMAGE));
-    load(&dir, &source_name, unpacked.digest, image, None, stage).inspect_err(|_| {
-        // A failure to clean up must not hide the first error.
-        let _ = fs::remove_dir_all(&dir);
-    })
+    load_or_remove(&dir, &source_name, unpacked.digest, image, None, stage)
 }
 
 /// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
@@ -148,15 +145,27 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
-        let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
+        let options = unpack_options();
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let mut unpacked =
             archive::unpack_file(&source.path, &source_name, &dir, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    load(&dir, &source_name, digest, image, stamp, stage).inspect_err(|_| {
+    load_or_remove(&dir, &source_name, digest, image, stamp, stage)
+}
+
+/// Loads an unpacked stemcell. If that fails, removes its directory.
+fn load_or_remove(
+    dir: &Path,
+    source_name: &str,
+    digest: Digest,
+    image_digest: Option<Digest>,
+    stamp: Option<Stamp>,
+    stage: &Stage,
+) -> Result<Stemcell> {
+    load(dir, source_name, digest, image_digest, stamp, stage).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
-        let _ = fs::remove_dir_all(&dir);
+        let _ = fs::remove_dir_all(dir);
     })
 }
 

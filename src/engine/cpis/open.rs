@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::names;
 use super::source::{LocatedCpi, OwnedCpiInputs, ResolvedCpis};
+use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
-use crate::cpi::{Executable, create_private_directory};
-use crate::prepare;
+use crate::prepare::{self, obtain};
 use crate::protocol::VmCid;
 use crate::registry::CallRegistry;
 use crate::run_context::RunContext;
@@ -117,10 +117,8 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
 
 /// Unpacks a local stemcell into the scratch directory.
 pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
-    let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
-    let directory = run.paths.scratch.join("stemcell");
-    create_private_directory(&directory)?;
-    let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
-    unpacking.finish();
-    Ok(stemcell)
+    let (title, directory) = (format!("stemcell '{}'", path.display()), run.paths.scratch.join("stemcell"));
+    obtain::unpack(&title, &directory, stage, |stage| {
+        artifact::stemcell::open(&Source::local(path)?, None, &directory, stage)
+    })
 }

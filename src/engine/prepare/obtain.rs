@@ -59,7 +59,7 @@ impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
     pub(crate) fn stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
-        let unpack = || unpack(run, &self.source, self.expected.as_ref(), &name(), stage);
+        let unpack = || unpack_stemcell(run, &self.source, self.expected.as_ref(), &name(), stage);
         self.unpacked.clone().map_or_else(unpack, Ok)
     }
 
@@ -70,19 +70,30 @@ impl ObtainedArtifact {
     }
 }
 
-fn unpack(
+/// Unpacks into a new directory with `open`, as a stage below `stage`.
+pub(crate) fn unpack<T>(
+    title: &str,
+    directory: &Path,
+    stage: &Stage,
+    open: impl FnOnce(&Stage) -> Result<T>,
+) -> Result<T> {
+    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
+    create_private_directory(directory)?;
+    let unpacked = open(&unpacking)?;
+    unpacking.finish();
+    Ok(unpacked)
+}
+
+/// Verifies a stemcell and unpacks it into the scratch directory.
+fn unpack_stemcell(
     run: &RunContext,
     source: &Source,
     expected: Option<&Digest>,
     title: &str,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
     let directory = run.paths.scratch.join("stemcell");
-    create_private_directory(&directory)?;
-    let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
-    unpacking.finish();
-    Ok(stemcell)
+    unpack(title, &directory, stage, |stage| stemcell::open(source, expected, &directory, stage))
 }
 
 /// Unpacks a stemcell while it is downloaded. Returns `None` if that fails, because the download may fail
@@ -118,12 +129,8 @@ fn unpack_release(
     name: &str,
     stage: &Stage,
 ) -> Result<Release> {
-    let unpacking = stage.reporter().stage(format!("Unpacking release '{name}'"));
-    let directory = run.paths.scratch.join("releases").join(name);
-    create_private_directory(&directory)?;
-    let release = release::open(source, expected, &directory, &unpacking)?;
-    unpacking.finish();
-    Ok(release)
+    let (title, directory) = (format!("release '{name}'"), run.paths.scratch.join("releases").join(name));
+    unpack(&title, &directory, stage, |stage| release::open(source, expected, &directory, stage))
 }
 
 /// Obtains the stemcell and the releases. Relative paths start at `directory`, the directory of the manifest.
@@ -254,7 +261,7 @@ impl<'m> WantedArtifact<'m> {
             Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
             None if unpacks && cache.takes_long(&source, expected.as_ref()) => {
                 let started = SystemTime::now();
-                let stemcell = unpack(run, &source, expected.as_ref(), &title, stage)?;
+                let stemcell = unpack_stemcell(run, &source, expected.as_ref(), &title, stage)?;
                 cache.store_stemcell_identity(&stemcell, started);
                 Some(stemcell)
             }
