@@ -350,16 +350,15 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     if word.starts_with('-') {
         return None;
     }
-    let text = |topic: &Topic| topic.render(layout::columns(), is_styled);
-    let surplus = words[3..].first().and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
-    if let (Some(_), Some(surplus)) = (topics::topic(word), surplus) {
-        return Some(Err(no_page(&format!("{word} {surplus}"), &grammar)));
-    }
-    Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
+    let Some(topic) = topics::topic(word) else { return Some(Err(no_page(word, &grammar))) };
+    Some(match surplus_word(&Command::new(word.to_owned()), &words[3..]) {
+        Some(words) => Err(no_page(&words, &grammar)),
+        None => Ok(topic.render(layout::columns(), is_styled)),
+    })
 }
 
-/// Returns a command without commands of its own, and the further word of `monopile help` after it. Other
-/// words that name no command are errors of the command line.
+/// Returns a command without commands of its own, or a page, and the further word of `monopile help` after
+/// it. Other words that name no command are errors of the command line.
 fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
     let mut command = command;
     for word in further {

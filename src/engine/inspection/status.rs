@@ -852,20 +852,18 @@ impl Status {
                 format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
             return (jobs != "running").then(|| Error::failure(text));
         }
-        if let Some(stop) = self.stopped_by() {
-            return Some(
-                Error::failure(format!("the jobs are stopped, by stop-env at {}", stop.record.started))
-                    .with_hint("start them: `monopile start-env MANIFEST`"),
-            );
+        let stopped = match self.stopped_by() {
+            Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started)),
+            // A later run may have changed nothing, so the `stop-env` is no longer the last one.
+            None if jobs == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
+            None => None,
+        };
+        if let Some(text) = stopped {
+            return Some(Error::failure(text).with_hint("start them: `monopile start-env MANIFEST`"));
         }
         if jobs == "running" && self.is_deploy_unfinished() {
             let error = Error::failure("the last deploy did not finish");
             return Some(error.with_hint(next("run `monopile create-env MANIFEST` again")));
-        }
-        // A later run may have changed nothing, so the `stop-env` is no longer the last one.
-        if jobs == "stopped" && unfinished.is_none() {
-            let stopped = Error::failure("the jobs are stopped");
-            return Some(stopped.with_hint("start them: `monopile start-env MANIFEST`"));
         }
         (jobs != "running").then(|| {
             let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
