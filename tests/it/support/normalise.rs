@@ -9,6 +9,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        (r"expires \d{4}-\d\d-\d\d", "expires <date>"),
         (r"\d+ h \d\d min|\d+ min \d\d s|\d+(\.\d)? s\b", "<duration>"),
         (r#""elapsed_ms":\d+"#, r#""elapsed_ms":"<ms>""#),
         (r"(127\.0\.0\.1|localhost|\[::1\]):\d+", "$1:<port>"),
