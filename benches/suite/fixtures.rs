@@ -113,7 +113,7 @@ fn sha1_of(mut content: impl Read) -> String {
 
 /// Generates the content of an image.
 struct Image {
-    left: u64,
+    remaining: u64,
     random: u64,
     words: Vec<Vec<u8>>,
     /// The bytes to read next.
@@ -123,7 +123,7 @@ struct Image {
 impl Image {
     fn new(bytes: u64) -> Image {
         let mut image =
-            Image { left: bytes, random: 0x9e37_79b9_7f4a_7c15, words: Vec::new(), ready: Vec::new() };
+            Image { remaining: bytes, random: 0x9e37_79b9_7f4a_7c15, words: Vec::new(), ready: Vec::new() };
         for _ in 0..4096 {
             let length = 2 + image.next() % 11;
             let word = (0..length).map(|_| image.next().to_le_bytes()[3]).collect();
@@ -141,9 +141,9 @@ impl Image {
 
     /// Generates the next stretch: noise, or words of different frequency.
     fn fill(&mut self) {
-        let number = self.left.div_ceil(STRETCH);
+        let number = self.remaining.div_ceil(STRETCH);
         self.ready.clear();
-        let length = usize::try_from(self.left.min(STRETCH)).unwrap();
+        let length = usize::try_from(self.remaining.min(STRETCH)).unwrap();
         while self.ready.len() < length {
             let random = self.next();
             if number.is_multiple_of(4) {
@@ -160,7 +160,7 @@ impl Image {
 
 impl Read for Image {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.ready.is_empty() && self.left > 0 {
+        if self.ready.is_empty() && self.remaining > 0 {
             self.fill();
         }
         let count = buffer.len().min(self.ready.len());
@@ -168,7 +168,7 @@ impl Read for Image {
         for (to, from) in buffer.iter_mut().zip(self.ready.drain(rest..).rev()) {
             *to = from;
         }
-        self.left -= count as u64;
+        self.remaining -= count as u64;
         Ok(count)
     }
 }

@@ -73,11 +73,11 @@ fn gunzip(file: &Path) {
 fn write(file: &Path, bytes: u64, through: bool) {
     let mut file = File::create(file).unwrap();
     let buffer = vec![0x5a; 256 << 10];
-    let mut left = bytes;
-    while left > 0 {
-        let count = left.min(buffer.len() as u64);
+    let mut remaining = bytes;
+    while remaining > 0 {
+        let count = remaining.min(buffer.len() as u64);
         file.write_all(&buffer[..usize::try_from(count).unwrap()]).unwrap();
-        left -= count;
+        remaining -= count;
     }
     if through {
         file.sync_all().unwrap();

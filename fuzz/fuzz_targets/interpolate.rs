@@ -15,9 +15,9 @@ fuzz_target!(|input: (&str, &str)| {
         assert!(syntax::as_single_reference(&manifest[reference.range.clone()]).is_some());
     }
     let Ok(mut root) = yaml::load(manifest, Path::new("manifest.yml")) else { return };
-    let Ok(given) = yaml::load(variables, Path::new("vars.yml")) else { return };
+    let Ok(variables) = yaml::load(variables, Path::new("vars.yml")) else { return };
     let mut sources = Sources::default();
-    for (name, value) in given.as_map().into_iter().flat_map(|map| map.iter()) {
+    for (name, value) in variables.as_map().into_iter().flat_map(|map| map.iter()) {
         let _ = name.as_str().map(|name| sources.set(name, value.clone()));
     }
     let Ok(definitions) = Definitions::of(&root) else { return };

@@ -135,10 +135,10 @@ impl Error {
     #[must_use]
     pub fn with_advice_of(mut self, other: &Error) -> Self {
         let Inner { notes, hints, .. } = &mut *self.inner;
-        for (own, others) in [(notes, other.notes()), (hints, other.hints())] {
+        for (texts, others) in [(notes, other.notes()), (hints, other.hints())] {
             others.iter().for_each(|text| {
-                if !own.contains(text) {
-                    own.push(text.clone());
+                if !texts.contains(text) {
+                    texts.push(text.clone());
                 }
             });
         }
@@ -517,11 +517,11 @@ mod tests {
         let hints_for = |kind: io::ErrorKind, path: &Path| {
             Error::io("writing 'x'", kind.into()).with_owner_hint(path, "--to FILE").hints().concat()
         };
-        let own = hints_for(io::ErrorKind::PermissionDenied, &path);
-        assert!(own.starts_with(&format!("'{}' has mode ", dir.path().display())), "{own}");
+        let hint = hints_for(io::ErrorKind::PermissionDenied, &path);
+        assert!(hint.starts_with(&format!("'{}' has mode ", dir.path().display())), "{hint}");
         assert!(
-            own.contains("choose another path with --to FILE, or give yourself access: `chmod u+rwx"),
-            "{own}"
+            hint.contains("choose another path with --to FILE, or give yourself access: `chmod u+rwx"),
+            "{hint}"
         );
         let read_only = hints_for(io::ErrorKind::ReadOnlyFilesystem, &path);
         assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");

@@ -39,7 +39,7 @@ struct GraphProgress {
     /// lowest index is first.
     ready: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
-    left: usize,
+    unfinished_tasks: usize,
     problem: Option<Error>,
 }
 
@@ -65,7 +65,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     }
     let waits_for: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
     let mut progress =
-        GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
+        GraphProgress { waits_for, ready: Default::default(), unfinished_tasks: tasks.len(), problem: None };
     for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
         progress.make_ready(index, task);
     }
@@ -90,7 +90,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let progress = progress.into_inner();
     match progress.problem {
         Some(problem) => Err(problem),
-        None if progress.left > 0 => Err(Error::failure("dependency cycle of tasks")),
+        None if progress.unfinished_tasks > 0 => Err(Error::failure("dependency cycle of tasks")),
         None => Ok(()),
     }
 }
@@ -98,7 +98,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
 /// Waits for a ready task of the lane and returns its index. Returns `None` when no more tasks will start.
 fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
     loop {
-        if progress.problem.is_some() || progress.left == 0 {
+        if progress.problem.is_some() || progress.unfinished_tasks == 0 {
             return None;
         }
         if let Some((_, std::cmp::Reverse(index))) = progress.ready[lane as usize].pop() {
@@ -115,7 +115,7 @@ fn finish(
     followers: &[Vec<usize>],
     tasks: &[Task],
 ) {
-    progress.left -= 1;
+    progress.unfinished_tasks -= 1;
     if let Err(error) = outcome {
         progress.problem.get_or_insert(error);
         return;

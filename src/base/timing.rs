@@ -80,7 +80,7 @@ pub struct Timings {
     pub waiting: Duration,
     /// The rest: monopile's own work.
     #[serde(rename = "own_ms", serialize_with = "milliseconds")]
-    pub own: Duration,
+    pub own_work: Duration,
     /// Calls and transfers.
     #[serde(flatten)]
     pub counts: Counts,
@@ -128,9 +128,9 @@ impl Clock {
     pub fn timings(&self) -> Timings {
         let mut totals = self.lock();
         totals.add_elapsed(Instant::now());
-        let [cpi, agent, agent_task, waiting, own] = totals.spent;
+        let [cpi, agent, agent_task, waiting, own_work] = totals.spent;
         let total = totals.spent.iter().sum();
-        Timings { total, cpi, agent, agent_task, waiting, own, counts: totals.counts }
+        Timings { total, cpi, agent, agent_task, waiting, own_work, counts: totals.counts }
     }
 
     fn lock(&self) -> MutexGuard<'_, ActivityTotals> {
@@ -182,10 +182,10 @@ mod tests {
         let timings = clock.timings();
         let whole = started.elapsed();
         assert!(timings.agent >= TICK, "{timings:?}");
-        assert!(timings.own >= TICK, "{timings:?}");
+        assert!(timings.own_work >= TICK, "{timings:?}");
         assert!(timings.waiting > Duration::ZERO && timings.waiting <= whole - 2 * TICK, "{timings:?}");
         assert_eq!(timings.cpi, Duration::ZERO);
-        let parts = timings.cpi + timings.agent + timings.agent_task + timings.waiting + timings.own;
+        let parts = timings.cpi + timings.agent + timings.agent_task + timings.waiting + timings.own_work;
         assert_eq!(parts, timings.total);
     }
 }

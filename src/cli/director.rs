@@ -112,13 +112,13 @@ pub(super) fn explain_director_command(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR.contains(&name) {
-        let own = match name {
+        let advice = match name {
             "deploy" => ", or `monopile create-env` for an environment of create-env".to_owned(),
             "vms" | "instances" => ", or `monopile status` for an environment of create-env".to_owned(),
             "start" | "stop" => format!(", or `monopile {name}-env` for an environment of create-env"),
             _ => String::new(),
         };
-        format!("'{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`{own}")
+        format!("'{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`{advice}")
     } else if RELEASE.contains(&name) {
         format!("'{name}' is a command for developing releases: use `bosh {name}`")
     } else {

@@ -17,18 +17,18 @@ static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 /// Reads recipients and identities from the flags and their files.
 pub(super) fn load_keys(globals: &Globals) -> Result<()> {
     let mut recipients = Vec::new();
-    for given in &globals.encrypt_to {
-        match given.starts_with("age1") || is_private_key(given) {
+    for value in &globals.encrypt_to {
+        match value.starts_with("age1") || is_private_key(value) {
             true => {
-                check_recipient(given).map_err(|error| match is_private_key(given) {
+                check_recipient(value).map_err(|error| match is_private_key(value) {
                     true => error.context("--encrypt-to is not valid"),
                     // A recipient is public.
-                    false => Error::usage(format!("'{given}' (--encrypt-to) is not an age recipient"))
+                    false => Error::usage(format!("'{value}' (--encrypt-to) is not an age recipient"))
                         .with_hints(error.hints()),
                 })?;
-                recipients.push(given.clone());
+                recipients.push(value.clone());
             }
-            false => recipients.extend(recipients_in(Path::new(given))?),
+            false => recipients.extend(recipients_in(Path::new(value))?),
         }
     }
     let identities = globals.identity.iter().map(|path| {

@@ -63,13 +63,13 @@ impl GatewayArgs {
     pub(super) fn request(&self, inputs: Inputs, action: SshAction) -> Result<SshRequest> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let route = match (given(&self.gw_socks5), given(&self.gw_host)) {
+        let nonempty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let route = match (nonempty(&self.gw_socks5), nonempty(&self.gw_host)) {
             _ if self.gw_disable => SshRoute::Direct,
             (Some(url), _) => SshRoute::Socks5(url),
             (None, Some(host)) => SshRoute::Gateway(Gateway {
                 host,
-                user: given(&self.gw_user),
+                user: nonempty(&self.gw_user),
                 private_key: self.gw_private_key.as_ref().map(absolute).transpose()?,
             }),
             (None, None) => SshRoute::Direct,

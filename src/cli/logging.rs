@@ -28,13 +28,13 @@ const OWN_TARGETS: [&str; 11] =
     ["artifact", "base", "builtin", "cpi", "engine", "erb", "ironic", "manifest", "monopile", "net", "yaml"];
 
 /// Installs the log of a run and, if it has one, its run log.
-pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, own: Option<&RunLog>) {
+pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, run_log: Option<&RunLog>) {
     let level = match globals.verbose {
         0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    if level == LevelFilter::OFF && own.is_none() {
+    if level == LevelFilter::OFF && run_log.is_none() {
         return;
     }
     let target = match reference::LOG_PATH.value().map(PathBuf::from) {
@@ -53,12 +53,12 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     let writer = |target| LogWriter { target, redactor: redactor.clone() };
     let requested =
         (level != LevelFilter::OFF).then(|| lines(globals.log_format, writer(target)).with_filter(level));
-    let own = own.map(|log| {
+    let run_log_layer = run_log.map(|log| {
         // Third-party crates log nothing about the environment.
         let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
         lines(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(ours)
     });
-    let subscriber = tracing_subscriber::registry().with(requested).with(own);
+    let subscriber = tracing_subscriber::registry().with(requested).with(run_log_layer);
     // This fails only if a subscriber is already set, and this function runs once per process.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

@@ -328,7 +328,8 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         "130, 143" => has("vars-exec") || is(&["state backup", "state forget"]),
         _ => true,
     };
-    let own = OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
+    let own_codes =
+        OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
     let narrow =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
@@ -338,7 +339,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         (false, false) => Some(("2", "the command line is wrong")),
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
-    for (code, meaning) in own.chain(narrow).chain(interrupted).chain(refused).chain(exit_code::TABLE) {
+    for (code, meaning) in own_codes.chain(narrow).chain(interrupted).chain(refused).chain(exit_code::TABLE) {
         if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
             codes.push((code, meaning));
         }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// Creates the directory of a killed run.
-    fn left(base: &Path) -> PathBuf {
+    fn create_abandoned(base: &Path) -> PathBuf {
         let mut scratch = Scratch::create_below(base).unwrap();
         scratch.leave();
         let path = scratch.path().to_owned();
@@ -157,17 +157,17 @@ mod tests {
     #[test]
     fn only_abandoned_directories_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let held = left(base.path());
+        let held = create_abandoned(base.path());
         let lock = File::open(held.join(LOCK)).unwrap();
         lock.lock().unwrap();
         let foreign = base.path().join("monopile-notes");
         std::fs::create_dir(&foreign).unwrap();
-        let in_use = left(base.path());
+        let in_use = create_abandoned(base.path());
         let answer = base.path().join("answer");
         let cpi = UnlockOnDrop::from(File::create(&answer).unwrap());
         cpi.lock().unwrap();
         scratch::record_claim(&in_use, &[&answer]).unwrap();
-        let old = left(base.path());
+        let old = create_abandoned(base.path());
         let run = Scratch::create_below(base.path()).unwrap();
         assert!(!old.exists());
         assert!(held.exists() && foreign.exists() && in_use.exists());

@@ -56,7 +56,8 @@ impl VersionArgs {
                 .with_source(why)
                 .with_hint("name another feed: `monopile version --check=URL`")
         })?;
-        let is_newer = parse_version(version).is_none_or(|own| own.cmp_precedence(&newest).is_lt());
+        let is_newer =
+            parse_version(version).is_none_or(|this_version| this_version.cmp_precedence(&newest).is_lt());
         if session.globals.prints_json() {
             return CommandResult::json(&serde_json::json!({
                 "version": version,

@@ -55,8 +55,8 @@ impl Context {
             }
         }
         let mut spec = spec.clone();
-        let given = match spec.get("job_properties") {
-            Some(Value::Object(own)) => Value::Object(own.clone()),
+        let job_properties = match spec.get("job_properties") {
+            Some(Value::Object(properties)) => Value::Object(properties.clone()),
             _ => {
                 let mut merged = object(spec.get("global_properties"));
                 merge(&mut merged, object(spec.get("cluster_properties")));
@@ -67,7 +67,8 @@ impl Context {
         };
         let mut properties = Map::new();
         for (name, default) in object(spec.get("default_properties")) {
-            let value = lookup(&given, &name).filter(|value| !value.is_null()).cloned().unwrap_or(default);
+            let value =
+                lookup(&job_properties, &name).filter(|value| !value.is_null()).cloned().unwrap_or(default);
             insert(&mut properties, &name, value)?;
         }
         let inner = Inner { spec: Value::Object(spec), properties: Value::Object(properties) };

@@ -43,7 +43,9 @@ impl CloudConfig {
             }
         }
         // A manifest for create-env has networks, whatever else a director has.
-        if map.contains_key("networks") && manifest.get("networks").is_some_and(|own| !own.is_null()) {
+        if map.contains_key("networks")
+            && manifest.get("networks").is_some_and(|networks| !networks.is_null())
+        {
             map.remove("networks");
             notes.push("the manifest has `networks`, so those of the cloud config are ignored".to_owned());
         }

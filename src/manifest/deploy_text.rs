@@ -57,13 +57,13 @@ fn apply_by_cpi(node: &mut Node, cpi: Option<&str>) {
     match &mut node.data {
         Data::Seq(items) => items.iter_mut().for_each(|item| apply_by_cpi(item, cpi)),
         Data::Map(map) => {
-            let own = map.remove(BY_CPI).and_then(|by_cpi| by_cpi.get(cpi?).cloned());
-            if let Some(Node { data: Data::Map(own), .. }) = own {
+            let cpi_properties = map.remove(BY_CPI).and_then(|by_cpi| by_cpi.get(cpi?).cloned());
+            if let Some(Node { data: Data::Map(cpi_properties), .. }) = cpi_properties {
                 if !map.contains_key("cloud_properties") {
                     map.insert(Node::string("cloud_properties"), Data::Map(Mapping::new()).into());
                 }
                 if let Some(Node { data: Data::Map(general), .. }) = map.get_mut("cloud_properties") {
-                    own.iter().for_each(|(key, value)| {
+                    cpi_properties.iter().for_each(|(key, value)| {
                         general.insert(key.clone(), value.clone());
                     });
                 }
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(config("k", ""), config("k", ", cpi: b"));
         assert_ne!(config("k", ""), config("other", ""));
         let typed = "instance_groups: [{name: g, vm_type: t}]\n";
-        let types = |own: &str, other: &str| {
-            let types = format!("vm_types: [{{name: t, x: {own}}}, {{name: u, x: {other}}}]");
+        let types = |used: &str, other: &str| {
+            let types = format!("vm_types: [{{name: t, x: {used}}}, {{name: u, x: {other}}}]");
             text(typed, None, Some(&types))
         };
         assert_eq!(types("1", "1"), types("1", "2"));

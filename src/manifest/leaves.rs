@@ -59,7 +59,7 @@ fn name_counts(items: &[Node]) -> HashMap<&str, usize, RandomState> {
 
 /// Selects an item by its name if the name is unique, otherwise by its index.
 fn token(item: &Node, number: usize, names: &HashMap<&str, usize, RandomState>) -> Token {
-    match name(item).filter(|own| names.get(own) == Some(&1)) {
+    match name(item).filter(|item_name| names.get(item_name) == Some(&1)) {
         Some(value) => Token::Match {
             key: "name".into(),
             value: value.into(),

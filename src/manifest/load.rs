@@ -82,9 +82,9 @@ impl LoadedManifest {
             (None, None) => Ok(None),
             (Some(file), None) => CpiConfig::parse(file).map(Some),
             (None, Some(_)) => CpiConfig::parse(&self.root).map(|config| Some(config.in_manifest())),
-            (Some(_), Some(own)) => Err(Error::invalid(format!(
+            (Some(_), Some(cpis)) => Err(Error::invalid(format!(
                 "{}: `cpis` of the manifest and a --cpi-config cannot both be given",
-                own.position.describe()
+                cpis.position.describe()
             ))),
         }
     }
@@ -452,8 +452,8 @@ fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
 pub fn certificates(loaded: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
     let store = loaded.vars_store.as_ref().and_then(|path| VarsStore::open(path, &loaded.encryption).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
-    let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
-    expiry::certificates(own.chain(store.iter().flat_map(VarsStore::iter)))
+    let manifest_values = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
+    expiry::certificates(manifest_values.chain(store.iter().flat_map(VarsStore::iter)))
 }
 
 /// Returns the output of `interpolate`: the tree as YAML, or the plain text if `--path` selects a string.
@@ -669,11 +669,11 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
 fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
     let with_flag =
         |flag: &'static str| move |pair: &String| Some((flag, pair.split_once('=')?.0.to_owned()));
-    let given = inputs.vars.iter().filter_map(with_flag("--var"));
-    let given = given.chain(inputs.var_files.iter().filter_map(with_flag("--var-file")));
+    let pairs = inputs.vars.iter().filter_map(with_flag("--var"));
+    let pairs = pairs.chain(inputs.var_files.iter().filter_map(with_flag("--var-file")));
     // A name with dots sets a part of a variable.
     let variable = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
-    given
+    pairs
         .map(|(flag, name)| (flag, variable(&name)))
         .filter(|(_, name)| !resolver.is_used(name))
         .map(|(flag, name)| {

@@ -71,8 +71,8 @@ pub fn dial(
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        let left = limit.saturating_sub(started.elapsed());
-        match outcome.recv_timeout(left.min(INTERRUPT_CHECK_INTERVAL)) {
+        let remaining = limit.saturating_sub(started.elapsed());
+        match outcome.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),

@@ -24,8 +24,9 @@ impl AuthorizationDigest {
     /// Returns true if a request has the accepted header. Comparing digests in constant time reveals neither
     /// the matching part of a guess nor the length of the password.
     pub fn matches(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
-        aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(given)).is_ok()
+        let authorization =
+            headers.get(header::AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        aws_lc_rs::constant_time::verify_slices_are_equal(&self.0, &Sha256::digest(authorization)).is_ok()
     }
 }
 

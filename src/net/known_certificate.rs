@@ -44,17 +44,17 @@ struct Verifier {
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        own: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.usual.verify_server_cert(own, others, name, ocsp, now) {
+        match self.usual.verify_server_cert(end_entity, others, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
-            })) if self.known_certificates.iter().any(|certificate| certificate == own) => {
-                self.usual.verify_server_cert(own, others, name, ocsp, not_after)
+            })) if self.known_certificates.iter().any(|certificate| certificate == end_entity) => {
+                self.usual.verify_server_cert(end_entity, others, name, ocsp, not_after)
             }
             verified => verified,
         }

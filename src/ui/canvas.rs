@@ -57,7 +57,7 @@ pub fn stdout_columns() -> usize {
 pub(super) fn stderr_size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
-        let or = |given: u16, usual| if given > 0 { given } else { usual };
+        let or = |measured: u16, usual| if measured > 0 { measured } else { usual };
         return (or(size.ws_col, USUAL.0), or(size.ws_row, USUAL.1));
     }
     USUAL

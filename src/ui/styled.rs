@@ -51,12 +51,12 @@ impl Styled {
         if self.width() <= columns {
             return self.whole(shows_colors);
         }
-        let mut left = columns.saturating_sub(width(ellipsis));
+        let mut remaining_columns = columns.saturating_sub(width(ellipsis));
         let mut line = String::new();
         for (color, text) in &self.0 {
-            let end = fitting(text, left);
+            let end = fitting(text, remaining_columns);
             line.push_str(&painted(shows_colors, *color, &text[..end]));
-            left -= width(&text[..end]);
+            remaining_columns -= width(&text[..end]);
             if end < text.len() {
                 break;
             }

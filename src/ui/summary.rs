@@ -53,12 +53,12 @@ fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line>
         };
         (line, 5)
     });
-    let left = match report.steps_left {
+    let not_started = match report.steps_left {
         0 => None,
         1 => Some("  1 more step was not started".to_owned()),
-        left => Some(format!("  {left} more steps were not started")),
+        count => Some(format!("  {count} more steps were not started")),
     };
-    steps.chain(left.map(|left| (Styled::plain(left), 5)))
+    steps.chain(not_started.map(|line| (Styled::plain(line), 5)))
 }
 
 /// Describes a step, in the past tense if it is done.

@@ -78,8 +78,8 @@ fn command_help_has_an_example_and_no_manifest_default() {
     assert!(help.contains("standard input; then pass --state."), "{help}");
     assert!(help.contains("[default: that of the env file]"), "{help}");
     // The options of the command itself come first.
-    let (own, shared) = help.split_once("Manifest and variables:\n").unwrap();
-    assert!(own.contains("--recreate\n") && !own.contains("--ops-file"), "{help}");
+    let (own_options, shared) = help.split_once("Manifest and variables:\n").unwrap();
+    assert!(own_options.contains("--recreate\n") && !own_options.contains("--ops-file"), "{help}");
     assert!(shared.contains("--ops-file") && !shared.contains("      --recreate\n"), "{help}");
 }
 

@@ -215,14 +215,14 @@ fn assert_finds((bug, checks, reason): Planted) {
     }
     run.exits_with(1);
 
-    let left: BTreeSet<String> = report["left_behind"]
+    let listed_cids: BTreeSet<String> = report["left_behind"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|left| left["cid"].as_str().unwrap().to_owned())
+        .map(|leftover| leftover["cid"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(left, author.cloud(), "{bug}: what is left is what is listed");
-    assert_eq!(left.is_empty(), bug != "deletes-nothing", "{bug}: {left:?}");
+    assert_eq!(listed_cids, author.cloud(), "{bug}: what is left is what is listed");
+    assert_eq!(listed_cids.is_empty(), bug != "deletes-nothing", "{bug}: {listed_cids:?}");
 }
 
 /// Returns the check `group: name` of a report.
@@ -291,12 +291,13 @@ fn second_signal_ends_cleanup_and_lists_leftovers() {
     author.world.write("go", "");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let left = report["left_behind"].as_array().unwrap().iter();
-    let left: BTreeSet<String> = left.map(|left| left["cid"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(left, author.cloud());
-    assert_eq!(left.len(), 2);
+    let listed = report["left_behind"].as_array().unwrap().iter();
+    let listed_cids: BTreeSet<String> =
+        listed.map(|leftover| leftover["cid"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(listed_cids, author.cloud());
+    assert_eq!(listed_cids.len(), 2);
     wait_until("the CPI has ended", || {
-        !author.world.leftovers().iter().any(|left| left.starts_with("process "))
+        !author.world.leftovers().iter().any(|leftover| leftover.starts_with("process "))
     });
 }
 
@@ -307,12 +308,12 @@ fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     child.kill().unwrap();
     child.end();
     author.world.write("go", "");
-    let left = author.cloud();
-    assert_eq!(left.len(), 2);
+    let remaining_cids = author.cloud();
+    assert_eq!(remaining_cids.len(), 2);
     // Resources of another CPI, which has other arguments, stay untouched.
     let other = BuggyCpi { world: author.world, bug: "" };
     other.check(&["--contract", "v2"]).0.success();
-    assert_eq!(other.cloud(), left);
+    assert_eq!(other.cloud(), remaining_cids);
     let author = BuggyCpi { world: other.world, bug: "held" };
     let (run, report) = author.check(&["--contract", "v2"]);
     run.success();

@@ -151,7 +151,11 @@ fn killed_run_leaves_no_plain_text_and_can_resume() {
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
     // The scratch directory of the killed run stays, because a CPI might still read it.
-    assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
+    assert!(
+        hello.leftovers().iter().all(|leftover| leftover.contains("/tmp/monopile-")),
+        "{:?}",
+        hello.leftovers()
+    );
 }
 
 #[test]

@@ -16,8 +16,8 @@ fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
         let name = reference.strip_prefix("#/$defs/").unwrap();
         fields(schema, &schema["$defs"][name])
     });
-    let own = definition["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
-    own.chain(referred.into_iter().flatten()).collect()
+    let own_fields = definition["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
+    own_fields.chain(referred.into_iter().flatten()).collect()
 }
 
 /// Validates every line, and collects the names of the events.

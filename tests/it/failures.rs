@@ -301,15 +301,15 @@ impl FailureLife {
         if self.hello.world.exists("state.json") {
             self.run(3, &[]).success();
         }
-        for left in self.hello.leftovers() {
+        for leftover in self.hello.leftovers() {
             // A later run removes these scratch directories, as soon as no process holds their locks or
             // claims.
-            if !left.contains("/tmp/monopile-") {
-                self.leaks.push(format!("{}: {left} is left", self.context));
+            if !leftover.contains("/tmp/monopile-") {
+                self.leaks.push(format!("{}: {leftover} is left", self.context));
             }
         }
-        for left in ["state.json", "state.json.lock", "state.json.journal"] {
-            assert!(!self.hello.world.exists(left), "{}: {left} is left", self.context);
+        for file in ["state.json", "state.json.lock", "state.json.journal"] {
+            assert!(!self.hello.world.exists(file), "{}: {file} is left", self.context);
         }
     }
 }

@@ -253,12 +253,13 @@ fn table_of_messages_leads_to_every_section() {
 #[test]
 fn commands_in_hints_are_in_backticks() {
     let grammar = monopile::cli::command();
-    let own: Vec<&str> = grammar.get_subcommands().map(clap::Command::get_name).collect();
-    let own = own.join("|");
+    let commands: Vec<&str> = grammar.get_subcommands().map(clap::Command::get_name).collect();
+    let commands = commands.join("|");
     let program = "age-keygen|chmod|cp|curl|kill|mkdir|mv|openssl|rm|ssh|ssh-keygen|sudo";
     // A command of monopile, and of other programs one after a colon or with options.
-    let command =
-        format!(r"\bmonopile (?:{own})\b|(?:^|: |with |run |or )(?:{program}) \S|\b(?:{program}|ruby) -");
+    let command = format!(
+        r"\bmonopile (?:{commands})\b|(?:^|: |with |run |or )(?:{program}) \S|\b(?:{program}|ruby) -"
+    );
     let command = Regex::new(&command).unwrap();
     let quoted = Regex::new("`[^`]*`").unwrap();
     let mut wrong = Vec::new();

@@ -272,7 +272,7 @@ fn agent_rejects_hostile_blobs() {
         if std::fs::read(&victim).unwrap() != b"untouched" || Path::new(&hostile::victim()).exists() {
             problems.push(format!("{}: the victim is hurt", case.name));
         }
-        let left: Vec<_> = walkdir::WalkDir::new(vm.base().join("data"))
+        let remaining_files: Vec<_> = walkdir::WalkDir::new(vm.base().join("data"))
             .into_iter()
             .flatten()
             .map(|entry| entry.path().display().to_string())
@@ -280,8 +280,8 @@ fn agent_rejects_hostile_blobs() {
                 [".partial", ".unpack-", ".incoming-", ".compile-"].iter().any(|part| path.contains(part))
             })
             .collect();
-        if !left.is_empty() {
-            problems.push(format!("{}: {left:?} are left", case.name));
+        if !remaining_files.is_empty() {
+            problems.push(format!("{}: {remaining_files:?} are left", case.name));
         }
     }
     assert_eq!(vm.send("ping", json!([])), json!({"value": "pong"}));

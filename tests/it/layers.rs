@@ -224,16 +224,16 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
     let mut wrong = Vec::new();
     let position = |name: &str| layers.iter().position(|layer| layer.name == name);
     for member in members {
-        let Some(own) = position(&member.name) else {
+        let Some(own_position) = position(&member.name) else {
             wrong.push(format!("the table lacks the crate '{}'", member.name));
             continue;
         };
         for dependency in &member.dependencies {
-            if position(dependency).is_none_or(|other| other <= own) {
+            if position(dependency).is_none_or(|other| other <= own_position) {
                 wrong.push(format!("crate '{}' may not use '{dependency}', which is above it", member.name));
             }
         }
-        let modules = &layers[own].modules;
+        let modules = &layers[own_position].modules;
         let order = |module: &str| modules.iter().position(|other| other == module);
         let declared = |path: &PathBuf| {
             let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
@@ -272,8 +272,8 @@ fn crate_graph_is_up_to_date() {
     let members = members();
     let lines = layers(&document).into_iter().filter_map(|layer| {
         let member = members.iter().find(|member| member.name == layer.name)?;
-        let own: Vec<&str> = member.dependencies.iter().map(String::as_str).collect();
-        Some(format!("{} -> {}", layer.name, own.join(" ")).trim_end().to_owned())
+        let dependencies: Vec<&str> = member.dependencies.iter().map(String::as_str).collect();
+        Some(format!("{} -> {}", layer.name, dependencies.join(" ")).trim_end().to_owned())
     });
     let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
     assert_section("crates", &graph);

@@ -122,10 +122,10 @@ impl RemoteEnvironment {
     fn assert_gone(mut self) {
         self.island.stop_sshd();
         assert!(!self.hello.world.exists("state.json.journal"), "the registry outlives its VM");
-        let mut left = self.hello.leftovers();
+        let mut leftovers = self.hello.leftovers();
         // Killed runs leave scratch files, which a later run removes.
-        left.retain(|left| !left.starts_with("file "));
-        assert_eq!(left, Vec::<String>::new());
+        leftovers.retain(|leftover| !leftover.starts_with("file "));
+        assert_eq!(leftovers, Vec::<String>::new());
     }
 }
 
@@ -306,9 +306,9 @@ fn running_cpi_gets_its_registry_back() {
     assert_eq!((vms.len(), vec![vms[0]]), (2, deleted.iter().collect()), "{made:?}");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
-    let mut left = hello.leftovers();
-    left.retain(|left| !left.starts_with("file "));
-    assert_eq!(left, Vec::<String>::new());
+    let mut leftovers = hello.leftovers();
+    leftovers.retain(|leftover| !leftover.starts_with("file "));
+    assert_eq!(leftovers, Vec::<String>::new());
 }
 
 #[test]

@@ -172,8 +172,8 @@ fn no_color_removes_colours() {
     let color = Regex::new("\x1b\\[[0-9;]*m").unwrap();
     assert!(!color.is_match(&raw), "{raw:?}");
     // Characters that the locale lacks appear only in foreign text.
-    let own: String = screen.lines().filter(|line| !line.contains("| I, [")).collect();
-    assert!(own.is_ascii(), "{screen}");
+    let own_text: String = screen.lines().filter(|line| !line.contains("| I, [")).collect();
+    assert!(own_text.is_ascii(), "{screen}");
     hello.delete(&[]).success();
 }
 

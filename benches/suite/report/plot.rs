@@ -71,10 +71,10 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
             writeln!(svg, "<circle cx='{:.1}' cy='{:.1}' r='3.5' fill='{colour}'/>", point.0, point.1)
                 .unwrap();
         }
-        let (left, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
-        line(&mut svg, (left, at), (left + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
+        let (x, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
+        line(&mut svg, (x, at), (x + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
         let name = escaped(&figures[0].name);
-        writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", left + 26.0, at + 4.0).unwrap();
+        writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", x + 26.0, at + 4.0).unwrap();
     }
     let (middle, bottom) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 10.0);
     writeln!(svg, "<text x='{middle}' y='{bottom}' text-anchor='middle'>size (dashed: linear)</text>")

@@ -52,11 +52,11 @@ fn measure(suite: &Suite) -> Findings {
     hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
     std::fs::remove_dir_all(directory).unwrap();
     for (ours, curls) in DIRECTIONS {
-        let (Some((number, own)), Some((_, other))) = (findings.find(ours, 16), findings.find(curls, 16))
+        let (Some((number, figure)), Some((_, other))) = (findings.find(ours, 16), findings.find(curls, 16))
         else {
             continue;
         };
-        let (ratio, peak) = (own.median / other.median, own.peak_kib.unwrap_or_default());
+        let (ratio, peak) = (figure.median / other.median, figure.peak_kib.unwrap_or_default());
         findings.demand(
             &format!("{ours}: at least 80 % of curl's rate"),
             number,

@@ -160,7 +160,7 @@ fn measure(suite: &Suite) -> Findings {
     let without_waiting = Model::without_waiting();
     let samples: Vec<Sample> =
         (0..suite.rounds(3)).map(|_| deploy(&without_waiting, &artifacts).elapsed).collect();
-    let (_, own) = add(OWN, &samples);
+    let (_, own_time) = add(OWN, &samples);
     let mut checks = Vec::new();
     for rate in LINKS {
         let model = Model::with_link(rate, divisor);
@@ -171,7 +171,7 @@ fn measure(suite: &Suite) -> Findings {
         ];
         let (index, elapsed) = add(&format!("{rate} Mbit/s: elapsed"), &elapsed);
         let (_, critical_path) = add(&format!("{rate} Mbit/s: critical path"), &critical_path);
-        checks.push((index, (elapsed - own) / critical_path, elapsed / critical_path));
+        checks.push((index, (elapsed - own_time) / critical_path, elapsed / critical_path));
     }
     for (index, ratio, with_own) in checks {
         let must =

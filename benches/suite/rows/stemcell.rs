@@ -73,8 +73,8 @@ fn measure(suite: &Suite) -> Findings {
 fn judge(findings: &mut Findings) {
     let median = |what| findings.find(what, 16).map_or(f64::NAN, |(_, figure)| figure.median);
     let bar = median(REFERENCE).max(median(WRITE));
-    let Some((number, own)) = findings.find(MONOPILE, 16) else { return };
-    let ratio = own.median / bar;
+    let Some((number, figure)) = findings.find(MONOPILE, 16) else { return };
+    let ratio = figure.median / bar;
     let peak =
         |scale| findings.find(MONOPILE, scale).and_then(|(_, figure)| figure.peak_kib).unwrap_or_default();
     let (small, large) = (peak(1), peak(16));

@@ -68,7 +68,7 @@ impl Packer {
                 header.set_size(metadata.len());
                 // A file that shrinks while it is read would break the archive. `ExactReader` makes that an
                 // error.
-                let mut exact = ExactReader { file, left: metadata.len() };
+                let mut exact = ExactReader { file, remaining: metadata.len() };
                 self.builder.append_data(&mut header, name, &mut exact)
             }
             Input::Link(target) => {
@@ -95,21 +95,21 @@ impl Packer {
     }
 }
 
-/// Reads exactly `left` bytes of a file. An earlier end of the file is an error.
+/// Reads exactly `remaining` bytes of a file. An earlier end of the file is an error.
 struct ExactReader {
     file: File,
-    left: u64,
+    remaining: u64,
 }
 
 impl io::Read for ExactReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let length = buffer.len().min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
         let count = self.file.read(&mut buffer[..length])?;
         if count == 0 && length > 0 {
             let text = "the file became shorter while it was being read";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
-        self.left -= count as u64;
+        self.remaining -= count as u64;
         Ok(count)
     }
 }

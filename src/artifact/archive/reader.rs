@@ -158,8 +158,8 @@ impl<R: Read> Entries<R> {
                     let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
                     let size = if has_data { extension.size.unwrap_or(size) } else { 0 };
                     self.begin_data(size);
-                    let id = |extended: Option<u64>, given: io::Result<u64>| {
-                        extended.or(given.ok()).and_then(|id| u32::try_from(id).ok())
+                    let id = |extended: Option<u64>, header_id: io::Result<u64>| {
+                        extended.or(header_id.ok()).and_then(|id| u32::try_from(id).ok())
                     };
                     return Ok(Some(Entry {
                         name,

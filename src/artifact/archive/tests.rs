@@ -36,11 +36,11 @@ impl Scratch {
     /// Checks that nothing was written outside and nothing is left inside.
     fn assert_untouched(&self, name: &str) {
         assert_eq!(fs::read_to_string(self.dir.path().join("victim")).unwrap(), "untouched", "{name}");
-        let left: Vec<_> =
+        let names: Vec<_> =
             fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 2, "{name}: {left:?}");
-        let left: Vec<_> = fs::read_dir(self.dir.path().join("work")).unwrap().collect();
-        assert!(left.is_empty(), "{name}: {left:?}");
+        assert_eq!(names.len(), 2, "{name}: {names:?}");
+        let entries: Vec<_> = fs::read_dir(self.dir.path().join("work")).unwrap().collect();
+        assert!(entries.is_empty(), "{name}: {entries:?}");
     }
 }
 

@@ -138,8 +138,8 @@ fn hash(
         return Ok(hasher.finish());
     }
     // If there are several algorithms, this thread computes one and the reading thread the others.
-    let (own, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
-    let mut hasher = (!own.is_empty()).then(|| Hasher::new(own));
+    let (of_this_thread, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
+    let mut hasher = (!of_this_thread.is_empty()).then(|| Hasher::new(of_this_thread));
     std::thread::scope(|scope| {
         let mut ahead = ReadAhead::start(scope, file, Hasher::new(ahead))?;
         let (mut done, mut reported) = (0, 0);

@@ -376,10 +376,10 @@ impl Transport for ProxyConnection {
         let mut rest = head.as_deref().unwrap_or(output);
         let end = Instant::now().checked_add(*timeout.after);
         while !rest.is_empty() {
-            let left = end.map_or(STALL_TIMEOUT, |end| {
+            let remaining = end.map_or(STALL_TIMEOUT, |end| {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
-            let mut bounded = TimeLimited::new(&mut *self.stream, left, &self.interrupted);
+            let mut bounded = TimeLimited::new(&mut *self.stream, remaining, &self.interrupted);
             match bounded.write(rest).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => rest = &rest[count..],

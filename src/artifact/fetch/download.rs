@@ -228,9 +228,9 @@ impl Download<'_> {
     /// Sleeps. Returns early with an error if the run is interrupted.
     fn pause(&self, pause: Duration) -> Result<(), AttemptFailure> {
         let end = Instant::now() + pause;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
+        while let Some(remaining) = end.checked_duration_since(Instant::now()) {
             (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+            std::thread::sleep(remaining.min(Duration::from_millis(50)));
         }
         Ok(())
     }

@@ -115,8 +115,8 @@ fn trees_that_are_no_root_file_system_are_refused() {
         let path = world.tarball("root.tar", fill);
         let error = world.open(&path, None).unwrap_err().chain().join(": ");
         assert!(error.contains(expected), "{expected}: {error}");
-        let left = fs::read_dir(world.directory.path().join("cache/userlands")).unwrap().flatten();
-        assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0, "{expected}");
+        let entries = fs::read_dir(world.directory.path().join("cache/userlands")).unwrap().flatten();
+        assert_eq!(entries.filter(|entry| entry.path().is_dir()).count(), 0, "{expected}");
     }
 }
 

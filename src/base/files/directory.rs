@@ -37,7 +37,7 @@ pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf
     };
     let paths = entries.flatten().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
+        paths.filter(|path| path.extension().is_some_and(|actual| actual == extension)).collect();
     paths.sort();
     paths.reverse();
     Ok(paths)

@@ -183,14 +183,14 @@ trait LowercaseEscapes {
 
 impl LowercaseEscapes for String {
     fn to_ascii_lowercase_escapes(&self) -> String {
-        let mut left = 0;
+        let mut remaining_characters = 0;
         self.chars()
             .map(|character| {
                 if character == '%' {
-                    left = 3;
+                    remaining_characters = 3;
                 }
-                let is_inside = left > 0;
-                left = usize::saturating_sub(left, 1);
+                let is_inside = remaining_characters > 0;
+                remaining_characters = usize::saturating_sub(remaining_characters, 1);
                 if is_inside { character.to_ascii_lowercase() } else { character }
             })
             .collect()

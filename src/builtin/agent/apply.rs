@@ -106,11 +106,11 @@ impl Agent {
         let dir = job_dir(&self.dirs, spec, job);
         dirs::replace_link(&dir, &self.dirs.jobs().join(&job.name))?;
         // Each job finds the packages in its own directory as well.
-        let own = dir.join("packages");
-        if fs::symlink_metadata(&own).is_ok_and(|meta| meta.is_dir()) {
-            dirs::remove_tree(&own)?;
+        let packages_link = dir.join("packages");
+        if fs::symlink_metadata(&packages_link).is_ok_and(|meta| meta.is_dir()) {
+            dirs::remove_tree(&packages_link)?;
         }
-        dirs::replace_link(links, &own)
+        dirs::replace_link(links, &packages_link)
     }
 
     fn write_instance(&self, spec: &Spec) -> Result<()> {

@@ -2,6 +2,7 @@
 //! `{"exception"}` (agent/action_dispatcher.go and agent/action of the bosh-agent).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -30,20 +31,20 @@ struct Message {
 
 /// The arguments of a message, taken one after the other.
 struct Arguments {
-    given: std::vec::IntoIter<Value>,
+    values: std::vec::IntoIter<Value>,
     count: usize,
     taken: usize,
 }
 
 impl Arguments {
-    fn new(given: Vec<Value>) -> Self {
-        Arguments { count: given.len(), given: given.into_iter(), taken: 0 }
+    fn new(values: Vec<Value>) -> Self {
+        Arguments { count: values.len(), values: values.into_iter(), taken: 0 }
     }
 
     /// Takes the next argument, which is required.
     fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.taken += 1;
-        match self.given.next() {
+        match self.values.next() {
             Some(value) => serde_json::from_value(value).map_err(|e| {
                 Error::invalid(format!(
                     "Extracting method arguments from payload: Unmarshalling action argument {}",
@@ -60,7 +61,7 @@ impl Arguments {
 
     /// Takes the next argument. A missing or null argument becomes the default.
     fn optional<T: DeserializeOwned + Default>(&mut self) -> Result<T> {
-        if self.given.len() == 0 {
+        if self.values.len() == 0 {
             Ok(T::default())
         } else {
             self.next::<Option<T>>().map(Option::unwrap_or_default)
@@ -155,11 +156,10 @@ fn run_at_once(
 
 /// `remove_file`: removes a file or a directory tree, which need not exist. Returns the path.
 fn remove_file(path: &str) -> Result<Value> {
-    let given = std::path::Path::new(path);
-    if !given.is_absolute() {
+    if !Path::new(path).is_absolute() {
         return Err(Error::invalid(format!("'{path}' is not an absolute path")));
     }
-    super::dirs::remove_tree(given)?;
+    super::dirs::remove_tree(Path::new(path))?;
     Ok(json!(path))
 }
 

@@ -56,8 +56,8 @@ impl TaskControl {
             let deadline = Instant::now() + KILL_TIMEOUT;
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
-                let left = deadline.saturating_duration_since(Instant::now());
-                this.shared.changed.wait_for(&mut state, left);
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                this.shared.changed.wait_for(&mut state, remaining);
             }
             for group in &state.groups {
                 signal_group(*group, Signal::KILL);
@@ -90,12 +90,12 @@ impl TaskControl {
             if state.cancelled {
                 return Err(cancelled_error());
             }
-            let left = match end {
+            let remaining = match end {
                 Some(end) if end <= Instant::now() => return Ok(()),
                 Some(end) => end.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
-            self.shared.changed.wait_for(&mut state, left);
+            self.shared.changed.wait_for(&mut state, remaining);
         }
     }
 

@@ -172,10 +172,11 @@ impl Spec {
             let (mut ip, mut netmask) = (text(network_settings, "ip"), text(network_settings, "netmask"));
             if ip.is_empty() {
                 // The VM shares the machine's network, so its address is that of the agent.
-                let own = endpoint.own_ip();
-                ip = own.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
-                netmask = if own.is_none_or(|ip| ip.is_loopback()) { "255.0.0.0" } else { "255.255.255.255" }
-                    .to_owned();
+                let own_ip = endpoint.own_ip();
+                ip = own_ip.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
+                netmask =
+                    if own_ip.is_none_or(|ip| ip.is_loopback()) { "255.0.0.0" } else { "255.255.255.255" }
+                        .to_owned();
             }
             if !network.is_object() {
                 *network = Value::Object(Map::new());

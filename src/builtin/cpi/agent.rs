@@ -69,9 +69,9 @@ fn env_with_certificate(mut env: JsonObject, cert: Option<&JsonObject>) -> CpiRe
         };
         at = next;
     }
-    let given = at.entry("cert").or_insert(Value::Null);
-    if given.is_null() {
-        *given = Value::Object(cert.clone());
+    let env_cert = at.entry("cert").or_insert(Value::Null);
+    if env_cert.is_null() {
+        *env_cert = Value::Object(cert.clone());
     }
     Ok(env)
 }
@@ -89,8 +89,8 @@ mod tests {
         let cert = hash(json!({"ca": "config"}));
         let env = env_with_certificate(hash(json!({"bosh": {"tags": {"a": "b"}}})), Some(&cert)).unwrap();
         assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));
-        let own = hash(json!({"bosh": {"mbus": {"cert": {"ca": "env"}}}}));
-        assert_eq!(env_with_certificate(own.clone(), Some(&cert)).unwrap(), own);
+        let with_certificate = hash(json!({"bosh": {"mbus": {"cert": {"ca": "env"}}}}));
+        assert_eq!(env_with_certificate(with_certificate.clone(), Some(&cert)).unwrap(), with_certificate);
         let absent = env_with_certificate(hash(json!({"bosh": null})), Some(&cert)).unwrap();
         assert_eq!(absent, hash(json!({"bosh": {"mbus": {"cert": {"ca": "config"}}}})));
         assert!(env_with_certificate(hash(json!({"bosh": 1})), Some(&cert)).is_err());

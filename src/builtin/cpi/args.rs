@@ -18,9 +18,9 @@ impl<'a> Arguments<'a> {
         if !(least..=most).contains(&values.len()) {
             let expected_count =
                 if least == most { format!("{least}") } else { format!("{least} to {most}") };
-            let given = values.len();
+            let count = values.len();
             return Err(CpiFailure::invalid_call(format!(
-                "{method} takes {expected_count} argument{}, {given} given",
+                "{method} takes {expected_count} argument{}, {count} given",
                 if expected_count == "1" { "" } else { "s" }
             ))
             .before_any_effect());
@@ -36,10 +36,10 @@ impl<'a> Arguments<'a> {
     /// Returns the error for the wrong type of the last taken argument. The message does not quote the value,
     /// which may be a secret.
     fn mismatch_error(&self, name: &str, expected: &str, value: &Value) -> CpiFailure {
-        let given = type_name(value);
+        let value_type = type_name(value);
         let (method, position) = (self.method, self.position);
         CpiFailure::invalid_call(format!(
-            "{method}: argument {position} ({name}) must be {expected}, {given} given"
+            "{method}: argument {position} ({name}) must be {expected}, {value_type} given"
         ))
         .before_any_effect()
     }

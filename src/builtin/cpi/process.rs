@@ -108,9 +108,9 @@ fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
 fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let remaining = deadline.saturating_duration_since(Instant::now());
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-        match poll(&mut fds, Some(&timespec(left))) {
+        match poll(&mut fds, Some(&timespec(remaining))) {
             Ok(0) => return Ok(false),
             Ok(_) => return Ok(true),
             Err(Errno::INTR) => {}

@@ -39,12 +39,18 @@ pub(crate) struct VmRecord<T> {
     metadata: JsonObject,
     /// The fields that only one CPI has.
     #[serde(flatten)]
-    pub own: T,
+    pub cpi_fields: T,
 }
 
 impl<T> VmRecord<T> {
     /// Creates the record of a new VM, with the networks that `create_vm` answers.
-    pub(crate) fn new(cid: &Cid, request: &VmRequest, is_v2: bool, networks: &JsonObject, own: T) -> Self {
+    pub(crate) fn new(
+        cid: &Cid,
+        request: &VmRequest,
+        is_v2: bool,
+        networks: &JsonObject,
+        cpi_fields: T,
+    ) -> Self {
         VmRecord {
             cid: cid.to_string(),
             agent_id: request.agent_id.clone(),
@@ -55,7 +61,7 @@ impl<T> VmRecord<T> {
             disk_cids: request.disk_cids.clone(),
             created_at: base::encoding::now(),
             metadata: JsonObject::new(),
-            own,
+            cpi_fields,
         }
     }
 }

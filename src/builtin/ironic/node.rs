@@ -116,7 +116,8 @@ impl Node {
     /// Returns the node's targets that this CPI created and has not detached.
     pub(super) fn targets(&self, ironic: &Client) -> CpiResult<Vec<VolumeTarget>> {
         let detached_targets = self.detached_targets();
-        let mut targets: Vec<VolumeTarget> = self.all_targets(ironic)?.iter().filter_map(own).collect();
+        let mut targets: Vec<VolumeTarget> =
+            self.all_targets(ironic)?.iter().filter_map(own_target).collect();
         targets.retain(|target| !detached_targets.contains(&target.uuid));
         Ok(targets)
     }
@@ -237,7 +238,7 @@ fn role(kind: VolumeKind) -> &'static str {
 }
 
 /// Parses a target. Returns `None` if this CPI did not create it.
-fn own(target: &JsonObject) -> Option<VolumeTarget> {
+fn own_target(target: &JsonObject) -> Option<VolumeTarget> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
         "config" => VolumeKind::Config,
@@ -250,7 +251,7 @@ fn own(target: &JsonObject) -> Option<VolumeTarget> {
 
 /// Returns the persistent disk of a target, if this CPI created it.
 pub(super) fn own_disk(target: &JsonObject) -> Option<VolumeName> {
-    own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
+    own_target(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
 
 #[cfg(test)]

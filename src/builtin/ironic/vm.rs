@@ -61,7 +61,7 @@ fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing:
         Ok(false) => None,
         Err(_) => Some(format!("perhaps {part}")),
     });
-    let left = parts.collect::<Vec<_>>().join(", ");
+    let leftovers = parts.collect::<Vec<_>>().join(", ");
     let is_found_later = leftovers::are_found(call);
     let next = match is_found_later {
         true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
@@ -69,7 +69,7 @@ fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing:
     };
     CpiFailure {
         message: format!(
-            "{failure}; cleaning up failed too: {undoing}; left over: {left}; {next}delete_vm of '{cid}'"
+            "{failure}; cleaning up failed too: {undoing}; left over: {leftovers}; {next}delete_vm of '{cid}'"
         ),
         ok_to_retry: is_found_later && undoing.ok_to_retry,
         made_nothing: false,

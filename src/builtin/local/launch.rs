@@ -182,9 +182,9 @@ impl Reports {
                     "a report of 'vm-boot' exceeds {MAX_REPORT_BYTES} bytes"
                 )));
             }
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let remaining = self.deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
-            match poll(&mut fds, Some(&timespec(left))) {
+            match poll(&mut fds, Some(&timespec(remaining))) {
                 Ok(0) => {
                     let limit = BOOT_TIMEOUT.as_secs();
                     return Err(io::Error::other(format!("'vm-boot' was not ready within {limit} s")));

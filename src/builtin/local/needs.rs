@@ -41,10 +41,10 @@ pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
 
 /// Returns the programs and their packages.
 fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
-    let property_error = |given: String| {
+    let property_error = |actual: String| {
         CpiFailure::invalid_call(format!(
             "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \
-                {given} given"
+                {actual} given"
         ))
     };
     match cloud_properties.get(PROPERTY) {

@@ -72,8 +72,8 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
             .mode(0o755)
             .create(staged.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
-        let own = LocalFields { settings_in_registry: false };
-        let mut record = VmRecord::new(&cid, &request, call.is_v2, &networks, own);
+        let cpi_fields = LocalFields { settings_in_registry: false };
+        let mut record = VmRecord::new(&cid, &request, call.is_v2, &networks, cpi_fields);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &request.agent_id,
             vm_cid: cid.as_str(),
@@ -81,7 +81,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
             env,
             ntp: &call.config.ntp,
         })?;
-        record.own.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
+        record.cpi_fields.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
         records::write(&staged, cid.kind(), &record)?;
         boot(call, &staged, namespace.as_deref())
     })();
@@ -140,7 +140,7 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 /// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
     let record: Option<VmRecord<LocalFields>> = records::read_if_any(held, ObjectKind::Vm)?;
-    Ok(record.is_some_and(|record| record.own.settings_in_registry))
+    Ok(record.is_some_and(|record| record.cpi_fields.settings_in_registry))
 }
 
 /// Implements `get_disks`.
@@ -268,10 +268,10 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
 /// network of the machine or of its namespace.
 fn assign_addresses(mut networks: JsonObject) -> CpiResult<JsonObject> {
     for (name, network) in &mut networks {
-        let given = type_name(network);
+        let actual = type_name(network);
         let Value::Object(network) = network else {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: network '{name}' must be a hash, {given} given"
+                "create_vm: network '{name}' must be a hash, {actual} given"
             )));
         };
         let kind = match network.get("type") {
@@ -349,12 +349,12 @@ mod tests {
         let disk = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staged).unwrap());
-        let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
-        let device = left.join(DEVICES).join(disk.as_str());
+        let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
+        let device = leftover.join(DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
         cloud.remove_leftovers().unwrap();
-        assert!(!left.exists());
+        assert!(!leftover.exists());
         assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
     }
 
@@ -362,8 +362,8 @@ mod tests {
     fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let cloud = Cloud::open_or_create(&dir.path().join("cloud"), prepare_removal).unwrap();
-        let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
-        let device = left.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
+        let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
+        let device = leftover.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
         assert!(cloud.remove_leftovers().is_err());
         assert!(device.exists());

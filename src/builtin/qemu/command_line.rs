@@ -144,7 +144,7 @@ mod tests {
         };
         let arguments = machine.arguments();
         let value =
-            |option: &str| &arguments[arguments.iter().position(|given| given == option).unwrap() + 1];
+            |option: &str| &arguments[arguments.iter().position(|argument| argument == option).unwrap() + 1];
         assert_eq!(value("-name"), cid.as_str());
         assert!(value("-netdev").ends_with("restrict=on,id=net0"));
         assert_eq!([value("-kernel"), value("-initrd")], [KERNEL, INITRD]);

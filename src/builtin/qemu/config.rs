@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn kernel_arguments_are_a_text_or_a_list() {
-        let arguments = |given: Value| {
-            load(json!({"root": "/a", "kernel_arguments": given}), json!({})).unwrap().kernel_arguments()
+        let arguments = |value: Value| {
+            load(json!({"root": "/a", "kernel_arguments": value}), json!({})).unwrap().kernel_arguments()
         };
         assert_eq!(arguments(json!("quiet loglevel=4 ")), "quiet loglevel=4");
         assert_eq!(arguments(json!(["quiet", "loglevel=4"])), "quiet loglevel=4");

@@ -51,9 +51,9 @@ impl KernelFiles {
         })?;
         let kernel = open("kernel", path, MAX_KERNEL_BYTES)?;
         let (offset, signature) = SIGNATURE;
-        let mut given = [0; 4];
+        let mut bytes = [0; 4];
         // A file that is too short has no signature.
-        if kernel.read_exact_at(&mut given, offset).is_err() || given != signature {
+        if kernel.read_exact_at(&mut bytes, offset).is_err() || bytes != signature {
             return Err(CpiFailure::cloud(format!(
                 "the CPI's kernel '{}' is no Linux kernel for x86: it lacks the signature HdrS of a bzImage. \
                  Set `kernel` to a file as distributions install it (/boot/vmlinuz-…)",

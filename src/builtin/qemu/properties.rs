@@ -111,8 +111,8 @@ pub(super) fn misspelt_key(
     unknown.find_map(|key| Some((key, nearest(key, known_keys.clone())?)))
 }
 
-fn check_keys(method: &str, kind: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
-    let Some(unknown) = given.keys().find(|key| !known_keys.contains(&key.as_str())) else { return Ok(()) };
+fn check_keys(method: &str, kind: &str, hash: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
+    let Some(unknown) = hash.keys().find(|key| !known_keys.contains(&key.as_str())) else { return Ok(()) };
     let near = did_you_mean(unknown, known_keys.iter().copied());
     let list = match known_keys {
         [] => "the 'qemu' CPI has none here".to_owned(),
@@ -166,20 +166,20 @@ fn extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
     disks.iter().enumerate().map(|(index, disk)| disk_size(&format!("extra_disks.{index}"), disk)).collect()
 }
 
-fn type_error(key: &str, expected: &str, given: &Value) -> CpiFailure {
-    let given = type_name(given);
-    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {given} given"))
+fn type_error(key: &str, expected: &str, value: &Value) -> CpiFailure {
+    let actual = type_name(value);
+    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {actual} given"))
 }
 
 /// Parses `ports`: a hash from names to a port, or to the ports of host and guest.
 fn ports(value: &Value) -> CpiResult<Vec<Port>> {
     const FORM: &str = "a hash of names to a port, or to {host: PORT, guest: PORT}";
-    let given = match value {
+    let hash = match value {
         Value::Null => return Ok(Vec::new()),
-        Value::Object(given) => given,
+        Value::Object(hash) => hash,
         other => return Err(type_error("ports", FORM, other)),
     };
-    if given.len() > MAX_PORTS {
+    if hash.len() > MAX_PORTS {
         return Err(CpiFailure::invalid_call(format!("create_vm: more than {MAX_PORTS} ports")));
     }
     let number = |value: Option<&Value>| {
@@ -187,7 +187,7 @@ fn ports(value: &Value) -> CpiResult<Vec<Port>> {
     };
     let mut hosts = BTreeSet::new();
     let mut ports = Vec::new();
-    for (name, value) in given {
+    for (name, value) in hash {
         let numbers = match value {
             Value::Object(pair) => {
                 check_keys("create_vm", "key of a port", pair, &["host", "guest"])?;

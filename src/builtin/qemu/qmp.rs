@@ -118,11 +118,11 @@ impl Qmp {
             if self.buffer.len() > MAX_MESSAGE_BYTES {
                 return Err(io::Error::other(format!("a message exceeds {MAX_MESSAGE_BYTES} bytes")));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "QEMU does not answer"));
             }
-            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_read_timeout(Some(remaining))?;
             let mut chunk = [0; 8192];
             match self.stream.read(&mut chunk) {
                 Ok(0) => {

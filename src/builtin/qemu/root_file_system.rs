@@ -104,13 +104,13 @@ impl RootDisk {
             return Ok(());
         }
         let path = self.files.path.join(AGENT_CONFIGURATION);
-        let given = input::read(&path, MAX_AGENT_CONFIGURATION_BYTES)?;
-        let given: Value = serde_json::from_slice(&given).unwrap_or_default();
+        let bytes = input::read(&path, MAX_AGENT_CONFIGURATION_BYTES)?;
+        let configuration: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let mut linux = json!({
             "CreatePartitionIfNoEphemeralDisk": true,
             "DevicePathResolutionType": "virtio",
         });
-        if let Some(manager) = given.pointer("/Platform/Linux/ServiceManager") {
+        if let Some(manager) = configuration.pointer("/Platform/Linux/ServiceManager") {
             linux["ServiceManager"] = manager.clone();
         }
         let source = json!({

@@ -76,8 +76,8 @@ pub(super) fn create(
 
 /// Fails if the stemcell is for another processor.
 fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
-    let given = cloud_properties.get("architecture").and_then(Value::as_str).unwrap_or(ARCHITECTURE);
-    if [ARCHITECTURE, "amd64", "x86-64"].contains(&given) {
+    let architecture = cloud_properties.get("architecture").and_then(Value::as_str).unwrap_or(ARCHITECTURE);
+    if [ARCHITECTURE, "amd64", "x86-64"].contains(&architecture) {
         return Ok(());
     }
     Err(CpiFailure::new(
@@ -85,7 +85,7 @@ fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
         format!(
             "the stemcell is for the architecture '{}', and VMs of the 'qemu' CPI are {ARCHITECTURE}: use a \
              stemcell for {ARCHITECTURE}",
-            given.escape_debug()
+            architecture.escape_debug()
         ),
     ))
 }

@@ -56,7 +56,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         kernel::link(&stemcell.path, &staged.path)?;
         drop(stemcell);
         make_disks(&images, &staged, &properties)?;
-        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.own);
+        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.recorded);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
             agent_id: &request.agent_id,
@@ -138,7 +138,8 @@ pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
     let properties = VmProperties::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;
     process::shut_down(&held.path, call.config.guest_timeout())?;
-    record.own.check_host()?;
+    let networks = &record.cpi_fields;
+    networks.check_host()?;
     boot(call, &held, cid, &record, &properties, &system)?;
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(())
@@ -157,18 +158,12 @@ fn boot(
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
     let disks = disk::of_vm(&held.path)?;
     let kernel = kernel::start(&held.path, &call.config);
-    let machine = Machine {
-        cid,
-        accelerator,
-        properties,
-        networks: &record.own,
-        disks: &disks,
-        kernel: kernel.as_ref(),
-    };
+    let networks = &record.cpi_fields;
+    let machine = Machine { cid, accelerator, properties, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
     process::start(&start, &held.path)?;
-    record.own.connect().inspect_err(|_| {
+    networks.connect().inspect_err(|_| {
         // The error names the cause. What still runs is stopped when the directory is removed.
         let _ = process::stop(&held.path);
     })

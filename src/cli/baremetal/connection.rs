@@ -125,7 +125,7 @@ impl Connection {
     /// Connects with the flags and variables of OpenStack's clients. An empty value counts as missing, as in
     /// those clients.
     pub(super) fn connect(&self, session: &Session) -> Result<Client> {
-        let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+        let nonempty = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
         let cacert = match &self.os_cacert {
             None => None,
             Some(path) => {
@@ -135,19 +135,19 @@ impl Connection {
             }
         };
         let settings = AccessSettings {
-            auth_type: given(&self.os_auth_type),
-            endpoint: given(&self.os_endpoint),
-            auth_url: given(&self.os_auth_url),
-            username: given(&self.os_username),
-            password: given(&self.os_password),
-            user_domain_name: given(&self.os_user_domain_name),
-            project_name: given(&self.os_project_name),
-            project_domain_name: given(&self.os_project_domain_name),
-            system_scope: given(&self.os_system_scope),
-            region_name: given(&self.os_region_name),
-            interface: given(&self.os_interface),
+            auth_type: nonempty(&self.os_auth_type),
+            endpoint: nonempty(&self.os_endpoint),
+            auth_url: nonempty(&self.os_auth_url),
+            username: nonempty(&self.os_username),
+            password: nonempty(&self.os_password),
+            user_domain_name: nonempty(&self.os_user_domain_name),
+            project_name: nonempty(&self.os_project_name),
+            project_domain_name: nonempty(&self.os_project_domain_name),
+            system_scope: nonempty(&self.os_system_scope),
+            region_name: nonempty(&self.os_region_name),
+            interface: nonempty(&self.os_interface),
             cacert,
-            api_version: given(&self.os_baremetal_api_version),
+            api_version: nonempty(&self.os_baremetal_api_version),
         };
         let access = settings.check(&session.redactor).map_err(|error| {
             error.with_hint(

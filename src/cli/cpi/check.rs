@@ -229,7 +229,7 @@ impl CheckArgs {
                 Error::invalid(problem).with_hint("pass those of the VM to check: --cloud-properties JSON")
             );
         }
-        let given = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
+        let json = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
             Some(text) => parse_json_object(flag, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),
         };
@@ -245,15 +245,15 @@ impl CheckArgs {
                 cloud_properties: stemcell.cloud_properties,
                 api_version: stemcell.api_version,
             }),
-            vm_cloud_properties: given(
+            vm_cloud_properties: json(
                 "--cloud-properties",
                 &self.cloud_properties,
                 vm.map(|vm| &vm.cloud_properties),
             )?,
-            networks: given("--networks", &self.networks, Some(networks))?,
-            env: given("--env", &self.env, vm.map(|vm| &vm.env))?,
+            networks: json("--networks", &self.networks, Some(networks))?,
+            env: json("--env", &self.env, vm.map(|vm| &vm.env))?,
             disk_size: self.disk_size.or(disk.map(|disk| disk.size)).unwrap_or(1024),
-            disk_cloud_properties: given(
+            disk_cloud_properties: json(
                 "--disk-cloud-properties",
                 &self.disk_cloud_properties,
                 disk.map(|disk| &disk.cloud_properties),
@@ -294,11 +294,15 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
     }
     text += &format!("{}\n", timings.print(layout));
     if !report.leftovers.is_empty() {
-        let mut left = Table::of_kind("left behind", ["Left behind", "CID", "Why"]);
+        let mut table = Table::of_kind("left behind", ["Left behind", "CID", "Why"]);
         for leftover in &report.leftovers {
-            left.row([leftover.kind.clone(), leftover.cid.clone().unwrap_or_default(), leftover.why.clone()]);
+            table.row([
+                leftover.kind.clone(),
+                leftover.cid.clone().unwrap_or_default(),
+                leftover.why.clone(),
+            ]);
         }
-        text += &format!("{}\n", left.print(layout));
+        text += &format!("{}\n", table.print(layout));
     }
     text + &report.summary() + "\n"
 }
@@ -321,12 +325,13 @@ fn result_lines(checks: &[&Check]) -> String {
     let is_single = |reason: &str| counts.iter().any(|(counted, _, count)| *counted == reason && *count == 1);
     for check in checks {
         let plain = check.plain_reasons().zip(&check.reasons);
-        let own: Vec<&str> =
+        let reasons: Vec<&str> =
             plain.filter(|(plain, _)| is_single(plain)).map(|(_, whole)| whole.as_str()).collect();
-        if own.is_empty() {
+        if reasons.is_empty() {
             continue;
         }
-        text += &format!("{}: {}: {}: {}\n", check.verdict_text(), check.group, check.name, own.join("; "));
+        text +=
+            &format!("{}: {}: {}: {}\n", check.verdict_text(), check.group, check.name, reasons.join("; "));
         if let Some(call) = &check.last_call {
             if !call.request_id.is_empty() {
                 text += &format!("  request {}\n", call.request_id);

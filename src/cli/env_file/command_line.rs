@@ -222,10 +222,10 @@ fn applicable(
     };
     let path = opened.shown.as_path();
     let file = read::read(&opened)?;
-    let given = given_manifests(matches);
+    let manifests = given_manifests(matches);
     // Another manifest must not be deployed over the state of this file.
-    if let (false, Some(own), Some(other)) =
-        (is_named, file.manifest(), given.iter().find(|given| !file.is_about(given)))
+    if let (false, Some(named_manifest), Some(other)) =
+        (is_named, file.manifest(), manifests.iter().find(|manifest| !file.is_about(manifest)))
     {
         // A state needs no env file.
         if other.extension().is_some_and(|extension| extension == "json") {
@@ -234,7 +234,7 @@ fn applicable(
         let text = format!(
             "env file '{0}' names manifest '{1}', so it is ignored for '{2}'; to use it: --env-file {0}",
             path.display(),
-            own.display(),
+            named_manifest.display(),
             other.display()
         );
         return Ok((None, Some(Remark::Note(text))));
@@ -304,14 +304,14 @@ fn may_have_env_file(matches: &ArgMatches) -> bool {
 
 /// Returns the manifests on the command line. The first word of `cpi call` is a manifest if that file exists.
 fn given_manifests(matches: &ArgMatches) -> Vec<PathBuf> {
-    let mut given = Vec::new();
+    let mut manifests = Vec::new();
     for id in ["manifest", "manifests"].into_iter().filter(|id| is_given(matches, id)) {
-        given.extend(matches.try_get_many::<PathBuf>(id).into_iter().flatten().flatten().cloned());
+        manifests.extend(matches.try_get_many::<PathBuf>(id).into_iter().flatten().flatten().cloned());
     }
     if let Ok(Some(word)) = matches.try_get_one::<String>("words") {
-        given.extend(paths::exists(word).then(|| PathBuf::from(word)));
+        manifests.extend(paths::exists(word).then(|| PathBuf::from(word)));
     }
-    given
+    manifests
 }
 
 fn is_given(matches: &ArgMatches, id: &str) -> bool {

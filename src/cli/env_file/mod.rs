@@ -184,7 +184,7 @@ impl EnvFile {
             let path = paths::expand(path, paths::home().as_deref());
             path.canonicalize().or_else(|_| std::path::absolute(&path)).unwrap_or(path)
         };
-        self.content.manifest.as_deref().is_none_or(|own| real(own) == real(manifest))
+        self.content.manifest.as_deref().is_none_or(|named_manifest| real(named_manifest) == real(manifest))
     }
 
     /// Returns the values of the flags with one of these uses.

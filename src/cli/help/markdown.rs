@@ -206,10 +206,10 @@ impl<'a> Page<'a> {
     fn end_code(&mut self) {
         let Some(code) = self.code.take() else { return };
         let width = code.text.lines().map(ui::width).max().unwrap_or_default();
-        let (indent, left) = (self.indent() + BODY, self.columns.checked_sub(width));
+        let (indent, spare_columns) = (self.indent() + BODY, self.columns.checked_sub(width));
         // A drawing may need the whole width.
-        let indent = if indent + width > self.columns { left.unwrap_or(indent) } else { indent };
-        let text = match code.is_message && left.is_none() {
+        let indent = if indent + width > self.columns { spare_columns.unwrap_or(indent) } else { indent };
+        let text = match code.is_message && spare_columns.is_none() {
             true => ui::wrap(&code.text, self.columns.saturating_sub(indent)),
             false => code.text,
         };

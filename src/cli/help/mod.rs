@@ -513,7 +513,7 @@ fn folded(line: &str) -> String {
 /// Lists exit codes in one sentence, each with a word.
 fn exit_code_words(codes: &[ExitCodeMeaning]) -> String {
     let heading = *Styles::styled().get_header();
-    let is_own = |code: &str| codes.iter().any(|(own, _)| *own == code);
+    let is_own = |code: &str| codes.iter().any(|(listed_code, _)| *listed_code == code);
     let words = exit_code::WORDS.iter().filter(|(code, _)| is_own(code));
     let words: Vec<String> =
         words.map(|(code, word)| format!("{code} {word}").replace(' ', "\u{a0}")).collect();
@@ -561,8 +561,8 @@ pub(super) fn with_notes(command: Command, path: &str, is_asked: IsAsked<'_>) ->
 /// Does the work of [`with_notes`], with the global options.
 fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsAsked<'_>) -> Command {
     let command = with_sources(named(command, path));
-    let own: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
-    let (command, without_effect) = without_effect(command.args(globals), path, &own);
+    let own_options: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
+    let (command, without_effect) = without_effect(command.args(globals), path, &own_options);
     let can_ask = scope::has_effect("non_interactive", &command, path);
     let command = match scope::takes_bosh_json(path) {
         true => command,
@@ -618,12 +618,13 @@ pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (St
     (name, command)
 }
 
-/// Hides the options that have no effect on the command. Returns the sentence that names those of `own`.
-fn without_effect(command: Command, path: &str, own: &[Id]) -> (Command, Option<String>) {
+/// Hides the options that have no effect on the command. Returns the sentence that names those of
+/// `own_options`.
+fn without_effect(command: Command, path: &str, own_options: &[Id]) -> (Command, Option<String>) {
     let is_shown_in_vain =
         |arg: &&Arg| !arg.is_hide_set() && !scope::has_effect(arg.get_id().as_str(), &command, path);
     let hidden: Vec<Arg> = command.get_arguments().filter(is_shown_in_vain).cloned().collect();
-    let is_own = |arg: &&Arg| own.contains(arg.get_id());
+    let is_own = |arg: &&Arg| own_options.contains(arg.get_id());
     let flags = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
     let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
     let sentence = (!flags.is_empty()).then(|| {

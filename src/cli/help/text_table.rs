@@ -40,15 +40,15 @@ impl TextTable {
         let whole = widest(&|cell| wrap(cell, usize::MAX).iter().map(|line| line.width).max().unwrap_or(0));
         let mut widths = widest(&Inline::longest_word);
         let available = columns.checked_sub(GAP * count.saturating_sub(1))?;
-        let mut left = available.checked_sub(widths.iter().sum())?;
+        let mut spare_columns = available.checked_sub(widths.iter().sum())?;
         // The next column of blanks goes where most text must be wrapped.
         while let Some(column) = (0..count)
             .filter(|column| widths[*column] < whole[*column])
             .max_by_key(|column| whole[*column] * 100 / widths[*column].max(1))
-            && left > 0
+            && spare_columns > 0
         {
             widths[column] += 1;
-            left -= 1;
+            spare_columns -= 1;
         }
         Some(widths)
     }

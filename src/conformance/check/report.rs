@@ -196,8 +196,8 @@ impl Report {
         match (self.deleted, self.leftovers.len()) {
             (0, 0) => {}
             (deleted, 0) => text += &format!("; all {deleted} created resources are deleted"),
-            (deleted, left) => {
-                text += &format!("; {deleted} created resources are deleted, {left} may be left");
+            (deleted, remaining) => {
+                text += &format!("; {deleted} created resources are deleted, {remaining} may be left");
             }
         }
         text

@@ -331,8 +331,8 @@ impl Agent {
         let mut reported = String::new();
         loop {
             // Even with a timeout of 0, leave time to connect and to answer.
-            let left = timeout.saturating_sub(started.elapsed()).max(self.timeouts.connect * 2);
-            match self.send_within(left.min(self.timeouts.message), "ping", json!([])) {
+            let remaining = timeout.saturating_sub(started.elapsed()).max(self.timeouts.connect * 2);
+            match self.send_within(remaining.min(self.timeouts.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_transient() && started.elapsed() < timeout => {
                     if let Some(signal) = (self.interrupted)() {
@@ -431,11 +431,11 @@ impl Agent {
     /// Sleeps, unless a signal ends the run.
     pub(super) fn pause(&self, duration: Duration) -> Result<(), AgentError> {
         let end = Instant::now() + duration;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
+        while let Some(remaining) = end.checked_duration_since(Instant::now()) {
             if let Some(signal) = (self.interrupted)() {
                 return Err(AgentError::interrupted(signal));
             }
-            self.clock.sleep(left.min(Duration::from_millis(100)));
+            self.clock.sleep(remaining.min(Duration::from_millis(100)));
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ pub(crate) fn contact(
     run: &RunContext,
     endpoint: AgentEndpoint,
     (state, vm): (&State, &VmHandle),
-    given: &GivenCredentials,
+    given_credentials: &GivenCredentials,
     timeout: Duration,
 ) -> Result<Agent> {
     let other_address = OtherAddress::find(&endpoint, state);
@@ -86,7 +86,7 @@ pub(crate) fn contact(
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
         if error.is_of_this_run() {
-            return refusal::explained(error, run, state, given);
+            return refusal::explained(error, run, state, given_credentials);
         }
         match (error.is_transient(), &other_address) {
             (true, Some(other)) => {
@@ -96,8 +96,8 @@ pub(crate) fn contact(
             (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))
                 .with_hint(hint_for_silent_agent(state)),
-            (false, Some(other)) => other.explain(refusal::explained(error, run, state, given)),
-            (false, None) => refusal::explained(error, run, state, given),
+            (false, Some(other)) => other.explain(refusal::explained(error, run, state, given_credentials)),
+            (false, None) => refusal::explained(error, run, state, given_credentials),
         }
     })?;
     ForeignAgent::check(&agent, state).map_err(|error| match &other_address {

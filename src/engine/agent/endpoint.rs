@@ -138,12 +138,12 @@ impl AgentEndpoint {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let chain = tls_roots::pem_roots(presented).unwrap_or_default();
-        let (Ok(verifier), Some((own, others)), Ok(host)) =
+        let (Ok(verifier), Some((end_entity, others)), Ok(host)) =
             (verifier, chain.split_first(), ServerName::try_from(self.host()))
         else {
             return Some(rustls::CertificateError::BadEncoding.into());
         };
-        verifier.verify_server_cert(own, others, &host, &[], now).err()
+        verifier.verify_server_cert(end_entity, others, &host, &[], now).err()
     }
 
     /// Returns the host, without the brackets of an IPv6 address.

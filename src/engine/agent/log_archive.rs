@@ -39,7 +39,8 @@ impl LogArchive {
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
         let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
-        let received = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, left: limit });
+        let received =
+            agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, remaining: limit });
         // Agents never delete blobs on their own, and the jobs need the disk space.
         match agent.remove_blob(&blob.blobstore_id) {
             Err(error) if !error.is_unknown_message() => {
@@ -80,13 +81,14 @@ impl LogArchive {
 /// A writer that fails beyond a limit.
 struct LimitedWriter {
     inner: File,
-    left: u64,
+    remaining: u64,
 }
 
 impl Write for LimitedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let size = bytes.len() as u64;
-        self.left = self.left.checked_sub(size).ok_or_else(|| io::Error::other("the logs are too large"))?;
+        self.remaining =
+            self.remaining.checked_sub(size).ok_or_else(|| io::Error::other("the logs are too large"))?;
         self.inner.write_all(bytes)?;
         Ok(bytes.len())
     }
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn writing_beyond_the_limit_fails() {
-        let mut limited = LimitedWriter { inner: tempfile::tempfile().unwrap(), left: 4 };
+        let mut limited = LimitedWriter { inner: tempfile::tempfile().unwrap(), remaining: 4 };
         limited.write_all(b"1234").unwrap();
         limited.write_all(b"5").unwrap_err();
     }

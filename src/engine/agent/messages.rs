@@ -259,9 +259,9 @@ impl Agent {
                 problem: format!("{value} is not a number of seconds"),
             })?;
             let requested_pause = Duration::from_secs(answer.unsigned_abs());
-            let left = deadline.saturating_duration_since(Instant::now());
-            self.pause(requested_pause.min(left))?;
-            if requested_pause > left {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            self.pause(requested_pause.min(remaining))?;
+            if requested_pause > remaining {
                 return Ok(DrainOutcome::TimedOut);
             }
             if answer >= 0 {

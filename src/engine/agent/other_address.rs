@@ -11,7 +11,7 @@ use base::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtherAddress {
     recorded: Vec<String>,
-    given: String,
+    mbus_host: String,
 }
 
 impl OtherAddress {
@@ -19,10 +19,10 @@ impl OtherAddress {
     /// may also be reached at an address that only the IaaS knows, so the result explains only a failure.
     pub(crate) fn find(endpoint: &AgentEndpoint, state: &State) -> Option<Self> {
         let recorded = state.vm_addresses();
-        let given: IpAddr = endpoint.host().parse().ok()?;
-        let is_recorded = recorded.iter().any(|address| address.parse() == Ok(given));
+        let mbus_address: IpAddr = endpoint.host().parse().ok()?;
+        let is_recorded = recorded.iter().any(|address| address.parse() == Ok(mbus_address));
         (state.vm_cid().is_some() && !recorded.is_empty() && !is_recorded)
-            .then(|| OtherAddress { recorded, given: endpoint.host().to_owned() })
+            .then(|| OtherAddress { recorded, mbus_host: endpoint.host().to_owned() })
     }
 
     /// Describes the difference.
@@ -32,7 +32,7 @@ impl OtherAddress {
             1 => format!("the recorded address of the VM is {recorded}"),
             _ => format!("the recorded addresses of the VM are {recorded}"),
         };
-        format!("{subject}, but `cloud_provider.mbus` has {}", self.given)
+        format!("{subject}, but `cloud_provider.mbus` has {}", self.mbus_host)
     }
 
     /// The hint for the operator.

@@ -21,10 +21,10 @@ impl OtherCredentials {
         error: &AgentError,
         run: &RunContext,
         state: &State,
-        given: &GivenCredentials,
+        given_credentials: &GivenCredentials,
     ) -> Option<Self> {
         let deployed = state.monopile.credentials.as_ref().filter(|_| error.is_of_other_credentials())?;
-        let names = deployed.replaced(&given.values);
+        let names = deployed.replaced(&given_credentials.values);
         let differ = match names.as_slice() {
             [] => return None,
             [name] => format!("{name} differs from the deployed value"),
@@ -32,7 +32,7 @@ impl OtherCredentials {
         };
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),
-            hint: Credentials::how_to_pass(Some(deployed), names.first()?, given, &run.redactor),
+            hint: Credentials::how_to_pass(Some(deployed), names.first()?, given_credentials, &run.redactor),
         })
     }
 }
@@ -49,18 +49,19 @@ pub(crate) fn explained(
     error: AgentError,
     run: &RunContext,
     state: &State,
-    given: &GivenCredentials,
+    given_credentials: &GivenCredentials,
 ) -> Error {
-    OtherCredentials::explain(&error, run, state, given).map_or_else(|| error.into(), Error::from)
+    OtherCredentials::explain(&error, run, state, given_credentials).map_or_else(|| error.into(), Error::from)
 }
 
 /// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones.
 pub(crate) fn may_be_of_other_credentials(
     error: &AgentError,
     state: &State,
-    given: &GivenCredentials,
+    given_credentials: &GivenCredentials,
 ) -> bool {
     let deployed = state.monopile.credentials.as_ref();
-    let are_deployed = deployed.is_some_and(|deployed| deployed.replaced(&given.values).is_empty());
+    let are_deployed =
+        deployed.is_some_and(|deployed| deployed.replaced(&given_credentials.values).is_empty());
     error.is_of_other_credentials() && !are_deployed
 }

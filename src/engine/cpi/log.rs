@@ -68,8 +68,8 @@ impl CallLog {
     /// Skips the part of the log that is too long to show, and returns its length in bytes.
     fn skip_to_the_end(&mut self) -> Option<u64> {
         let file = self.stderr.as_mut()?;
-        let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
-        let skipped = left.checked_sub(MAX_READ_BYTES).filter(|skipped| *skipped > 0)?;
+        let unread_bytes = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
+        let skipped = unread_bytes.checked_sub(MAX_READ_BYTES).filter(|skipped| *skipped > 0)?;
         file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
         self.pending.clear();
         Some(skipped)

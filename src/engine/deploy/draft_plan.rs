@@ -87,7 +87,9 @@ impl DraftPlan {
             true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.verify,
         };
-        let look = || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given, stage);
+        let look = || {
+            liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given_credentials, stage)
+        };
         match looks.then(look).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.applied = Some(agent_state),

@@ -274,7 +274,7 @@ pub struct StatusSources<'a> {
     cpi_inputs: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
     /// The credentials of this run.
-    given: GivenCredentials,
+    given_credentials: GivenCredentials,
     certificates: Vec<CertificateStatus>,
 }
 
@@ -319,7 +319,7 @@ impl<'a> StatusSources<'a> {
             endpoint: None,
             cpi_inputs: None,
             manifests_networks: Map::new(),
-            given: GivenCredentials::default(),
+            given_credentials: GivenCredentials::default(),
             certificates: Vec::new(),
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
@@ -329,7 +329,7 @@ impl<'a> StatusSources<'a> {
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let loaded = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
-        sources.given = (&loaded).into();
+        sources.given_credentials = (&loaded).into();
         if request.ask_cpi {
             let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
             sources.cpi_inputs = Some(cpi_inputs);
@@ -493,7 +493,8 @@ impl StatusCollector<'_> {
                 agent_status.answers = AgentAnswers::No;
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.is_of_this_run();
-                let other = OtherCredentials::explain(&error, self.from.run, state, &self.from.given);
+                let other =
+                    OtherCredentials::explain(&error, self.from.run, state, &self.from.given_credentials);
                 agent_status.has_other_credentials = other.is_some();
                 let error = other.map_or_else(|| error.into(), Error::from);
                 agent_status.problem = Some(error.to_string());

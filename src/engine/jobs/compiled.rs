@@ -267,7 +267,7 @@ mod tests {
             })
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
-        let left: Vec<_> = fs::read_dir(directory.path().join("compiled")).unwrap().flatten().collect();
-        assert!(left.is_empty(), "{left:?}");
+        let entries: Vec<_> = fs::read_dir(directory.path().join("compiled")).unwrap().flatten().collect();
+        assert!(entries.is_empty(), "{entries:?}");
     }
 }

@@ -56,8 +56,8 @@ impl Jobs<'_> {
     /// Waits until no process of the jobs runs any more. Some agents answer `stop` earlier, and would start
     /// new jobs beside old ones.
     pub(crate) fn wait_until_gone(&self, timeout: Duration, stage: &Stage) -> Result<()> {
-        let mut left = still_running(&self.agent.get_state()?);
-        if left.is_empty() {
+        let mut running_jobs = still_running(&self.agent.get_state()?);
+        if running_jobs.is_empty() {
             return Ok(());
         }
         let started = Instant::now();
@@ -66,19 +66,19 @@ impl Jobs<'_> {
             "wait_for_stop",
             format!("Waiting for the stopped jobs of {} to end", self.instance),
         );
-        while !left.is_empty() {
+        while !running_jobs.is_empty() {
             if started.elapsed() >= timeout {
                 return Err(Error::failure(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
                     text::duration(timeout),
-                    left.join(", ")
+                    running_jobs.join(", ")
                 )));
             }
-            waiting.log_line(format!("still running: {}", left.join(", ")));
+            waiting.log_line(format!("still running: {}", running_jobs.join(", ")));
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
-            left = still_running(&self.agent.get_state()?);
+            running_jobs = still_running(&self.agent.get_state()?);
         }
         waiting.finish();
         Ok(())

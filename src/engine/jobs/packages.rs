@@ -318,8 +318,8 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<()> {
         let node = &self.nodes[index];
-        let own = &progress[index];
-        if own.compiled.get().is_some() {
+        let node_progress = &progress[index];
+        if node_progress.compiled.get().is_some() {
             return Ok(());
         }
         let started = Instant::now();
@@ -342,14 +342,18 @@ impl<'r> Packages<'r> {
             name: node.package.name.clone(),
             version: node.package.fingerprint.clone(),
             digest: source_digest(node.package, sha2)?.to_string(),
-            blobstore_id: own.source.get().ok_or_else(|| missing_package_error(&node.package.name))?.clone(),
+            blobstore_id: node_progress
+                .source
+                .get()
+                .ok_or_else(|| missing_package_error(&node.package.name))?
+                .clone(),
         };
         let built = agent.compile_package(&source, &dependencies).map_err(|error| {
             failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))
         })?;
         compiling.finish();
-        let _ = own.compiled.set(built);
-        let _ = own.compiling.set(started.elapsed());
+        let _ = node_progress.compiled.set(built);
+        let _ = node_progress.compiling.set(started.elapsed());
         Ok(())
     }
 

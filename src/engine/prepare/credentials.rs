@@ -54,8 +54,9 @@ pub(super) fn check_source(
 ) -> Result<()> {
     let deployed = state.monopile.credentials.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
-    let given = GivenCredentials::new(values, vars_store);
-    let how_to_pass = |name: &str| Credentials::how_to_pass(deployed, name, &given, &run.redactor);
+    let given_credentials = GivenCredentials::new(values, vars_store);
+    let how_to_pass =
+        |name: &str| Credentials::how_to_pass(deployed, name, &given_credentials, &run.redactor);
     let forgotten = match deployed {
         Some(deployed) => deployed.forgotten(values),
         None => all_of_bosh(state, values),
@@ -81,7 +82,7 @@ pub(super) fn check_source(
     let foreign = deployed.filter(|_| exists).map(|deployed| deployed.foreign(values)).unwrap_or_default();
     let Some(first) = foreign.first() else { return Ok(()) };
     let is_stored = values.iter().any(|value| value.name == **first && value.is_stored);
-    let source = match given.vars_store.as_ref().filter(|_| is_stored) {
+    let source = match given_credentials.vars_store.as_ref().filter(|_| is_stored) {
         Some(path) => format!("the vars store '{path}' is"),
         None => "the given credentials are".to_owned(),
     };

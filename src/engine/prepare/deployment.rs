@@ -35,7 +35,7 @@ pub(crate) struct PreparedDeployment {
     /// The variables whose values differ from the deployed ones.
     pub(crate) changed_credentials: Vec<String>,
     /// The credentials of this run.
-    pub(crate) given: GivenCredentials,
+    pub(crate) given_credentials: GivenCredentials,
     /// The variables whose values this run generated.
     pub(crate) generated: Vec<String>,
     /// The address of the agent.
@@ -194,7 +194,7 @@ pub(crate) fn prepare(
         vm_properties,
         credentials: credentials::to_record(&loaded),
         changed_credentials: credentials::changed_credentials(state, &loaded.values),
-        given: (&loaded).into(),
+        given_credentials: (&loaded).into(),
         generated: loaded.generated,
         vars_store,
         endpoint,

@@ -24,9 +24,10 @@ impl OtherEnvironment {
         if let Some(other) = Self::find(state, &manifest_name) {
             return Some(other);
         }
-        let (deployed, given) = (state.static_addresses(), manifest::static_addresses(inputs, &run.redactor));
-        let first = given.first()?;
-        (!deployed.is_empty() && !given.iter().any(|address| deployed.contains(address))).then(|| {
+        let deployed = state.static_addresses();
+        let in_manifest = manifest::static_addresses(inputs, &run.redactor);
+        let first = in_manifest.first()?;
+        (!deployed.is_empty() && !in_manifest.iter().any(|address| deployed.contains(address))).then(|| {
             OtherEnvironment {
                 name: Some(manifest_name.clone()),
                 address: deployed.first().cloned(),

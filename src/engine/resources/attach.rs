@@ -78,8 +78,8 @@ fn check_location(record: Option<&DiskRecord>, handle: &DiskHandle, deployment: 
                 cpi_label(deployment.cpi())
             )
         }
-        Some(own) if az.is_some_and(|az| az != own) => {
-            format!("is in AZ '{own}', but the VM is in AZ '{}'", az.unwrap_or_default())
+        Some(disk_az) if az.is_some_and(|az| az != disk_az) => {
+            format!("is in AZ '{disk_az}', but the VM is in AZ '{}'", az.unwrap_or_default())
         }
         _ => return Ok(()),
     };

@@ -78,7 +78,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         _ => None,
     };
     let deleting = run.reporter.stage("Deleting");
-    let mut left = Vec::new();
+    let mut still_recorded = Vec::new();
     for resource in &targets {
         if let Some(vm) = &unknown_vm {
             put_on_record(&mut executor, vm)?;
@@ -94,18 +94,18 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             return Err(no_vm_error(&vm.cid, cpi));
         }
         if executor.state().has_on_record(resource) {
-            left.push(resource.handle().to_string());
+            still_recorded.push(resource.handle().to_string());
         }
     }
     drop(registry);
     deleting.finish();
     let named: Vec<String> = targets.iter().map(|resource| resource.handle().to_string()).collect();
-    Ok(match left.as_slice() {
+    Ok(match still_recorded.as_slice() {
         [] => format!("Deleted {kind} {}", named.join(" and ")),
-        left => format!(
+        still_recorded => format!(
             "The CPI does not find {kind} {}, but cannot confirm that it is gone: it stays on record. To \
              check again, run the same command again",
-            left.join(" and ")
+            still_recorded.join(" and ")
         ),
     })
 }

@@ -29,7 +29,8 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
     let mut is_announced = false;
     move |conflict: Error| {
         let timeout = run.lock_timeout;
-        let Some(left) = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) else {
+        let Some(remaining) = timeout.checked_sub(started.elapsed()).filter(|remaining| !remaining.is_zero())
+        else {
             return Err(match timeout.is_zero() {
                 true => conflict,
                 false => Error::new(conflict.kind(), conflict.to_string())
@@ -43,7 +44,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                 .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
         let interval = if run.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
-        signals::pause(run, interval.min(left))
+        signals::pause(run, interval.min(remaining))
     }
 }
 

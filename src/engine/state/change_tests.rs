@@ -54,14 +54,14 @@ fn rejects_a_second_vm() {
 #[test]
 fn credentials_of_a_vm_stay_on_record_with_it() {
     let credentials = |value: &str| {
-        let mut given = GivenCredentials::default();
-        given.values.push(VariableValue {
+        let mut given_credentials = GivenCredentials::default();
+        given_credentials.values.push(VariableValue {
             name: "password".into(),
             value: Some(value.into()),
             is_stored: true,
             was_rotated: false,
         });
-        Credentials::of(&given).unwrap()
+        Credentials::of(&given_credentials).unwrap()
     };
     let mut state = State::new();
     for value in ["first", "second"] {
@@ -147,8 +147,8 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
         state.apply(update("disk-1", Some("disk-3"))).unwrap();
         let used = state.current_disk().unwrap();
         assert_eq!((used.cid.as_str(), &used.cloud_properties), ("disk-3", &properties));
-        let left = state.disk(&handle("disk-1")).unwrap();
-        assert!(left.is_kept() && left.id == "id-of-left", "{left:?}");
+        let unused_disk = state.disk(&handle("disk-1")).unwrap();
+        assert!(unused_disk.is_kept() && unused_disk.id == "id-of-left", "{unused_disk:?}");
         assert_eq!(state.disks.len(), 3);
     }
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);

@@ -46,9 +46,9 @@ const FOREIGN_FOR_EACH_KNOWN: usize = 3;
 pub struct Credentials {
     salt: Salt,
     digests: BTreeMap<String, String>,
-    /// The variables whose values were not in the vars store: from flags, files or the environment.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    given: BTreeSet<String>,
+    /// The variables whose values were not in the vars store: from options, files or the environment.
+    #[serde(default, rename = "given", skip_serializing_if = "BTreeSet::is_empty")]
+    given_names: BTreeSet<String>,
     /// The path of the vars store, as a hint for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vars_store: Option<String>,
@@ -63,12 +63,12 @@ impl Credentials {
         let digests: BTreeMap<String, String> = present()
             .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
             .collect();
-        let given = present()
+        let given_names = present()
             .filter(|(variable, _)| !variable.is_stored)
             .map(|(variable, _)| variable.name.clone())
             .collect();
         let vars_store = credentials.vars_store.clone();
-        (!digests.is_empty()).then_some(Credentials { salt, digests, given, vars_store })
+        (!digests.is_empty()).then_some(Credentials { salt, digests, given_names, vars_store })
     }
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
@@ -117,18 +117,18 @@ impl Credentials {
     pub fn how_to_pass(
         record: Option<&Self>,
         name: &str,
-        given: &GivenCredentials,
+        given_credentials: &GivenCredentials,
         redactor: &Redactor,
     ) -> String {
         let stored = record.filter(|record| record.was_stored(name));
         let path = stored.and_then(|record| record.vars_store.as_ref());
-        for path in path.into_iter().chain(&given.vars_store) {
+        for path in path.into_iter().chain(&given_credentials.vars_store) {
             let path = Path::new(path);
             redactor.exempt_path(path);
             path.file_name().into_iter().for_each(|name| redactor.exempt_path(Path::new(name)));
         }
         match path {
-            Some(path) if given.vars_store.as_ref() == Some(path) => {
+            Some(path) if given_credentials.vars_store.as_ref() == Some(path) => {
                 format!(
                     "put the deployed values back into the vars store '{path}', or restore it from a backup"
                 )
@@ -147,8 +147,9 @@ impl Credentials {
         values: &'v [VariableValue],
         choose: impl Fn(Vec<&'v VariableValue>) -> Vec<&'v VariableValue>,
     ) -> Vec<&'v str> {
-        let of_source = |given| {
-            let is_of_source = |variable: &&VariableValue| self.given.contains(&variable.name) == given;
+        let of_source = |is_given| {
+            let is_of_source =
+                |variable: &&VariableValue| self.given_names.contains(&variable.name) == is_given;
             choose(self.recorded(values).filter(is_of_source).collect())
         };
         [false, true].map(of_source).concat().into_iter().map(|variable| variable.name.as_str()).collect()
@@ -156,7 +157,7 @@ impl Credentials {
 
     /// Returns true if the variable was in the vars store.
     pub fn was_stored(&self, name: &str) -> bool {
-        self.digests.contains_key(name) && !self.given.contains(name)
+        self.digests.contains_key(name) && !self.given_names.contains(name)
     }
 
     fn recorded<'v>(&self, values: &'v [VariableValue]) -> impl Iterator<Item = &'v VariableValue> {
@@ -205,15 +206,15 @@ mod tests {
         let deployed = values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
         let record = recorded(&deployed).unwrap();
         let forgotten = |all: &[(&str, Option<&str>, bool)]| record.forgotten(&values(all)).join(" ");
-        let given = ("c", Some("3"), false);
-        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given]), "a b");
+        let given_value = ("c", Some("3"), false);
+        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given_value]), "a b");
         assert_eq!(forgotten(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");
         assert_eq!(forgotten(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", None, false)]), "c");
         // A value that differs, or is given in another way, shows that the operator did not forget it.
-        assert_eq!(forgotten(&[("a", Some("9"), false), ("b", None, false), given]), "");
+        assert_eq!(forgotten(&[("a", Some("9"), false), ("b", None, false), given_value]), "");
         // A variable that is no longer declared does not count.
-        assert_eq!(forgotten(&[("b", None, false), given]), "b");
-        assert_eq!(forgotten(&[given]), "");
+        assert_eq!(forgotten(&[("b", None, false), given_value]), "b");
+        assert_eq!(forgotten(&[given_value]), "");
     }
 
     #[test]
@@ -222,17 +223,17 @@ mod tests {
         let with = |value: &'static str, names: &[&'static str]| -> Vec<(&str, Option<&str>, bool)> {
             names.iter().map(|name| (*name, Some(value), true)).collect()
         };
-        let given = |value| ("g", Some(value), false);
-        let deployed = values(&[with("old", &all), vec![given("old")]].concat());
+        let given_value = |value| ("g", Some(value), false);
+        let deployed = values(&[with("old", &all), vec![given_value("old")]].concat());
         let record = recorded(&deployed).unwrap();
         let foreign =
             |now: Vec<(&'static str, Option<&'static str>, bool)>| record.foreign(&values(&now)).join(" ");
         assert_eq!(foreign(with("old", &all)), "");
-        assert_eq!(foreign([with("new", &all), vec![given("old")]].concat()), "a b c d e");
+        assert_eq!(foreign([with("new", &all), vec![given_value("old")]].concat()), "a b c d e");
         assert_eq!(foreign([with("new", &all[..4]), with("old", &all[4..])].concat()), "a b c d");
         assert_eq!(foreign([with("new", &all[..3]), with("old", &all[3..])].concat()), "");
         // A single value may have been changed on purpose, and missing ones would be generated.
-        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", None, false), given("new")]), "");
+        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", None, false), given_value("new")]), "");
         assert_eq!(foreign(vec![("a", Some("new"), true), ("b", Some("new"), true)]), "a b");
         let mut rotated = values(&with("new", &["a", "b"]));
         rotated.iter_mut().for_each(|variable| variable.was_rotated = true);

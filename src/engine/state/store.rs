@@ -274,9 +274,9 @@ mod tests {
         fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
         fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
         drop(Store::open(&at(&path), &holder()).unwrap());
-        let left: Vec<_> =
+        let names: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, [".other-state.json.abc.tmp"]);
+        assert_eq!(names, [".other-state.json.abc.tmp"]);
     }
 
     #[test]
@@ -340,10 +340,10 @@ mod tests {
             })
             .unwrap();
         drop(store);
-        let mut left: Vec<_> =
+        let mut names: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["m-state.json", "m-state.json.bak"]);
+        names.sort();
+        assert_eq!(names, ["m-state.json", "m-state.json.bak"]);
     }
 
     #[test]

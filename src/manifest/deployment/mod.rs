@@ -141,11 +141,11 @@ impl VmSpec {
 
     /// Returns the cloud properties in the manifest and, with `vm_resources`, the size.
     pub fn described_cloud_properties(&self) -> Value {
-        let own = Value::Object(self.cloud_properties.clone());
+        let properties = Value::Object(self.cloud_properties.clone());
         match &self.resources {
-            None => own,
+            None => properties,
             Some(VmResources { size, extensions, .. }) => {
-                serde_json::json!({"azs": own, "vm_resources": size, "vm_extensions": extensions})
+                serde_json::json!({"azs": properties, "vm_resources": size, "vm_extensions": extensions})
             }
         }
     }

@@ -74,8 +74,8 @@ impl Network {
             }
             NetworkKind::Dynamic if field.get("subnets").is_some() => {
                 for key in ["cloud_properties", BY_CPI, "dns"] {
-                    if let Some(own) = field.get(key) {
-                        own.add_problem(problems, "and `subnets` cannot both be given");
+                    if let Some(value) = field.get(key) {
+                        value.add_problem(problems, "and `subnets` cannot both be given");
                     }
                 }
                 let fields = field.list("subnets", problems);
@@ -303,7 +303,7 @@ pub(super) fn interfaces(
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {
-            if !roles.iter().any(|given| given == role) {
+            if !roles.iter().any(|listed_role| listed_role == role) {
                 group.add_problem(
                     problems,
                     format!("is in several networks, so one of them needs `default: [{role}]`"),

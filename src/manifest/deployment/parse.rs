@@ -352,8 +352,9 @@ fn cloud_provider(
         private_key: cert.optional_text("private_key", problems).map(|key| Secret::new(key, redactor)),
     });
     let mut properties = field.object("properties", problems);
-    if let Some(own) = field.get("cpi").and_then(|cpi| cpi.optional_object("properties", problems)) {
-        properties.extend(own);
+    if let Some(cpi_properties) = field.get("cpi").and_then(|cpi| cpi.optional_object("properties", problems))
+    {
+        properties.extend(cpi_properties);
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
     let (mbus, previous_agents) = (mbus?, Vec::new());
@@ -668,16 +669,16 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         let text = V2.replace("cloud_properties: {cpu", &format!("{by_cpi}: {{cpu"));
         let text = text.replace("cloud_properties: {type", &format!("{by_cpi}: {{type"));
         let text = text.replace("cloud_properties: {id", &format!("{by_cpi}: {{id")).replace("[fast]", "[]");
-        for (cpi, own) in [
+        for (cpi, cpi_properties) in [
             ("", json!({})),
             (", cpi: east", json!({"more": "east"})),
             (", cpi: west", json!({"more": "west", "own": 1})),
         ] {
             let deployment = parse(&text.replace("{name: z1", &format!("{{name: z1{cpi}")), None).unwrap();
-            let own = own.as_object().unwrap();
+            let cpi_properties = cpi_properties.as_object().unwrap();
             let with = |general: Value| {
                 let mut merged = general.as_object().unwrap().clone();
-                merged.extend(own.clone());
+                merged.extend(cpi_properties.clone());
                 merged
             };
             let vm = json!({"zone": "a", "most": "az", "cpu": 1, "more": "type"});

@@ -80,8 +80,8 @@ pub(super) fn read(
 ) -> (Option<RegistryConfig>, Option<SshTunnel>) {
     let tunnel = provider.get("ssh_tunnel");
     // The properties of `cpi` take precedence.
-    let own = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
-    let field = own.or_else(|| provider.get("properties")?.get("registry"));
+    let cpi_registry = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
+    let field = cpi_registry.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
         (Some(field), _) => registry(field, redactor, problems),
         (None, Some(tunnel)) => {

@@ -43,11 +43,11 @@ impl<'n> Sections<'n> {
         problems: &mut Problems,
     ) -> Self {
         for key in SECTIONS {
-            if let Some(own) = root.get(key)
+            if let Some(section) = root.get(key)
                 && config.is_some_and(|config| config.node.get(key).is_some())
             {
                 let problem = format!("and `{key}` of the --cloud-config cannot both be given");
-                own.add_problem(problems, problem);
+                section.add_problem(problems, problem);
             }
         }
         Sections { root, config, cpis, cpi: None }
@@ -115,9 +115,9 @@ impl<'n> Sections<'n> {
         };
         let names = by_cpi.node.as_map().into_iter().flat_map(|map| map.iter());
         for name in names.filter_map(|(name, _)| name.as_str()) {
-            let own = by_cpi.object(name, problems);
+            let cpi_properties = by_cpi.object(name, problems);
             if self.cpi.as_deref() == Some(name) {
-                properties.extend(own);
+                properties.extend(cpi_properties);
             }
             if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|cpi| cpi == name)) {
                 let cpi_names = || cpis.iter().map(String::as_str);

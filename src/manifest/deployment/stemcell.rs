@@ -63,14 +63,14 @@ pub(super) fn of_group(
     let mut aliases = Vec::new();
     let mut stemcell_entry = None;
     for entry in sections.root.list("stemcells", problems) {
-        let Some(own) = entry.required_text("alias", problems) else { continue };
-        if own == alias {
+        let Some(entry_alias) = entry.required_text("alias", problems) else { continue };
+        if entry_alias == alias {
             if stemcell_entry.is_some() {
                 entry.add_problem(problems, format!("defines the alias '{alias}' a second time"));
             }
             stemcell_entry = Some(entry);
         }
-        aliases.push(own);
+        aliases.push(entry_alias);
     }
     let Some(entry) = stemcell_entry else {
         let hint = near_or(&alias, aliases.iter().map(String::as_str), || match aliases.as_slice() {

@@ -33,10 +33,10 @@ pub(super) fn read(
     az: Option<&Az>,
     problems: &mut Problems,
 ) -> Option<VmParts> {
-    let given: Vec<(&str, Field<'_>)> =
+    let sizes: Vec<(&str, Field<'_>)> =
         SIZES.into_iter().filter_map(|key| Some((key, group.get(key)?))).collect();
     let pool = resource_pool(sections, group, problems);
-    let mut vm = match given.as_slice() {
+    let mut vm = match sizes.as_slice() {
         [] => {
             let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
             let keys = entries.filter_map(|(key, _)| key.as_str());
@@ -62,9 +62,9 @@ pub(super) fn read(
             VmParts { cloud_properties, resources, ..vm }
         }
         [(_, vm_type)] => {
-            let own = sections.find(VM_TYPES, vm_type, problems);
-            let own = own.map(|own| sections.cloud_properties(&own, problems));
-            of_type(sections, group, own, problems)?
+            let entry = sections.find(VM_TYPES, vm_type, problems);
+            let cloud_properties = entry.map(|entry| sections.cloud_properties(&entry, problems));
+            of_type(sections, group, cloud_properties, problems)?
         }
         [(first, _), .., (_, last)] => {
             last.add_problem(problems, format!("and `{first}` cannot both be given"));
@@ -76,11 +76,11 @@ pub(super) fn read(
     Some(VmParts { cloud_properties: merged, ..vm })
 }
 
-/// Reads the VM of a group with a VM type, whose cloud properties are `own`, or with `vm_resources`.
+/// Reads the VM of a group with a VM type, which has `cloud_properties`, or with `vm_resources`.
 fn of_type(
     sections: &Sections<'_>,
     group: &Field<'_>,
-    own: Option<Map<String, Value>>,
+    cloud_properties: Option<Map<String, Value>>,
     problems: &mut Problems,
 ) -> Option<VmParts> {
     let stemcell = stemcell::of_group(sections, group, problems);
@@ -92,7 +92,7 @@ fn of_type(
     }
     let env = group.object("env", problems);
     let (stemcell, stemcell_spec) = stemcell?;
-    let mut cloud_properties = own?;
+    let mut cloud_properties = cloud_properties?;
     cloud_properties.extend(extensions);
     let stemcell_spec = Some(stemcell_spec);
     let (resources, env_path) = (None, "instance_groups[].env");

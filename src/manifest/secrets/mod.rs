@@ -61,8 +61,9 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
         secret_texts.walk(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
-        let own = if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
-        let naming = own.max(secret_texts.names.naming(name));
+        let least_naming =
+            if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
+        let naming = least_naming.max(secret_texts.names.naming(name));
         secret_texts.walk(value, name, naming, false);
     }
     inputs.outputs.iter().for_each(|value| secret_texts.walk(value, "", NameClass::Declared, false));
@@ -71,16 +72,16 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
     let mut texts = BTreeSet::new();
     inputs.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
     for (key, value) in inputs.documents.iter().flat_map(|document| properties(document)) {
-        let mut own = BTreeSet::new();
+        let mut property_texts = BTreeSet::new();
         match value.as_map().filter(|_| key == "registry") {
             // The user name is usually "registry", which must stay visible.
             Some(registry) => entries(registry)
                 .filter(|(key, _)| !matches!(*key, "host" | "port" | "username"))
-                .for_each(|(_, value)| collect(value, &mut own)),
-            None => collect(value, &mut own),
+                .for_each(|(_, value)| collect(value, &mut property_texts)),
+            None => collect(value, &mut property_texts),
         }
         // A text with a reference is skipped: the variable's value is handled by itself.
-        texts.extend(own.into_iter().filter(|text| !text.contains("((")));
+        texts.extend(property_texts.into_iter().filter(|text| !text.contains("((")));
     }
     texts
         .iter()
@@ -298,10 +299,10 @@ fn properties(document: &Node) -> Vec<(&str, &Node)> {
     let provider = document.get("cloud_provider");
     let provider =
         provider.filter(|provider| provider.get("cpi").and_then(|cpi| cpi.get("builtin")).is_none());
-    let own = [provider, provider.and_then(|provider| provider.get("cpi"))];
-    let own = own.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
+    let parents = [provider, provider.and_then(|provider| provider.get("cpi"))];
+    let of_provider = parents.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
     // A CPI reports its stemcell formats openly.
-    of_config.chain(own).flat_map(entries).filter(|(key, _)| *key != "stemcell_formats").collect()
+    of_config.chain(of_provider).flat_map(entries).filter(|(key, _)| *key != "stemcell_formats").collect()
 }
 
 fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {

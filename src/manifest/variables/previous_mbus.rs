@@ -54,10 +54,11 @@ impl MbusOutline {
         let mut store = store;
         let lists =
             stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
-        for (list, given) in lists {
+        for (list, is_given) in lists {
             for rotation in previous::rotations(list) {
                 // A given value takes precedence over the store, and did so before the rotation.
-                let in_force = rotation.into_iter().filter(|(name, _)| given || sources.get(name).is_none());
+                let in_force =
+                    rotation.into_iter().filter(|(name, _)| is_given || sources.get(name).is_none());
                 in_force.for_each(|(name, value)| earlier.replace(name, value.clone()));
                 candidates.extend(self.with(&earlier, definitions, store.as_deref_mut(), now));
             }

@@ -37,17 +37,20 @@ impl Sources {
 
     /// Reads into `self`. After an error, it keeps what was read before.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
-        let (mut env_file_variables, mut own) = (Given::default(), Given::default());
-        let outcome = read_all(inputs, &mut env_file_variables, &mut own);
-        let outputs = [&env_file_variables, &own].into_iter().flat_map(|given| &given.programs);
+        let (mut env_file_variables, mut command_line) =
+            (GivenVariables::default(), GivenVariables::default());
+        let outcome = read_all(inputs, &mut env_file_variables, &mut command_line);
+        let outputs =
+            [&env_file_variables, &command_line].into_iter().flat_map(|variables| &variables.programs);
         self.outputs.extend(outputs.map(|(_, value)| value.clone()));
-        let set = env_file_variables.in_order().chain(own.in_order()).try_for_each(|(name, value)| {
-            if name == previous::KEY {
-                self.previous = Some(value);
-                return Ok(());
-            }
-            self.set(&name, value)
-        });
+        let set =
+            env_file_variables.in_order().chain(command_line.in_order()).try_for_each(|(name, value)| {
+                if name == previous::KEY {
+                    self.previous = Some(value);
+                    return Ok(());
+                }
+                self.set(&name, value)
+            });
         outcome.and(set)
     }
 
@@ -116,14 +119,14 @@ impl Sources {
 
 /// The values of one source of arguments: the command line, or an env file.
 #[derive(Default)]
-struct Given {
+struct GivenVariables {
     env_vars: Vec<(String, Node)>,
     programs: Vec<(String, Node)>,
     /// Values of files and arguments.
     other: Vec<(String, Node)>,
 }
 
-impl Given {
+impl GivenVariables {
     /// Returns the values from the lowest precedence to the highest, so that later ones replace earlier ones.
     fn in_order(self) -> impl Iterator<Item = (String, Node)> {
         self.env_vars.into_iter().chain(self.programs).chain(self.other)
@@ -132,31 +135,41 @@ impl Given {
 
 /// Reads the values of an env file and of the command line. Programs run last, so that no mistake elsewhere
 /// makes them run in vain.
-fn read_all(inputs: &Inputs, env_file_variables: &mut Given, own: &mut Given) -> Result<()> {
+fn read_all(
+    inputs: &Inputs,
+    env_file_variables: &mut GivenVariables,
+    command_line: &mut GivenVariables,
+) -> Result<()> {
     let defaults = &inputs.env_file_variables;
     read_prefixes_and_files(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
     for (name, path) in &defaults.var_files {
         env_file_variables.other.push(from_var_file(name, path)?);
     }
     env_file_variables.other.extend(defaults.vars.iter().cloned());
-    read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
+    read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, command_line)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
         let (name, path) = var_file_of(pair, index, inputs)?;
-        own.other.push(from_var_file(name, Path::new(path))?);
+        command_line.other.push(from_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
-        own.other.push(from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?);
+        command_line.other.push(from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?);
     }
     from_programs(&defaults.vars_exec, inputs, env_file_variables)?;
-    from_programs(&inputs.vars_exec, inputs, own)
+    from_programs(&inputs.vars_exec, inputs, command_line)
 }
 
 /// Runs programs and reads the variables that they print.
-fn from_programs(programs: &[VarsProgram], inputs: &Inputs, given: &mut Given) -> Result<()> {
+fn from_programs(
+    programs: &[VarsProgram],
+    inputs: &Inputs,
+    given_variables: &mut GivenVariables,
+) -> Result<()> {
     for program in programs {
         let mut variables = Vec::new();
         from_mapping(program.variables(&inputs.env_vars)?.clone(), &mut variables)?;
-        given.programs.extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
+        given_variables
+            .programs
+            .extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
     }
     Ok(())
 }
@@ -214,12 +227,12 @@ fn read_prefixes_and_files(
     prefixes: &[String],
     files: &[PathBuf],
     inputs: &Inputs,
-    given: &mut Given,
+    given_variables: &mut GivenVariables,
 ) -> Result<()> {
     for prefix in prefixes {
-        from_environment(prefix, &inputs.env_vars, &mut given.env_vars)?;
+        from_environment(prefix, &inputs.env_vars, &mut given_variables.env_vars)?;
     }
-    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given.other))
+    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given_variables.other))
 }
 
 /// Splits the pair of `--var-file` with this index.
@@ -260,10 +273,10 @@ fn flag_name(flag: &str) -> &str {
     flag.split(' ').next().unwrap_or(flag)
 }
 
-fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String, Node)>) -> Result<()> {
+fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
     match root.data {
-        Data::Map(_) => from_mapping(root, given),
+        Data::Map(_) => from_mapping(root, variables),
         Data::Null => Ok(()),
         _ => {
             let error = Error::invalid(format!(
@@ -283,7 +296,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
 }
 
 /// Reads the variables of a mapping of names to values.
-fn from_mapping(root: Node, given: &mut Vec<(String, Node)>) -> Result<()> {
+fn from_mapping(root: Node, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let Data::Map(map) = root.data else { return Ok(()) };
     for (key, value) in map {
         let name = match key.data {
@@ -299,7 +312,7 @@ fn from_mapping(root: Node, given: &mut Vec<(String, Node)>) -> Result<()> {
                 .with_hint("put the name in quotes"));
             }
         };
-        given.push((name, value));
+        variables.push((name, value));
     }
     Ok(())
 }
@@ -320,7 +333,7 @@ pub(crate) fn prefix_warnings(inputs: &Inputs) -> Vec<String> {
 fn from_environment(
     prefix: &str,
     env_vars: &[(String, String)],
-    given: &mut Vec<(String, Node)>,
+    variables: &mut Vec<(String, Node)>,
 ) -> Result<()> {
     if prefix.is_empty() {
         return Err(Error::usage("--vars-env needs a prefix")
@@ -331,7 +344,7 @@ fn from_environment(
             continue;
         };
         let source = PathBuf::from(format!("environment variable {variable}"));
-        given.push((name.to_owned(), without_positions(yaml::load(text, &source)?)));
+        variables.push((name.to_owned(), without_positions(yaml::load(text, &source)?)));
     }
     Ok(())
 }

@@ -38,11 +38,11 @@ pub(crate) fn values(
         kept.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
     typed
         .map(|definition| {
-            let given = sources.get(&definition.name);
-            let value = given.or_else(|| store?.get(&definition.name)).map(canonical);
+            let given_value = sources.get(&definition.name);
+            let value = given_value.or_else(|| store?.get(&definition.name)).map(canonical);
             VariableValue {
                 name: definition.name.clone(),
-                is_stored: given.is_none() && value.is_some(),
+                is_stored: given_value.is_none() && value.is_some(),
                 was_rotated: rotated.contains(definition.name.as_str()),
                 value,
             }

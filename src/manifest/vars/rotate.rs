@@ -187,13 +187,16 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
             continue;
         }
         check_deployed(store, &name)?;
-        let left: Vec<String> = old.iter().flat_map(|old| signed_by(store, old, &name)).collect();
-        if !left.is_empty() {
+        let signed_variables: Vec<String> = old.iter().flat_map(|old| signed_by(store, old, &name)).collect();
+        if !signed_variables.is_empty() {
             return Err(Error::invalid(format!(
                 "the old certificate of '{name}' is still needed: it signed {}",
-                left.join(", ")
+                signed_variables.join(", ")
             ))
-            .with_hint(format!("rotate them first: `{}`", command(store, left.first().unwrap_or(&name)))));
+            .with_hint(format!(
+                "rotate them first: `{}`",
+                command(store, signed_variables.first().unwrap_or(&name))
+            )));
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {

@@ -50,8 +50,8 @@ pub(super) fn generate(
     authority: Option<&Authority>,
     now: OffsetDateTime,
 ) -> Result<String> {
-    let own = SigningKey::Rsa(Box::new(key.pair().clone()));
-    let signer = authority.map_or(&own, Authority::key);
+    let certificate_key = SigningKey::Rsa(Box::new(key.pair().clone()));
+    let signer = authority.map_or(&certificate_key, Authority::key);
     let subject = subject(options);
     let issuer = authority.map_or(&subject, |authority| &authority.certificate().subject);
     let key_id = key.key_id();

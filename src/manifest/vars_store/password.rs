@@ -19,8 +19,8 @@ pub(super) fn generate(length: usize) -> Result<String> {
             .map_err(|_| Error::failure("the system gives no random numbers"))?;
         let letters = bytes.iter().filter(|&&byte| byte < FIRST_SKIPPED_BYTE);
         let letters = letters.map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
-        let left = length - password.len();
-        password.extend(letters.take(left));
+        let missing_count = length - password.len();
+        password.extend(letters.take(missing_count));
     }
     Ok(password)
 }

@@ -47,12 +47,12 @@ pub(super) fn with_replaced(list: Option<&Node>, replaced: &[(String, Node)]) ->
 
 /// Removes variables from the list under [`KEY`]. Returns the new list, which is empty if nothing is left.
 pub(super) fn without_variables(list: &Node, names: &[&str]) -> Node {
-    let left = list.as_seq().unwrap_or_default().iter().filter_map(|rotation| {
+    let rotations = list.as_seq().unwrap_or_default().iter().filter_map(|rotation| {
         let mut rotation = rotation.as_map()?.clone();
         names.iter().for_each(|name| drop(rotation.remove(name)));
         (!rotation.is_empty()).then(|| Data::Map(rotation).into())
     });
-    Data::Seq(left.collect()).into()
+    Data::Seq(rotations.collect()).into()
 }
 
 /// Returns the variables and values of each rotation in a list under [`KEY`], the latest first.

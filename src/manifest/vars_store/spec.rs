@@ -124,12 +124,12 @@ impl GeneratorSpec {
             },
             GeneratorSpec::Rsa(_) | GeneratorSpec::Ssh(_) => {
                 let key = value.get("private_key").and_then(Node::as_str);
-                let own = if matches!(self, GeneratorSpec::Ssh(_)) {
+                let public_key_name = if matches!(self, GeneratorSpec::Ssh(_)) {
                     "public_key_fingerprint"
                 } else {
                     "public_key"
                 };
-                match (key, value.get(own)) {
+                match (key, value.get(public_key_name)) {
                     (Some(_), Some(_)) => Vec::new(),
                     _ => vec!["it is not a key pair".into()],
                 }

@@ -164,10 +164,10 @@ impl VarsStore {
             return Ok(());
         }
         self.lock()?;
-        let left = self.previous().map(|list| previous::without_variables(list, names));
-        match left {
-            Some(left) if left.as_seq().is_some_and(|left| !left.is_empty()) => {
-                self.set(previous::KEY, left);
+        let remaining = self.previous().map(|list| previous::without_variables(list, names));
+        match remaining {
+            Some(list) if list.as_seq().is_some_and(|rotations| !rotations.is_empty()) => {
+                self.set(previous::KEY, list);
             }
             _ => {
                 self.values.remove(previous::KEY);

@@ -110,9 +110,9 @@ fn jobs_share_the_links_to_packages() {
     assert_eq!(apply(6, 10, "1") - without, 2 * 6 + 2 * 10);
     assert_eq!(apply(6, 9, "2") - without, 2 * 6 + 2 * 9);
     for job in 0..6 {
-        let own = base.join(format!("jobs/job{job}/packages"));
-        assert_eq!(std::fs::read_to_string(own.join("p8/file")).unwrap(), "content");
-        assert_eq!(std::fs::read_dir(own).unwrap().count(), 9);
+        let packages = base.join(format!("jobs/job{job}/packages"));
+        assert_eq!(std::fs::read_to_string(packages.join("p8/file")).unwrap(), "content");
+        assert_eq!(std::fs::read_dir(packages).unwrap().count(), 9);
     }
 }
 
@@ -195,18 +195,18 @@ fn failed_compilation_shows_the_end_of_its_output() {
 #[test]
 fn packages_compile_in_parallel() {
     let world = AgentVm::new();
-    let script = |own: &str, other: &str| {
+    let script = |name: &str, other: &str| {
         // Each script waits for the other one, so running them in sequence would never end.
         format!(
-            "touch {0}/{own}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
+            "touch {0}/{name}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
             world.dir.path().display()
         )
     };
     let tasks: Vec<_> = [("a", "b"), ("b", "a")]
         .iter()
-        .map(|(own, other)| {
-            let (id, digest) = world.upload(&tarball(&[("packaging", &script(own, other))]));
-            world.begin("compile_package", json!([id, digest, own, "1", {}]))
+        .map(|(name, other)| {
+            let (id, digest) = world.upload(&tarball(&[("packaging", &script(name, other))]));
+            world.begin("compile_package", json!([id, digest, name, "1", {}]))
         })
         .collect();
     for task in tasks {

@@ -588,8 +588,10 @@ impl ChaosLife {
     /// Ends a call that hangs: releases it or kills it.
     fn end_held_call(&self, goes_on: bool) {
         if self.is_held() && !goes_on {
-            for left in self.hello.world.leftovers().iter().filter(|left| left.contains("scripted::cpi")) {
-                let pid = left.split(' ').nth(1).and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+            for leftover in
+                self.hello.world.leftovers().iter().filter(|leftover| leftover.contains("scripted::cpi"))
+            {
+                let pid = leftover.split(' ').nth(1).and_then(|pid| Pid::from_raw(pid.parse().ok()?));
                 let _ = kill_process(pid.unwrap(), Signal::KILL);
             }
         }
@@ -785,10 +787,10 @@ impl Drop for ChaosLife {
                 std::fs::rename(self.hello.world.path("state.json"), self.hello.world.path("failed.json"));
             let started = Instant::now();
             while started.elapsed() < EXIT_TIMEOUT {
-                let left = self.hello.world.leftovers();
-                let pids: Vec<i32> = left
+                let leftovers = self.hello.world.leftovers();
+                let pids: Vec<i32> = leftovers
                     .iter()
-                    .filter_map(|left| left.strip_prefix("process ")?.split(' ').next()?.parse().ok())
+                    .filter_map(|leftover| leftover.strip_prefix("process ")?.split(' ').next()?.parse().ok())
                     .collect();
                 if pids.is_empty() {
                     break;

@@ -32,7 +32,7 @@ impl ChaosLife {
             self.remove_bystander(&cid);
         }
         wait_until("all processes of the environment end", || {
-            self.hello.world.leftovers().iter().all(|left| !left.starts_with("process "))
+            self.hello.world.leftovers().iter().all(|leftover| !leftover.starts_with("process "))
         });
     }
 

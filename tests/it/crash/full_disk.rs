@@ -66,8 +66,8 @@ fn live((pages, long): (u64, bool)) -> bool {
     }
     assert_eq!(world.read("third").trim(), "0", "{}", output_of("third"));
     assert_eq!(world.read("left"), "", "{pages} pages: left beside the state");
-    let left: Vec<String> = hello.leftovers();
-    assert!(left.is_empty(), "{pages} pages: {left:?}");
+    let leftovers: Vec<String> = hello.leftovers();
+    assert!(leftovers.is_empty(), "{pages} pages: {leftovers:?}");
     first == 0
 }
 

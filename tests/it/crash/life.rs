@@ -343,18 +343,18 @@ impl<'t> CrashLife<'t> {
     }
 
     fn check_lock_is_gone(&self) {
-        let left = self.hello.world.exists("state.json.lock");
-        assert!(self.lock_may_stay || !left, "{}: the lock is left", self.context);
+        let lock_exists = self.hello.world.exists("state.json.lock");
+        assert!(self.lock_may_stay || !lock_exists, "{}: the lock is left", self.context);
     }
 
     pub(super) fn check_nothing_left(&self) {
         self.hello.copy_bucket();
         // A later run removes the scratch directories of killed runs, as soon as no process holds their locks
         // or claims: a CPI may still read them.
-        let mut left = self.hello.leftovers();
-        left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));
-        for left in left {
-            self.add_leak(format_args!("{left} is left"));
+        let mut leftovers = self.hello.leftovers();
+        leftovers.retain(|leftover| !(leftover.starts_with("file ") && leftover.contains("/tmp/monopile-")));
+        for leftover in leftovers {
+            self.add_leak(format_args!("{leftover} is left"));
         }
         self.check_lock_is_gone();
         for gone in ["state.json", "state.json.bak", "state.json.journal"] {

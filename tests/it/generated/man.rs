@@ -266,8 +266,8 @@ fn has(command: &Command, flag: &str) -> bool {
 
 /// Returns the exit codes of a command. For the main page, returns those of the program.
 fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
-    let own = || command.get::<HelpNotes>().map(|notes| notes.exit_codes.clone()).unwrap_or_default();
-    let codes = if all { base::exit_code::TABLE.to_vec() } else { own() };
+    let own_codes = || command.get::<HelpNotes>().map(|notes| notes.exit_codes.clone()).unwrap_or_default();
+    let codes = if all { base::exit_code::TABLE.to_vec() } else { own_codes() };
     codes.iter().map(|(code, meaning)| ((*code).to_owned(), (*meaning).to_owned())).collect()
 }
 

@@ -292,12 +292,12 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     if arguments(command).next().is_none() {
         text.push_str("Takes only global options.\n");
     }
-    let own = |arg: &&Arg| !common.describes(arg);
+    let is_own = |arg: &&Arg| !common.describes(arg);
     let is_grouped = |arg: &&Arg| common.is_group_of_one_command(arg);
     add_table(
         text,
         "argument",
-        arguments(command).filter(own).filter(|arg| !is_grouped(arg)).map(with_anchor(command)),
+        arguments(command).filter(is_own).filter(|arg| !is_grouped(arg)).map(with_anchor(command)),
     );
     let mut groups: Vec<&str> = Vec::new();
     for heading in arguments(command).filter(is_grouped).filter_map(Arg::get_help_heading) {

@@ -70,8 +70,8 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
     let mut machine = Machine(child);
     let heard = pieces(machine.0.stdout.take().unwrap());
     let (started, mut console) = (Instant::now(), Vec::new());
-    while let Some(left) = BOOT.checked_sub(started.elapsed()) {
-        match heard.recv_timeout(left) {
+    while let Some(remaining) = BOOT.checked_sub(started.elapsed()) {
+        match heard.recv_timeout(remaining) {
             Ok(more) => console.extend(more),
             Err(_) => break,
         }

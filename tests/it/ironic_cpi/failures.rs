@@ -78,8 +78,8 @@ fn foreign_volume_target_is_kept() {
     });
     metal.ironic.call("POST", "/v1/volume/targets", Some(foreign));
     assert_fails(&metal, &node, CLOUD, "boot index '1'");
-    let left = metal.targets(&node);
-    assert_eq!((left.len(), &left[0]["volume_id"]), (1, &json!("foreign")));
+    let targets = metal.targets(&node);
+    assert_eq!((targets.len(), &targets[0]["volume_id"]), (1, &json!("foreign")));
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn failed_create_vm_leaves_nothing() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.create_stemcell();
-    let left = format!("stemcell-{stemcell}");
+    let stemcell_volume = format!("stemcell-{stemcell}");
     let create = || metal.create_vm_arguments(&stemcell, node);
     let made = faulty.call("create_vm", create());
     let counted = faulty.count_of_last_call();
@@ -231,12 +231,12 @@ fn failed_create_vm_leaves_nothing() {
         if let Some(answer) = faulty.try_call_with_fault(point, "create_vm", create()) {
             let message = answer["error"]["message"].as_str().unwrap();
             assert!(!message.contains("cleaning up failed"), "{point:?}: {message}");
-            metal.assert_clean(node, &[&left]);
+            metal.assert_clean(node, &[&stemcell_volume]);
         } else {
             // The killed call has claimed the only machine.
             let made = faulty.call("create_vm", create());
             faulty.call("delete_vm", json!([made[0]]));
-            metal.assert_clean(node, &[&left]);
+            metal.assert_clean(node, &[&stemcell_volume]);
         }
     }
     // A complete VM is reported and not deleted, even if the answer with its CID was lost.
@@ -246,7 +246,7 @@ fn failed_create_vm_leaves_nothing() {
     let expected = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
     assert!(message.contains(&expected), "{message}");
     faulty.call("delete_vm", json!([vm]));
-    metal.assert_clean(node, &[&left]);
+    metal.assert_clean(node, &[&stemcell_volume]);
     // A resource with an unknown CID is removed when another resource is deleted.
     let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
     assert_eq!(faulty.try_call_with_fault(killed, "create_vm", create()), None);
@@ -259,7 +259,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.create_stemcell();
-    let left = format!("stemcell-{stemcell}");
+    let stemcell_volume = format!("stemcell-{stemcell}");
     // The second target is rejected, and then all requests that would undo the first one.
     let fails_for = |requests: Option<usize>, outage_timeout: u64| {
         metal.reconfigure(|config| config["outage_timeout"] = json!(outage_timeout));
@@ -273,7 +273,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let message = fails_for(Some(4), 120);
     assert!(message.contains("POST /v1/volume/targets was refused (500)"), "{message}");
     assert!(!message.contains("cleaning up failed"), "{message}");
-    metal.assert_clean(node, &[&left]);
+    metal.assert_clean(node, &[&stemcell_volume]);
 
     let message = fails_for(None, 2);
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
@@ -289,7 +289,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     let made = faulty.call("create_vm", metal.create_vm_arguments(&stemcell, node));
     assert_ne!(made[0], json!(vm));
     faulty.call("delete_vm", json!([made[0]]));
-    metal.assert_clean(node, &[&left]);
+    metal.assert_clean(node, &[&stemcell_volume]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn repeated_delete_vm_completes_a_failed_one() {
     let faulty = Faulty::new();
     let (metal, node) = (&faulty.metal, &faulty.node);
     let stemcell = metal.create_stemcell();
-    let left = format!("stemcell-{stemcell}");
+    let stemcell_volume = format!("stemcell-{stemcell}");
     let vm = metal.create_vm(&stemcell, node);
     faulty.call("delete_vm", json!([vm]));
     for point in points(faulty.count_of_last_call(), 2) {
@@ -309,10 +309,10 @@ fn repeated_delete_vm_completes_a_failed_one() {
         }
         // After a negative answer, a caller does not request the deletion again.
         if metal.call("has_vm", json!([vm])) == json!(false) {
-            metal.assert_clean(node, &[&left]);
+            metal.assert_clean(node, &[&stemcell_volume]);
         }
         faulty.call("delete_vm", json!([vm]));
-        metal.assert_clean(node, &[&left]);
+        metal.assert_clean(node, &[&stemcell_volume]);
     }
 }
 

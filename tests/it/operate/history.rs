@@ -83,8 +83,8 @@ fn history_records_every_run_and_its_outcome() {
     assert_eq!(deleted[0]["plan"]["headline"], "Delete everything on record");
     assert_eq!(deleted[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
-    let mut left = hello.leftovers();
+    let mut leftovers = hello.leftovers();
     // The next run removes the killed run's scratch files.
-    left.retain(|left| !left.starts_with("file "));
-    assert_eq!(left, Vec::<String>::new());
+    leftovers.retain(|leftover| !leftover.starts_with("file "));
+    assert_eq!(leftovers, Vec::<String>::new());
 }

@@ -56,13 +56,28 @@ impl Source {
 
 /// Words that say nothing about the role of what they name.
 static VAGUE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?-u)\b(known|found|said|seen|here|there|wanted)\b").unwrap());
+    LazyLock::new(|| Regex::new(r"(?-u)\b(known|found|said|seen|here|there|wanted|given|own)\b").unwrap());
+
+/// `left` names a role only beside `right`.
+static LEFT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u)\bleft\b").unwrap());
+static RIGHT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u)\bright\b").unwrap());
+
+/// The distance from a `left` to its `right`, at most.
+const NEARBY_LINES: usize = 6;
 
 /// Returns the numbers of lines that name a variable, a parameter or a field by a word that says nothing
 /// about its role.
 fn vague_names(text: &str) -> Vec<usize> {
     let code = Source::of(text).code;
-    code.lines().enumerate().filter(|(_, line)| VAGUE.is_match(line)).map(|(index, _)| index + 1).collect()
+    let lines: Vec<&str> = code.lines().collect();
+    let is_beside_right = |index: usize| {
+        let mut nearby = lines.iter().take(index + NEARBY_LINES + 1).skip(index.saturating_sub(NEARBY_LINES));
+        nearby.any(|line| RIGHT.is_match(line))
+    };
+    let is_vague = |(index, line): &(usize, &&str)| {
+        VAGUE.is_match(line) || (LEFT.is_match(line) && !is_beside_right(*index))
+    };
+    lines.iter().enumerate().filter(is_vague).map(|(index, _)| index + 1).collect()
 }
 
 #[test]
@@ -207,6 +222,10 @@ fn finds_vague_names() {
     let code = "let mut found = 1;\nlet found_jobs = 2; // found\nf(|here| \"there\n{known}\");\n\
                 struct S {\n    wanted: bool,\n}\nlet quote = '\"'; let said = r#\"\"seen\"#;\n";
     assert_eq!(vague_names(code), [1, 3, 6, 8]);
+    let far_apart = format!("let left = 1;{}let right = left;", "\n".repeat(NEARBY_LINES + 1));
+    assert_eq!(vague_names(&far_apart), [1]);
+    assert_eq!(vague_names("let left = 1;\n\nlet right = left;"), [0; 0]);
+    assert_eq!(vague_names("f(own, &self.given);"), [1]);
 }
 
 #[test]

@@ -229,8 +229,8 @@ fn killed_calls_lose_and_leave_nothing() {
             let disk = scene.cloud.call("create_disk", json!([4, {}]));
             scene.cloud.call("delete_disk", json!([disk]));
             let staging = scene.cloud.root().join("staging");
-            let left = fs::read_dir(staging).into_iter().flatten().count();
-            assert_eq!(left, 0, "{place}: leftovers");
+            let count = fs::read_dir(staging).into_iter().flatten().count();
+            assert_eq!(count, 0, "{place}: leftovers");
             wait_until(&format!("{place}: one machine is left"), || scene.machines() == 1);
             assert_eq!(scene.objects().len(), before.len(), "{place}");
             assert_eq!(scene.cloud.call("get_disks", json!([scene.vm])), json!([scene.disks[0]]), "{place}");

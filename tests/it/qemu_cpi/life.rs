@@ -362,8 +362,9 @@ fn environment_has_an_address_on_a_bridge() {
     life.run_step("create on a bridge", &["create-env"]);
     life.ask_at("10.77.0.6");
     life.run_step("delete", &["delete-env", "--non-interactive"]);
-    let left = life.machine.network.command("ip").args(["-o", "link", "show", "master", "br0"]).run_to_end();
-    assert_eq!(String::from_utf8(left.stdout).unwrap(), "");
+    let bridge_ports =
+        life.machine.network.command("ip").args(["-o", "link", "show", "master", "br0"]).run_to_end();
+    assert_eq!(String::from_utf8(bridge_ports.stdout).unwrap(), "");
     assert_eq!(life.world().leftovers(), Vec::<String>::new());
 }
 

@@ -13,9 +13,9 @@ use crate::support::scripted::wait_until;
 
 /// Returns the commands of Ruby processes in this world.
 fn rubies(hello: &Hello) -> Vec<String> {
-    let mut left = hello.world.leftovers();
-    left.retain(|left| left.starts_with("process ") && left.contains("ruby"));
-    left
+    let mut processes = hello.world.leftovers();
+    processes.retain(|leftover| leftover.starts_with("process ") && leftover.contains("ruby"));
+    processes
 }
 
 fn spawn(mut command: Command) -> Child {
@@ -54,7 +54,9 @@ fn signal_ends_the_start_of_ruby() {
     let mut command = hello.command("create-env", &["--templates", "ruby"]);
     command.env("PATH", format!("{}:{path}", hello.world.path("bin").display()));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("Ruby starts", || hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
+    wait_until("Ruby starts", || {
+        hello.world.leftovers().iter().any(|leftover| leftover.contains("sleep 300"))
+    });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.end_with_output();
     let shown = String::from_utf8_lossy(&output.stderr).into_owned();

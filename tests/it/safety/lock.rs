@@ -175,9 +175,9 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     hello.wait_until_idle();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
-    let left: Vec<String> =
-        hello.leftovers().into_iter().filter(|left| !left.contains("/tmp/monopile-")).collect();
-    assert_eq!(left, Vec::<String>::new());
+    let leftovers: Vec<String> =
+        hello.leftovers().into_iter().filter(|leftover| !leftover.contains("/tmp/monopile-")).collect();
+    assert_eq!(leftovers, Vec::<String>::new());
 }
 
 fn hostname() -> String {

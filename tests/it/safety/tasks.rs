@@ -89,9 +89,9 @@ fn next_run_waits_for_a_running_task() {
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     // The killed run could not remove its scratch directory.
-    let mut left = hello.leftovers();
-    left.retain(|left| !left.contains("/tmp/monopile-"));
-    assert_eq!(left, Vec::<String>::new());
+    let mut leftovers = hello.leftovers();
+    leftovers.retain(|leftover| !leftover.contains("/tmp/monopile-"));
+    assert_eq!(leftovers, Vec::<String>::new());
 }
 
 #[test]

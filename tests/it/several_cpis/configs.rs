@@ -75,29 +75,29 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
         entries.strip_prefix("cpis:\n").unwrap().replace("exec_path: scripted", "exec_path: ../scripted");
     let indented: String = entries.lines().map(|line| format!("  {line}\n")).collect();
     clouds.hello.add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
-    let own = |words: &[&str], more: &[&str]| {
+    let run_with_az = |words: &[&str], more: &[&str]| {
         let mut flags = vec!["-v", "az=z-east"];
         flags.extend(more);
         clouds.hello.world.finish(clouds.hello.subcommand(words, &flags))
     };
-    own(&["create-env"], &[]).success();
+    run_with_az(&["create-env"], &[]).success();
     assert_eq!(clouds.nonempty(), ["east"]);
-    let verified = own(&["state", "verify"], &[]).success();
+    let verified = run_with_az(&["state", "verify"], &[]).success();
     assert!(verified.stdout.contains("CPI east"), "{}", verified.stdout);
     let shown = clouds.hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert!(shown.stdout.contains("CPI east"), "{}", shown.stdout);
     for (name, formats, version) in
         [("east", "local-directory", "2"), ("west", "local", "2"), ("foreign", "local", "1")]
     {
-        let info = own(&["cpi", "info"], &["--cpi", name, "--json"]).success();
+        let info = run_with_az(&["cpi", "info"], &["--cpi", name, "--json"]).success();
         let info: Value = serde_json::from_str(&info.stdout).unwrap();
         assert_eq!(info["info"]["api_version"].to_string(), version, "{name}");
         assert!(info["info"]["stemcell_formats"].to_string().contains(formats), "{info}");
     }
-    let unknown = own(&["cpi", "info"], &["--cpi", "no-such-cpi"]).exits_with(3);
+    let unknown = run_with_az(&["cpi", "info"], &["--cpi", "no-such-cpi"]).exits_with(3);
     assert_output_contains(&unknown, "--cpi names CPI 'no-such-cpi', which the CPI config does not have");
     // Without the CPI config, the CPI on record is unknown.
-    own(&["delete-env"], &["-n"]).success();
+    run_with_az(&["delete-env"], &["-n"]).success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 

@@ -82,7 +82,11 @@ fn live(service: Service) {
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
     // The scratch directory of the killed run stays, because a CPI might still read it.
-    assert!(hello.leftovers().iter().all(|left| left.contains("/tmp/monopile-")), "{:?}", hello.leftovers());
+    assert!(
+        hello.leftovers().iter().all(|leftover| leftover.contains("/tmp/monopile-")),
+        "{:?}",
+        hello.leftovers()
+    );
 }
 
 #[test]

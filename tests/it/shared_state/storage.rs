@@ -37,8 +37,8 @@ fn every_command_works_on_every_machine() {
     assert_eq!(bucket.keys(), Vec::<String>::new());
     for machine in ["home", "home-b"] {
         let calls = hello.world.root().join(machine).join(".local/state/monopile/calls");
-        let left: Vec<_> = walkdir::WalkDir::new(calls).min_depth(1).into_iter().flatten().collect();
-        assert!(left.is_empty(), "{left:?}");
+        let entries: Vec<_> = walkdir::WalkDir::new(calls).min_depth(1).into_iter().flatten().collect();
+        assert!(entries.is_empty(), "{entries:?}");
     }
 }
 

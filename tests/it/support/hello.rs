@@ -165,7 +165,7 @@ impl Hello {
     /// Waits until the keeper of a killed run has ended.
     pub(crate) fn wait_for_keeper(&self) {
         scripted::wait_until("what stayed behind ends", || {
-            !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))
+            !self.world.leftovers().iter().any(|leftover| leftover.contains("state-keeper"))
         });
     }
 
@@ -384,7 +384,7 @@ impl Hello {
 
     /// Kills the VM's processes. In the cloud, the VM still exists.
     pub(crate) fn kill_vm(&self) {
-        let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
+        let is_vm = |leftover: &String| leftover.contains("vm-boot") || leftover.contains("bosh-agent agent");
         let started = Instant::now();
         loop {
             let vm: Vec<String> = self.world.leftovers().into_iter().filter(is_vm).collect();
@@ -424,14 +424,14 @@ impl Hello {
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let started = Instant::now();
         loop {
-            let mut left = self.world.leftovers();
+            let mut leftovers = self.world.leftovers();
             for cloud in ["cloud", "cloud-b"].map(|cloud| self.world.path(cloud)) {
                 if cloud.exists() {
-                    left.push(format!("cloud: {:?}", tree(&cloud)));
+                    leftovers.push(format!("cloud: {:?}", tree(&cloud)));
                 }
             }
-            if left.is_empty() || started.elapsed() > Duration::from_secs(5) {
-                return left;
+            if leftovers.is_empty() || started.elapsed() > Duration::from_secs(5) {
+                return leftovers;
             }
             std::thread::sleep(Duration::from_millis(50));
         }

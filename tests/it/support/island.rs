@@ -46,9 +46,9 @@ impl Island {
         std::fs::create_dir_all(&directory).unwrap();
         let island = Island { holder, sshd: None, directory, subnet: subnet.to_owned() };
         let pid = island.holder.id();
-        let own = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let own_namespace = std::fs::read_link("/proc/self/ns/net").unwrap();
         wait_until("the namespace is there", || {
-            std::fs::read_link(island.namespace()).is_ok_and(|namespace| namespace != own)
+            std::fs::read_link(island.namespace()).is_ok_and(|namespace| namespace != own_namespace)
                 || !PathBuf::from(format!("/proc/{pid}/exe")).exists()
         });
         run_shell(

@@ -16,8 +16,8 @@ pub(crate) struct Certificate<'t> {
 
 /// Returns a vars store with values of all variables of `examples/hello`.
 pub(crate) fn vars_store(agent: &Certificate) -> String {
-    let (ca, ca_key, own) = authority();
-    let issuer = if agent.trusted { own } else { authority().2 };
+    let (ca, ca_key, issuer) = authority();
+    let issuer = if agent.trusted { issuer } else { authority().2 };
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![agent.host.to_owned()]).unwrap();
     let now = OffsetDateTime::now_utc();

@@ -36,9 +36,9 @@ impl Drop for Bystander {
 
 /// Returns the PIDs of the VMs' inits.
 fn inits(hello: &Hello) -> Vec<i32> {
-    let left = hello.world.leftovers();
-    let init = left.iter().filter(|left| left.contains("vm-boot --stage init"));
-    init.map(|left| left.split(' ').nth(1).unwrap().parse().unwrap()).collect()
+    let leftovers = hello.world.leftovers();
+    let inits = leftovers.iter().filter(|leftover| leftover.contains("vm-boot --stage init"));
+    inits.map(|process| process.split(' ').nth(1).unwrap().parse().unwrap()).collect()
 }
 
 fn kill(pid: i32) {
@@ -76,9 +76,11 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> Bysta
     program.kill().unwrap();
     program.end();
     wait_until("all processes are gone", || {
-        let left = hello.world.leftovers();
-        let mut pids =
-            left.iter().filter_map(|left| left.strip_prefix("process ")?.split(' ').next()).peekable();
+        let leftovers = hello.world.leftovers();
+        let mut pids = leftovers
+            .iter()
+            .filter_map(|leftover| leftover.strip_prefix("process ")?.split(' ').next())
+            .peekable();
         let none = pids.peek().is_none();
         pids.for_each(|pid| kill(pid.parse().unwrap()));
         none

@@ -224,7 +224,8 @@ impl Drop for World {
         if std::thread::panicking() {
             return;
         }
-        let is_vm = |left: &String| left.contains("vm-boot --stage") || left.contains("qemu-system-");
+        let is_vm =
+            |leftover: &String| leftover.contains("vm-boot --stage") || leftover.contains("qemu-system-");
         let started = Instant::now();
         loop {
             let vms: Vec<String> = self.leftovers().into_iter().filter(is_vm).collect();

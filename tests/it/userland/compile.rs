@@ -197,8 +197,8 @@ fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
     let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
     let config = |more: &str| {
         let (root, socket) = (root().display(), user.socket().display());
-        let own = format!("userland: {{url: {root}, files: [{socket}]}}");
-        user.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {own}, {more}}}]"));
+        let userland = format!("userland: {{url: {root}, files: [{socket}]}}");
+        user.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {userland}, {more}}}]"));
         user.run(&["cpi", "info"], &["--cpi-config", "cpis.yml", "--cpi", "a"])
     };
     config("type: test").success();

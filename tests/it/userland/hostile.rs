@@ -45,9 +45,9 @@ fn links_of_a_root_file_system_stay_inside() {
         let user = UserlandEnv::new(&machine, &release(&script), &format!("url: {}", userland.display()));
         user.run_info().success();
     }
-    let left =
+    let files =
         walkdir::WalkDir::new(&outside).into_iter().flatten().filter(|entry| entry.file_type().is_file());
-    let left: Vec<_> = left.map(|entry| entry.path().to_owned()).collect();
-    assert_eq!(left, [outside.join("etc-hosts")]);
+    let paths: Vec<_> = files.map(|entry| entry.path().to_owned()).collect();
+    assert_eq!(paths, [outside.join("etc-hosts")]);
     assert_eq!(std::fs::read_to_string(outside.join("etc-hosts")).unwrap(), "outside");
 }

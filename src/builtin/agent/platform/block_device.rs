@@ -65,8 +65,8 @@ fn with_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
     let shown = serial.get(..SERIAL_CHARS).unwrap_or(serial);
     let entries = fs::read_dir(devices).ok()?;
     entries.flatten().find_map(|entry| {
-        let given = fs::read_to_string(entry.path().join("serial")).ok()?;
-        (given.trim() == shown).then(|| Path::new("/dev").join(entry.file_name()))
+        let device_serial = fs::read_to_string(entry.path().join("serial")).ok()?;
+        (device_serial.trim() == shown).then(|| Path::new("/dev").join(entry.file_name()))
     })
 }
 

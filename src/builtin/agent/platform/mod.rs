@@ -127,11 +127,11 @@ fn hint_part<'h, 'k>(hint: &'h Value, keys: &[&'k str]) -> Result<(&'k str, &'h 
     };
     part.filter(|(_, value)| !value.is_empty()).ok_or_else(|| {
         // The error names only the keys, because values may be credentials.
-        let given = match hint {
+        let hint_keys = match hint {
             Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
             _ => "none".to_owned(),
         };
         let needed = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(" or ");
-        Error::invalid(format!("the disk hint has no {needed}, which this agent needs (keys: {given})"))
+        Error::invalid(format!("the disk hint has no {needed}, which this agent needs (keys: {hint_keys})"))
     })
 }

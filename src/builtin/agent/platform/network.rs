@@ -93,7 +93,7 @@ fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) ->
         plan.commands.push(words(&["address", "replace", &with_prefix, "dev", interface]));
         let has_role = |role: &str| {
             let roles = network.get("default").and_then(Value::as_array);
-            cards.len() == 1 || roles.is_some_and(|roles| roles.iter().any(|given| given == role))
+            cards.len() == 1 || roles.is_some_and(|roles| roles.iter().any(|listed_role| listed_role == role))
         };
         if has_role("gateway")
             && let Ok(gateway) = text("gateway").parse::<IpAddr>()

@@ -112,16 +112,16 @@ mod tests {
 
     #[test]
     fn other_partitions_are_not_changed() {
-        for (mut given, number, start) in [
+        for (mut sector, number, start) in [
             ([0; SECTOR_BYTES], 1, 2048),
             (record(&[(PROTECTIVE, 1, 9000)]), 1, 1),
             (record(&[(0x83, 2048, 1000)]), 1, 4096),
             (record(&[(0x83, 2048, 1000)]), 5, 2048),
             (record(&[(0x83, 2048, 1000), (0x83, 4096, 100)]), 1, 2048),
         ] {
-            let before = given;
-            extend(&mut given, number, start, 9000).unwrap_err();
-            assert_eq!(given, before);
+            let before = sector;
+            extend(&mut sector, number, start, 9000).unwrap_err();
+            assert_eq!(sector, before);
         }
     }
 }

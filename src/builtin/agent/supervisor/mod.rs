@@ -337,10 +337,10 @@ impl SupervisorState {
     /// Returns the names of services in levels. Each service depends only on services of earlier levels.
     fn levels(&self) -> Vec<Vec<String>> {
         let mut levels: Vec<Vec<String>> = Vec::new();
-        let mut left: Vec<&Service> = self.services.iter().collect();
-        while !left.is_empty() {
-            let (now, later): (Vec<&Service>, Vec<&Service>) = left.iter().partition(|service| {
-                !service.spec.depends.iter().any(|name| left.iter().any(|other| other.spec.name == *name))
+        let mut pending: Vec<&Service> = self.services.iter().collect();
+        while !pending.is_empty() {
+            let (now, later): (Vec<&Service>, Vec<&Service>) = pending.iter().partition(|service| {
+                !service.spec.depends.iter().any(|name| pending.iter().any(|other| other.spec.name == *name))
             });
             if now.is_empty() {
                 // `check_dependencies` rejects cycles. If there is one all the same, its services must still
@@ -349,7 +349,7 @@ impl SupervisorState {
                 break;
             }
             levels.push(now.iter().map(|service| service.spec.name.clone()).collect());
-            left = later;
+            pending = later;
         }
         levels
     }

@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn zombies_and_reaped_processes_do_not_run() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        assert_eq!(find(own).unwrap().pid, own);
-        assert!(usage(own).unwrap().0 > 0);
+        let own_pid = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(find(own_pid).unwrap().pid, own_pid);
+        assert!(usage(own_pid).unwrap().0 > 0);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         // The process has ended, but is not reaped.

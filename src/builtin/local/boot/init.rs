@@ -220,24 +220,24 @@ fn next_restart_pause(pause: &mut Duration) -> Duration {
 /// remaining ones with init.
 fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-    let left = || deadline.saturating_duration_since(Instant::now());
+    let remaining = || deadline.saturating_duration_since(Instant::now());
     if let Some(pid) = agent {
         ignore_ended_process(kill_process(pid, Signal::TERM))?;
     }
-    while agent.is_some() && !left().is_zero() {
-        events.wait(Some(left()))?;
+    while agent.is_some() && !remaining().is_zero() {
+        events.wait(Some(remaining()))?;
         while let Reaped::One(pid) = reap()? {
             agent = agent.filter(|agent| *agent != pid);
         }
     }
     // Group 1 makes this kill(-1): all processes of the namespace except init.
     ignore_ended_process(kill_process_group(Pid::INIT, Signal::TERM))?;
-    while !left().is_zero() {
+    while !remaining().is_zero() {
         match reap()? {
             Reaped::One(_) => {}
             Reaped::NoneLeft => break,
             Reaped::NoneYet => {
-                events.wait(Some(left()))?;
+                events.wait(Some(remaining()))?;
             }
         }
     }

@@ -49,15 +49,15 @@ const OWN: [(&str, u32); 15] = [
 
 /// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
 pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
-    let tree = Rootfs { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
+    let tree = Rootfs { own_files: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
     let mut notes = Vec::new();
     mounts::make_private()?;
-    for path in [&tree.own, &tree.root, &tree.work] {
+    for path in [&tree.own_files, &tree.root, &tree.work] {
         fs::create_dir_all(path).map_err(|error| format!("creating '{}' failed: {error}", path.display()))?;
     }
-    fs::set_permissions(&tree.own, Permissions::from_mode(0o755))
-        .map_err(|error| format!("setting the mode of '{}' failed: {error}", tree.own.display()))?;
-    bind(&tree.own, &tree.root)?;
+    fs::set_permissions(&tree.own_files, Permissions::from_mode(0o755))
+        .map_err(|error| format!("setting the mode of '{}' failed: {error}", tree.own_files.display()))?;
+    bind(&tree.own_files, &tree.root)?;
     for (path, mode) in OWN {
         tree.create_directory(path, Some(mode))?;
     }
@@ -82,10 +82,10 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
 
 struct Rootfs {
     /// The directory with the VM's own files.
-    own: PathBuf,
-    /// The mount point of the tree: `own` with all other parts mounted into it.
+    own_files: PathBuf,
+    /// The mount point of the tree: `own_files` with all other parts mounted into it.
     root: PathBuf,
-    /// The work directory of overlayfs, on the file system of `own`.
+    /// The work directory of overlayfs, on the file system of `own_files`.
     work: PathBuf,
 }
 
@@ -104,14 +104,14 @@ impl Rootfs {
     fn add_host_entry(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<PathBuf>, String> {
         let host = Path::new("/").join(name);
         let Ok(metadata) = fs::symlink_metadata(&host) else { return Ok(None) };
-        let own = self.own.join(name);
-        let mine = fs::symlink_metadata(&own).ok();
+        let own_path = self.own_files.join(name);
+        let mine = fs::symlink_metadata(&own_path).ok();
         match mine {
             // The image has a link or a file with this name, which replaces the host's entry.
             Some(mine) if !mine.is_dir() => return Ok(None),
             None if metadata.is_symlink() => {
                 return fs::read_link(&host)
-                    .and_then(|target| symlink(target, &own))
+                    .and_then(|target| symlink(target, &own_path))
                     .map(|()| None)
                     .map_err(|error| format!("linking '/{name}' for the VM failed: {error}"));
             }
@@ -121,7 +121,7 @@ impl Rootfs {
         if !host.is_dir() {
             return Ok(None);
         }
-        let image_has_files = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_some());
+        let image_has_files = fs::read_dir(&own_path).is_ok_and(|mut entries| entries.next().is_some());
         let target = self.create_directory(name, Some(0o755))?;
         if name != "etc" && !image_has_files {
             bind_all(&host, &target)?;
@@ -155,15 +155,15 @@ impl Rootfs {
             ("group", group, format!("vcap:*:{id}:")),
         ];
         for (name, mut text, line) in lines {
-            let own = self.own.join("etc").join(name);
+            let own_path = self.own_files.join("etc").join(name);
             // A file of the image or of an earlier boot takes precedence.
-            if fs::symlink_metadata(&own).is_ok() || text.lines().any(|line| line.starts_with("vcap:")) {
+            if fs::symlink_metadata(&own_path).is_ok() || text.lines().any(|line| line.starts_with("vcap:")) {
                 continue;
             }
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
-            fs::write(&own, format!("{text}{line}\n"))?;
+            fs::write(&own_path, format!("{text}{line}\n"))?;
         }
         Ok(())
     }
@@ -173,7 +173,9 @@ impl Rootfs {
         let work = self.work.join(name);
         fs::create_dir_all(&work).map_err(|error| error.to_string())?;
         let mut options = Vec::new();
-        for (key, path) in [("lowerdir=", host), (",upperdir=", &self.own.join(name)), (",workdir=", &work)] {
+        for (key, path) in
+            [("lowerdir=", host), (",upperdir=", &self.own_files.join(name)), (",workdir=", &work)]
+        {
             options.extend_from_slice(key.as_bytes());
             for byte in path.as_os_str().as_bytes() {
                 if b",:\\".contains(byte) {
@@ -199,7 +201,7 @@ impl Rootfs {
         if done.exists() {
             return Ok(());
         }
-        copy_missing(host, &self.own.join("etc"))
+        copy_missing(host, &self.own_files.join("etc"))
             .and_then(|()| fs::write(&done, ""))
             .map_err(|error| format!("copying /etc for the VM failed: {error}"))
     }
@@ -280,15 +282,19 @@ mod tests {
     #[test]
     fn vcap_gets_an_unused_id() {
         assert_eq!(free_id("root:x:0:0::/root:/bin/sh\na:x:1000:7::/:/b", "g:x:1001:\n+::\n"), 1002);
-        let (own, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::create_dir(own.path().join("etc")).unwrap();
-        fs::write(own.path().join("etc/group"), "mine").unwrap();
+        let (own_files, host) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(own_files.path().join("etc")).unwrap();
+        fs::write(own_files.path().join("etc/group"), "mine").unwrap();
         fs::write(host.path().join("passwd"), "root:x:0:0::/root:/bin/sh").unwrap();
-        let tree = Rootfs { own: own.path().into(), root: own.path().into(), work: own.path().into() };
+        let tree = Rootfs {
+            own_files: own_files.path().into(),
+            root: own_files.path().into(),
+            work: own_files.path().into(),
+        };
         tree.add_vcap(host.path()).unwrap();
-        let passwd = fs::read_to_string(own.path().join("etc/passwd")).unwrap();
+        let passwd = fs::read_to_string(own_files.path().join("etc/passwd")).unwrap();
         assert!(passwd.starts_with("root:x:0:0::/root:/bin/sh\nvcap:*:"), "{passwd}");
-        assert_eq!(fs::read_to_string(own.path().join("etc/group")).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(own_files.path().join("etc/group")).unwrap(), "mine");
     }
 
     #[test]

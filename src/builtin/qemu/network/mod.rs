@@ -36,7 +36,8 @@ pub(super) struct Networks {
 /// The networks of a VM for its parties.
 #[derive(Debug)]
 pub(super) struct VmNetworks {
-    pub own: Networks,
+    /// The networks as the VM's record keeps them.
+    pub recorded: Networks,
     /// The answer of `create_vm`.
     pub answered: JsonObject,
     /// The networks in the agent's settings.
@@ -65,7 +66,7 @@ pub(super) fn plan(
     let cards = cards(networks)?;
     let mut guest = networks.clone();
     let mut answered = networks.clone();
-    let mut own = Networks { user_network: None, device_networks: Vec::new() };
+    let mut recorded = Networks { user_network: None, device_networks: Vec::new() };
     let Some(mbus) = agent.listener()?.first().copied() else {
         return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
@@ -74,10 +75,10 @@ pub(super) fn plan(
         let mac = mac(vm, index);
         add(&mut guest, name, &json!({"mac": mac}));
         match device {
-            Some(device) => own.device_networks.push(DeviceNetwork::new(mac, device)),
+            Some(device) => recorded.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
                 let mbus = (!agent_is_on_device).then_some(mbus);
-                own.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, restrict)?);
+                recorded.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, restrict)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
                 add(&mut guest, name, &address);
                 add(&mut guest, name, &json!({"dns": [user::DNS]}));
@@ -87,15 +88,15 @@ pub(super) fn plan(
             }
         }
     }
-    if own.user_network.is_none() && !ports.is_empty() {
+    if recorded.user_network.is_none() && !ports.is_empty() {
         return Err(CpiFailure::invalid_call(
             "create_vm: the cloud property `ports` needs a network without `bridge` or `tap`: remove it, \
              because the VM's own addresses have all of its ports",
         ));
     }
-    own.check_host()?;
+    recorded.check_host()?;
     let agent = AgentConfig { mbus: Some(everywhere(agent.url()?)), cert: agent.cert.clone() };
-    Ok(VmNetworks { own, answered, guest, agent })
+    Ok(VmNetworks { recorded, answered, guest, agent })
 }
 
 /// Adds keys to a network.
@@ -110,9 +111,9 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
     let mut cards = Vec::new();
     for (name, network) in networks {
         let Value::Object(network) = network else {
-            let given = type_name(network);
+            let actual = type_name(network);
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: network '{name}' must be a hash, {given} given"
+                "create_vm: network '{name}' must be a hash, {actual} given"
             )));
         };
         let device = properties::host_device(name, network.get("cloud_properties"))?;
@@ -241,7 +242,7 @@ mod tests {
 
     /// Returns the description of the first network for QEMU.
     fn netdev(networks: &VmNetworks) -> String {
-        networks.own.options()[0].1.clone()
+        networks.recorded.options()[0].1.clone()
     }
 
     #[test]

@@ -22,25 +22,25 @@ pub(super) fn provide_in_cache(
     let Some(package) = needed.get(index) else { return Ok(None) };
     stop_condition.check()?;
     let slot = package_store.slot(package);
-    let own = begin_stage(package, stage);
+    let package_stage = begin_stage(package, stage);
     let mut has_built = false;
     loop {
-        let lock = slot.lock_shared(stop_condition, &own)?;
+        let lock = slot.lock_shared(stop_condition, &package_stage)?;
         // A package that this run has just built was not changed since.
         let is_usable = if has_built { slot.is_complete() } else { slot.state()? == SlotState::Whole };
         if is_usable {
             slot.touch();
             if has_built {
-                own.finish()
+                package_stage.finish()
             } else {
-                own.skip("it is in the cache")
+                package_stage.skip("it is in the cache")
             }
             return Ok(Some(lock));
         }
         // A shared lock cannot become exclusive in one step, so another run may have compiled the package in
         // the meantime.
         drop(lock);
-        let lock = slot.lock_exclusively(stop_condition, &own)?;
+        let lock = slot.lock_exclusively(stop_condition, &package_stage)?;
         if must_build(package, &slot, stage)? {
             Build {
                 needed,
@@ -50,7 +50,7 @@ pub(super) fn provide_in_cache(
                 package_store,
                 compile_settings,
                 stop_condition,
-                stage: &own,
+                stage: &package_stage,
             }
             .run()?;
             has_built = true;
@@ -71,9 +71,9 @@ pub(super) fn provide_in_directory(
     let Some(package) = needed.get(index) else { return Ok(()) };
     stop_condition.check()?;
     let slot = package_store.slot(package);
-    let own = begin_stage(package, stage);
+    let package_stage = begin_stage(package, stage);
     if !must_build(package, &slot, stage)? {
-        own.skip("it is installed already");
+        package_stage.skip("it is installed already");
         return Ok(());
     }
     Build {
@@ -84,10 +84,10 @@ pub(super) fn provide_in_directory(
         package_store,
         compile_settings,
         stop_condition,
-        stage: &own,
+        stage: &package_stage,
     }
     .run()?;
-    own.finish();
+    package_stage.finish();
     Ok(())
 }
 

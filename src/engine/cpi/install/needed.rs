@@ -93,16 +93,16 @@ pub(super) fn check_compiled(needed: &[NeededPackage<'_>], userland: Option<&Use
     for NeededPackage { package, release, .. } in needed {
         let Some(compiled_for) = package.compiled_for.as_deref() else { continue };
         let system = compiled_for.split_once('/').map_or(compiled_for, |(system, _)| system);
-        if content.operating_systems.iter().any(|own| own == system) {
+        if content.operating_systems.iter().any(|operating_system| operating_system == system) {
             continue;
         }
-        let own = match content.operating_systems.as_slice() {
+        let mismatch = match content.operating_systems.as_slice() {
             [] => "names no operating system".to_owned(),
             [first, ..] => format!("is '{first}'"),
         };
         return Err(Error::invalid(format!(
             "package '{}' of the CPI's release '{}/{}' is compiled for '{compiled_for}', but the userland \
-             '{name}' {own}",
+             '{name}' {mismatch}",
             package.name, release.name, release.version
         ))
         .with_hint(format!(

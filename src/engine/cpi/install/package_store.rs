@@ -110,14 +110,14 @@ impl CpiPackageStore {
                 is_cache: true,
             }
         } else {
-            let own = self.root.join(".monopile");
+            let monopile_directory = self.root.join(".monopile");
             PackageSlot {
                 packages: self.root.clone(),
                 target: self.root.join(&name),
-                log: own.join(format!("{name}.log")),
-                marker: own.join(format!("{name}.json")),
-                records: own.join(format!("{name}.files")),
-                lock: own.join("lock"),
+                log: monopile_directory.join(format!("{name}.log")),
+                marker: monopile_directory.join(format!("{name}.json")),
+                records: monopile_directory.join(format!("{name}.files")),
+                lock: monopile_directory.join("lock"),
                 name,
                 key,
                 is_cache: false,

@@ -32,12 +32,16 @@ pub(super) fn of_the_network() -> impl Iterator<Item = MountPoint> {
 
 /// Returns the certificate authorities that this machine trusts, and those that variables name.
 pub(super) fn certificates(env_vars: &[(String, String)]) -> Vec<MountPoint> {
-    let own = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
+    let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
     let named = env_vars
         .iter()
         .filter(|(name, path)| BUNDLE_VARIABLES.contains(&name.as_str()) && Path::new(path).is_absolute())
         .filter_map(|(_, path)| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, path)));
-    own.iter().flat_map(|own| BUNDLES.map(|path| MountPoint::read_only(own, path))).chain(named).collect()
+    bundle
+        .iter()
+        .flat_map(|bundle| BUNDLES.map(|path| MountPoint::read_only(bundle, path)))
+        .chain(named)
+        .collect()
 }
 
 /// Returns lists of users and groups with the user of the userland, if its own lack that user. They are

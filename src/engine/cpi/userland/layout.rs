@@ -55,8 +55,8 @@ impl Layout {
         mounts: Vec<MountPoint>,
     ) -> Result<Self> {
         let home = create_private_directory_in(scratch, "home")?;
-        let own = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
-        Layout::new(userland, scratch, false, directory, own)
+        let all_mounts = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
+        Layout::new(userland, scratch, false, directory, all_mounts)
     }
 
     /// Describes the userland of a CPI: with the network of this machine, and with its packages and jobs.

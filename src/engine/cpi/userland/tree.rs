@@ -38,8 +38,8 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
     bind(&root, &root)?;
 
     let targets: Vec<PathBuf> = layout.mounts.iter().map(|mount| relative(&mount.target)).collect();
-    let own = OWN.iter().map(PathBuf::from).chain(targets.iter().cloned());
-    fill(&root, Some(&source), &outermost(own.collect()))?;
+    let mounted_paths = OWN.iter().map(PathBuf::from).chain(targets.iter().cloned());
+    fill(&root, Some(&source), &outermost(mounted_paths.collect()))?;
     mounts::mount_dev(&root)?;
     let note = mounts::mount_proc(&root)?;
     for name in ["run", "sys"] {

@@ -282,8 +282,10 @@ fn builtin_config(
 /// job of a CPI release.
 fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
     let mut agent = json!({"mbus": provider.mbus.expose(), "cert": provider.cert.to_json()});
-    if let (Some(Value::Object(own)), Value::Object(agent)) = (properties.get("agent"), &mut agent) {
-        agent.extend(own.clone());
+    if let (Some(Value::Object(agent_properties)), Value::Object(agent)) =
+        (properties.get("agent"), &mut agent)
+    {
+        agent.extend(agent_properties.clone());
     }
     agent
 }

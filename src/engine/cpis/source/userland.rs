@@ -16,18 +16,18 @@ use base::{Error, Result};
 use manifest::UserlandRef;
 
 impl ResolvedCpis<'_> {
-    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or its `own`. Returns `None` for this
-    /// machine.
-    pub(super) fn wanted_userland(&self, own: Option<&UserlandRef>) -> Option<UserlandRef> {
+    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or the `declared` one. Returns `None`
+    /// for this machine.
+    pub(super) fn wanted_userland(&self, declared: Option<&UserlandRef>) -> Option<UserlandRef> {
         match &self.run.cpi_userland {
             Some(named) => UserlandRef::named(named),
-            None => own.cloned(),
+            None => declared.cloned(),
         }
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
-    pub(super) fn check_userland(&self, own: Option<&UserlandRef>) -> Result<()> {
-        let Some(userland_ref) = self.wanted_userland(own) else { return Ok(()) };
+    pub(super) fn check_userland(&self, declared: Option<&UserlandRef>) -> Result<()> {
+        let Some(userland_ref) = self.wanted_userland(declared) else { return Ok(()) };
         let located = self.locate(&userland_ref)?;
         match &located.url {
             ArtifactUrl::Local(path) => artifact::Source::local(path).map(drop),
@@ -39,10 +39,10 @@ impl ResolvedCpis<'_> {
     /// Opens a userland, once in a run.
     pub(super) fn open_userland(
         &self,
-        own: Option<&UserlandRef>,
+        declared: Option<&UserlandRef>,
         stage: &Stage,
     ) -> Result<Option<Arc<Userland>>> {
-        let Some(userland_ref) = self.wanted_userland(own) else { return Ok(None) };
+        let Some(userland_ref) = self.wanted_userland(declared) else { return Ok(None) };
         let mut opened = self.userlands.borrow_mut();
         if let Some((_, earlier)) = opened.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
             return Ok(Some(Arc::clone(earlier)));

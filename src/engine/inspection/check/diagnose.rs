@@ -228,8 +228,9 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
     // The agent has a finding of its own.
     let of_agent =
         [ProblemKind::UnresponsiveAgent, ProblemKind::RefusedCredentials, ProblemKind::ForeignAgent];
-    let mut own = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
-    if let Some(problem) = own.find(|problem| problem.affected.resource().as_ref() == Some(resource)) {
+    let mut of_resources = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
+    if let Some(problem) = of_resources.find(|problem| problem.affected.resource().as_ref() == Some(resource))
+    {
         return Finding::of(problem, kind, cid, cpi);
     }
     let (status, detail) = match &checked.presence {
@@ -356,9 +357,9 @@ fn ask_mounted_disks(
             Vec::new(),
         )),
         Err(error) if error.is_of_this_run() => Err(error.into()),
-        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.given) => {
+        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.given_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
-            let cause = refusal::explained(error, probe.run, &probe.state, probe.given);
+            let cause = refusal::explained(error, probe.run, &probe.state, probe.given_credentials);
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());

@@ -326,9 +326,9 @@ impl CloudCheckResult {
     }
 
     fn unsolved_error(&self) -> Option<Error> {
-        let left: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
-        let first = left.first()?;
-        let (count, all) = (left.len(), self.problems.len());
+        let unsolved: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
+        let first = unsolved.first()?;
+        let (count, all) = (unsolved.len(), self.problems.len());
         let count = match count == all {
             true => count.to_string(),
             false => format!("{count} of {all}"),
@@ -349,7 +349,7 @@ impl CloudCheckResult {
         };
         let is_lost =
             |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
-        Some(match left.iter().any(is_lost) {
+        Some(match unsolved.iter().any(is_lost) {
             true => error.with_hint(FORGET_DISK),
             false if error.hints().is_empty() => error.with_hint(
                 "see everything on record with its actual status: `monopile cloud-check MANIFEST --report`",
@@ -472,12 +472,12 @@ fn check_and_repair(
             // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
             // denies every VM would get one after the other.
             let is_possible = |repair: &Repair| !(has_recreated_vm && *repair == Repair::RecreateVm);
-            let left: Vec<Repair> = treated.untried().filter(is_possible).collect();
-            if left.is_empty() {
+            let possible_repairs: Vec<Repair> = treated.untried().filter(is_possible).collect();
+            if possible_repairs.is_empty() {
                 continue;
             }
             let has_disk = context.probe.executor.state().current_disk().is_some();
-            let choice = RepairChoice { problem: &treated.problem, repairs: &left, has_disk };
+            let choice = RepairChoice { problem: &treated.problem, repairs: &possible_repairs, has_disk };
             match choose(&choice)? {
                 Decision::Repair(repair) => {
                     chosen = Some((index, repair));

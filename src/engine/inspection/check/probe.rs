@@ -15,7 +15,7 @@ use manifest::LoadedManifest;
 pub(super) struct CloudCheckInputs {
     pub(super) cpi_inputs: OwnedCpiInputs,
     endpoint: AgentEndpoint,
-    given: GivenCredentials,
+    given_credentials: GivenCredentials,
 }
 
 impl CloudCheckInputs {
@@ -29,8 +29,8 @@ impl CloudCheckInputs {
         let loaded = prepare::load_deployed(run, &request.inputs, state)?;
         let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_inputs.provider)?;
-        let given = (&loaded).into();
-        Ok((CloudCheckInputs { cpi_inputs, endpoint, given }, loaded))
+        let given_credentials = (&loaded).into();
+        Ok((CloudCheckInputs { cpi_inputs, endpoint, given_credentials }, loaded))
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Probe<'a> {
     pub(super) agent: Agent,
     pub(super) endpoint: &'a AgentEndpoint,
     /// The credentials of this run.
-    pub(super) given: &'a GivenCredentials,
+    pub(super) given_credentials: &'a GivenCredentials,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
 }
@@ -57,9 +57,9 @@ impl<'a> Probe<'a> {
     ) -> Result<Self> {
         let inputs = check_inputs.cpi_inputs.borrowed();
         let cpis = Cpis::find(run, inputs, &state, request.cpi_api_version)?;
-        let CloudCheckInputs { endpoint, given, .. } = check_inputs;
+        let CloudCheckInputs { endpoint, given_credentials, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
-        Ok(Probe { run, executor, agent, endpoint, given, state })
+        Ok(Probe { run, executor, agent, endpoint, given_credentials, state })
     }
 }

@@ -67,9 +67,10 @@ impl Directory {
         }
         let versions = self.list(VERSIONS).unwrap_or_default();
         let versions = versions.into_iter().map(|(name, _)| self.path(VERSIONS).join(name));
-        let own = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
-        let own = own.into_iter().chain(versions).filter(|path| id(path) == Some((state.dev(), state.ino())));
-        let others = state.nlink().saturating_sub(own.count() as u64);
+        let paths = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
+        let links =
+            paths.into_iter().chain(versions).filter(|path| id(path) == Some((state.dev(), state.ino())));
+        let others = state.nlink().saturating_sub(links.count() as u64);
         if others == 0 {
             return Ok(());
         }

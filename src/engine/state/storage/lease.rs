@@ -115,8 +115,8 @@ impl Lease {
             let condition = match &lock_object {
                 None => WriteCondition::Absent,
                 Some(object) => match remaining(object, client.settings.lease) {
-                    Some(left) => {
-                        on_conflict(in_use_by_error(client, object, left))?;
+                    Some(remaining_time) => {
+                        on_conflict(in_use_by_error(client, object, remaining_time))?;
                         continue;
                     }
                     None => WriteCondition::Version(object.version.clone()),
@@ -459,17 +459,17 @@ fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     let length = content.map_or(usual, |content| content.length()) + DATE_TOLERANCE;
     let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
     let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
-    length.checked_sub(age).filter(|left| !left.is_zero())
+    length.checked_sub(age).filter(|remaining_time| !remaining_time.is_zero())
 }
 
-fn in_use_by_error(client: &BucketClient, object: &Object, left: Duration) -> Error {
+fn in_use_by_error(client: &BucketClient, object: &Object, remaining_time: Duration) -> Error {
     let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
     let lock = client.url(LOCK);
     in_use_error(
         holder.as_ref(),
         format!(
             "wait until that run ends; if it was killed, its lease '{lock}' expires in {} seconds",
-            left.as_secs()
+            remaining_time.as_secs()
         ),
     )
 }
@@ -502,14 +502,14 @@ mod tests {
     fn lease_expires_by_server_time_and_its_length() {
         let content = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
         let usual = Duration::from_secs(60);
-        let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());
-        assert_eq!(left(&content, Some(0)), Some(32));
-        assert_eq!(left(&content, Some(31)), Some(1));
-        assert_eq!(left(&content, Some(32)), None);
-        assert_eq!(left(b"damaged", Some(40)), Some(22), "as long as ours");
-        assert_eq!(left(b"damaged", Some(62)), None);
-        assert!(left(&content, None).is_some(), "a server without a clock");
+        let seconds = |text: &[u8], age| remaining(&object(text, age), usual).map(|time| time.as_secs());
+        assert_eq!(seconds(&content, Some(0)), Some(32));
+        assert_eq!(seconds(&content, Some(31)), Some(1));
+        assert_eq!(seconds(&content, Some(32)), None);
+        assert_eq!(seconds(b"damaged", Some(40)), Some(22), "as long as ours");
+        assert_eq!(seconds(b"damaged", Some(62)), None);
+        assert!(seconds(&content, None).is_some(), "a server without a clock");
         let endless = String::from_utf8(content.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
-        assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than the longest lease");
+        assert_eq!(seconds(endless.as_bytes(), Some(0)), Some(3602), "no longer than the longest lease");
     }
 }

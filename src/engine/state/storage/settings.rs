@@ -62,14 +62,14 @@ impl BucketSettings {
         executable: Option<PathBuf>,
         redactor: &Redactor,
     ) -> Self {
-        let own = match address.service {
+        let prefix = match address.service {
             Service::S3 => "AWS_",
             Service::Gcs => "GOOGLE_",
             Service::Azure => "AZURE_",
         };
         let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
         let of_use = env_vars.iter().filter(|(name, value)| {
-            !value.is_empty() && (name.starts_with(own) || proxies(name) || name == "IDENTITY_ENDPOINT")
+            !value.is_empty() && (name.starts_with(prefix) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
         let env_vars = of_use.cloned().collect();
         let interrupted = never_interrupted();
@@ -125,7 +125,8 @@ impl BucketSettings {
         let hidden = |name: &str| {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
-        let own = self.env_vars.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
+        let secret_values =
+            self.env_vars.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
         // In a token in the form of a query, the signature is also secret. In a key in the form of a
         // document, so is the private key.
         let signatures = self.env_vars.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
@@ -135,7 +136,7 @@ impl BucketSettings {
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
         let proxies =
             artifact::client(&self.env_vars, BUCKET_REQUEST, never_interrupted()).map(|(_, secrets)| secrets);
-        own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
+        secret_values.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
     /// Returns the key of a Google service account, if the environment holds the key itself.

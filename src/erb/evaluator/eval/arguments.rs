@@ -247,11 +247,16 @@ impl Interp {
 
     /// Binds keyword arguments. Raises ArgumentError for a missing one, and for an unknown one unless the
     /// parameters have `**rest` or `**nil`.
-    fn bind_keywords(&mut self, params: &Params, given: Option<Rc<RHash>>, env: &Rc<Env>) -> EvalResult<()> {
+    fn bind_keywords(
+        &mut self,
+        params: &Params,
+        passed_keywords: Option<Rc<RHash>>,
+        env: &Rc<Env>,
+    ) -> EvalResult<()> {
         if params.keywords.is_empty() && params.keyword_rest.is_none() {
             return Ok(());
         }
-        let rest = given.map_or_else(RHash::default, |given| given.copy());
+        let rest = passed_keywords.map_or_else(RHash::default, |keywords| keywords.copy());
         let mut missing = Vec::new();
         for keyword in &params.keywords {
             match rest.remove(&Value::Symbol(keyword.name.clone())) {

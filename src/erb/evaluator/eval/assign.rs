@@ -209,8 +209,8 @@ impl Interp {
                 self.call(receiver, "[]=", args)?;
             }
             (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
-                let own = receiver.same(&env.this);
-                self.call_attribute_writer(receiver, name, value, own)?;
+                let is_self = receiver.same(&env.this);
+                self.call_attribute_writer(receiver, name, value, is_self)?;
             }
             (Target::Nested(multi), _) => self.assign_multi(multi, &value, env)?,
             _ => {}

@@ -332,9 +332,9 @@ impl Interp {
                 (from, count as usize, value.clone())
             }
             _ => {
-                let given = args.len();
+                let count = args.len();
                 return self
-                    .argument_error(format!("wrong number of arguments (given {given}, expected 2..3)"));
+                    .argument_error(format!("wrong number of arguments (given {count}, expected 2..3)"));
             }
         };
         if from < 0 {

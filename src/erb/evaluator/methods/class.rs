@@ -280,8 +280,8 @@ impl Interp {
             _ => None,
         };
         if let Some(table) = table {
-            if let Some(Value::Hash(given)) = args.get(0) {
-                for (key, value) in given.pairs() {
+            if let Some(Value::Hash(hash)) = args.get(0) {
+                for (key, value) in hash.pairs() {
                     let key = self.text_of(&key)?;
                     table.insert(Value::symbol(&key), value);
                 }

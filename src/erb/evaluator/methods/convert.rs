@@ -6,8 +6,8 @@ use crate::evaluator::value::Value;
 impl Interp {
     /// Raises `ArgumentError` unless the number of arguments is in range. Keywords count as one argument.
     pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> EvalResult<()> {
-        let given = args.len();
-        if (min..=max).contains(&given) {
+        let count = args.len();
+        if (min..=max).contains(&count) {
             return Ok(());
         }
         let expected = if min == max {
@@ -17,7 +17,7 @@ impl Interp {
         } else {
             format!("{min}..{max}")
         };
-        self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
+        self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
     }
 
     /// Returns the argument at an index, or raises `ArgumentError` if it is missing.
@@ -25,8 +25,8 @@ impl Interp {
         match args.get(index) {
             Some(value) => Ok(value.clone()),
             None => {
-                let (given, expected) = (args.len(), index + 1);
-                self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
+                let (count, expected) = (args.len(), index + 1);
+                self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
             }
         }
     }

@@ -88,10 +88,10 @@ impl Interp {
             "with_object" | "each_with_object" => {
                 let block = self.block(args)?;
                 let memo = self.arg(args, 0)?;
-                let given = memo.clone();
+                let passed_memo = memo.clone();
                 let passing = Value::native(move |interp, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
-                    interp.yield_to(&block, vec![value, given.clone()])
+                    interp.yield_to(&block, vec![value, passed_memo.clone()])
                 });
                 self.call_any(&receiver, &method, Args::with_block(call_args, passing))?;
                 memo

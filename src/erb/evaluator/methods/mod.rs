@@ -174,11 +174,11 @@ impl Interp {
             _ => return Ok(()),
         };
         let Some((min, max)) = names::arity(class, name) else { return Ok(()) };
-        let given = args.len();
+        let count = args.len();
         // Keywords are the last value of `args`. Some methods take them in addition to their positional
         // arguments.
-        let has_keywords = args.has_keywords && given > min && names::TAKE_KEYWORDS.contains(&name);
-        let positional = given - usize::from(has_keywords);
+        let has_keywords = args.has_keywords && count > min && names::TAKE_KEYWORDS.contains(&name);
+        let positional = count - usize::from(has_keywords);
         if positional >= min && max.is_none_or(|max| positional <= max) {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Interp {
             Some(max) => format!("{min}..{max}"),
             None => format!("{min}+"),
         };
-        self.argument_error(format!("wrong number of arguments (given {given}, expected {expected})"))
+        self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
     }
 
     fn includes(&mut self, value: &Value, module: &str) -> bool {

@@ -166,9 +166,9 @@ impl Interp {
                 let mut names = Vec::new();
                 if let Value::Object(object) = receiver {
                     for class in object.class.ancestors() {
-                        let mut own: Vec<_> = class.methods.borrow().keys().cloned().collect();
-                        own.sort();
-                        names.extend(own.into_iter().map(Value::Symbol));
+                        let mut method_names: Vec<_> = class.methods.borrow().keys().cloned().collect();
+                        method_names.sort();
+                        names.extend(method_names.into_iter().map(Value::Symbol));
                     }
                 }
                 Value::array(names)

@@ -73,9 +73,9 @@ impl Interp {
 }
 
 /// Returns a proc that calls `block` once it has collected `count` arguments.
-fn curry(block: Rc<RProc>, count: usize, given: Vec<Value>) -> Value {
+fn curry(block: Rc<RProc>, count: usize, collected: Vec<Value>) -> Value {
     Value::native(move |interp, values| {
-        let mut all = given.clone();
+        let mut all = collected.clone();
         all.extend(values);
         if all.len() >= count {
             interp.call_proc(&block, Args::new(all))

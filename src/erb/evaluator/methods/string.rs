@@ -344,8 +344,8 @@ impl Interp {
             sets.push(self.string_arg(set)?);
         }
         if name.starts_with("tr") && sets.len() != 2 {
-            let given = args.len();
-            return self.argument_error(format!("wrong number of arguments (given {given}, expected 2)"));
+            let count = args.len();
+            return self.argument_error(format!("wrong number of arguments (given {count}, expected 2)"));
         }
         if text.is_empty() && !matches!(name, "count" | "squeeze")
             || name.starts_with("tr") && sets[0].is_empty()
@@ -500,13 +500,13 @@ impl CharSet {
 
     /// Returns the character at a position.
     fn nth(&self, at: u32) -> Option<char> {
-        let mut left = at;
+        let mut offset = at;
         for (first, last) in &self.ranges {
             let length = last - first + 1;
-            if left < length {
-                return char::from_u32(first + left);
+            if offset < length {
+                return char::from_u32(first + offset);
             }
-            left -= length;
+            offset -= length;
         }
         None
     }
@@ -602,11 +602,11 @@ pub(super) fn chomp(text: &str) -> &str {
 
 /// Removes all line breaks at the end.
 fn without_line_breaks(text: &str) -> &str {
-    let mut left = text;
-    while let Some(line) = left.strip_suffix('\n') {
-        left = line.strip_suffix('\r').unwrap_or(line);
+    let mut rest = text;
+    while let Some(line) = rest.strip_suffix('\n') {
+        rest = line.strip_suffix('\r').unwrap_or(line);
     }
-    left
+    rest
 }
 
 /// Implements `dump`: quotes a string and escapes all characters beyond ASCII.

@@ -172,8 +172,9 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                     'n' => 2,
                     _ => 1,
                 };
-                let mut left = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
-                while left > 0 {
+                let mut remaining =
+                    if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
+                while remaining > 0 {
                     let head = take(size);
                     if head.len() < size {
                         break;
@@ -181,7 +182,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                     let number = head.iter().fold(0i64, |number, byte| (number << 8) | i64::from(*byte));
                     let is_negative = directive.kind == 'c' && number > 127;
                     out.push(Value::Int(if is_negative { number - 256 } else { number }));
-                    left -= 1;
+                    remaining -= 1;
                 }
             }
             'U' => {

@@ -12,9 +12,9 @@ fn list_shows_info_or_error_of_every_cpi() {
     let run = clouds.run("cpis", &["--json"]).success();
     let both = json!(["local-directory", "local"]);
     let expected = |name: Value, kind: &str, api: u32, formats: Value| {
-        let own = (kind == "local").then_some(env!("CARGO_PKG_VERSION"));
+        let version = (kind == "local").then_some(env!("CARGO_PKG_VERSION"));
         json!({"name": name, "type": kind, "reachable": true, "api_version": api,
-            "version": own, "release": null,
+            "version": version, "release": null,
             "stemcell_formats": formats,
                "problem": null})
     };

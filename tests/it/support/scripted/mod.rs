@@ -233,8 +233,9 @@ impl Hello {
     pub(crate) fn wait_until_idle(&self) {
         wait_until("the CPI ends", || {
             let mut at_work = self.world.leftovers();
-            at_work.retain(|left| {
-                left.starts_with("process ") && (left.contains("scripted") || left.contains("cpi-exec"))
+            at_work.retain(|leftover| {
+                leftover.starts_with("process ")
+                    && (leftover.contains("scripted") || leftover.contains("cpi-exec"))
             });
             at_work.is_empty()
         });

@@ -67,8 +67,8 @@ impl Lvm {
         };
         let file =
             lock().map_err(|error| CpiFailure::io(format_args!("locking '{}'", path.display()), error))?;
-        for left in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL)) {
-            self.volumes.remove(left)?;
+        for partial_volume in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL)) {
+            self.volumes.remove(partial_volume)?;
         }
         Ok(file)
     }

@@ -16,11 +16,12 @@ use crate::evaluator::value::Value;
 /// The flags, width and precision of one directive.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Directive {
-    left: bool,
-    zero: bool,
-    plus: bool,
-    space: bool,
-    alternate: bool,
+    /// Has the flag `-`, or a negative width, which means the same.
+    has_minus: bool,
+    has_zero: bool,
+    has_plus: bool,
+    has_space: bool,
+    has_hash: bool,
     width: Option<usize>,
     precision: Option<usize>,
 }
@@ -111,11 +112,11 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
             };
             match flag {
                 '-' | '0' | '+' | ' ' | '#' if sized => return interp.argument_error("flag after width"),
-                '-' => directive.left = true,
-                '0' => directive.zero = true,
-                '+' => directive.plus = true,
-                ' ' => directive.space = true,
-                '#' => directive.alternate = true,
+                '-' => directive.has_minus = true,
+                '0' => directive.has_zero = true,
+                '+' => directive.has_plus = true,
+                ' ' => directive.has_space = true,
+                '#' => directive.has_hash = true,
                 '1'..='9' => {
                     let mut digits = flag.to_string();
                     digits.push_str(&digits_of(&mut characters));
@@ -142,7 +143,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     }
                     let width = values.next(interp)?;
                     let width = interp.int_arg(&width)?;
-                    directive.left |= width < 0;
+                    directive.has_minus |= width < 0;
                     directive.width = Some(limited(interp, width.saturating_abs())?);
                 }
                 '.' => {
@@ -279,7 +280,7 @@ fn convert(
         }
         'x' | 'X' | 'o' | 'b' | 'B' => {
             let value = to_big(&interp.integer_of(value, 0)?);
-            if value < BigInt::from(0) && !directive.plus && !directive.space {
+            if value < BigInt::from(0) && !directive.has_plus && !directive.has_space {
                 return Err(interp.unsupported("a negative number in two's complement"));
             }
             let (radix, prefix) = match conversion {
@@ -287,7 +288,7 @@ fn convert(
                 'o' => (8, ""),
                 _ => (2, if conversion == 'b' { "0b" } else { "0B" }),
             };
-            let has_prefix = directive.alternate && value != BigInt::from(0);
+            let has_prefix = directive.has_hash && value != BigInt::from(0);
             let mut text = String::new();
             number(&mut text, directive, &value, radix, if has_prefix { prefix } else { "" });
             out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
@@ -320,7 +321,7 @@ fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, p
     if directive.precision == Some(0) && digits == "0" {
         digits.clear();
     }
-    if radix == 8 && directive.alternate && !digits.starts_with('0') {
+    if radix == 8 && directive.has_hash && !digits.starts_with('0') {
         digits.insert(0, '0');
     }
     if let Some(precision) = directive.precision {
@@ -340,14 +341,14 @@ fn signed(
     digits: &str,
     pads_with_zeros: bool,
 ) {
-    let sign = match (is_negative, directive.plus, directive.space) {
+    let sign = match (is_negative, directive.has_plus, directive.has_space) {
         (true, _, _) => "-",
         (false, true, _) => "+",
         (false, false, true) => " ",
         _ => "",
     };
     let mut digits = digits.to_owned();
-    if directive.zero && !directive.left && pads_with_zeros {
+    if directive.has_zero && !directive.has_minus && pads_with_zeros {
         let width = directive.width.unwrap_or(0).saturating_sub(sign.len() + prefix.len());
         while digits.len() < width {
             digits.insert(0, '0');
@@ -362,11 +363,11 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
-        let plain = Directive { zero: false, precision: None, ..*directive };
+        let plain = Directive { has_zero: false, precision: None, ..*directive };
         return signed(out, &plain, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
-        let digits = hex_float(magnitude, directive.precision, directive.alternate);
+        let digits = hex_float(magnitude, directive.precision, directive.has_hash);
         let mut text = String::new();
         signed(&mut text, directive, is_negative, "0x", &digits, true);
         out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
@@ -383,9 +384,9 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
             &format!("{zeros}{conversion}"),
             1,
         ),
-        _ => general(magnitude, precision.max(1), conversion, directive.alternate),
+        _ => general(magnitude, precision.max(1), conversion, directive.has_hash),
     };
-    if directive.alternate && !digits.contains('.') {
+    if directive.has_hash && !digits.contains('.') {
         digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
     }
     signed(out, directive, is_negative, "", &digits, true);
@@ -425,7 +426,7 @@ fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool
 fn pad(out: &mut String, directive: &Directive, text: &str) {
     let width = directive.width.unwrap_or(0);
     let missing = width.saturating_sub(text.chars().count());
-    if directive.left {
+    if directive.has_minus {
         out.push_str(text);
         out.extend(std::iter::repeat_n(' ', missing));
     } else {

@@ -129,11 +129,13 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
             let [key, value, rest @ ..] = entry.as_slice() else {
                 return interp.argument_error("wrong number of arguments");
             };
-            let given = interp.string_arg(key)?;
+            let attribute_name = interp.string_arg(key)?;
             let value = super::super::base64::bytes_of(interp, value)?;
-            let attribute = ATTRIBUTES.iter().find(|(_, short, long)| *short == given || *long == given);
+            let attribute = ATTRIBUTES
+                .iter()
+                .find(|(_, short, long)| *short == attribute_name || *long == attribute_name);
             let Some((_, key, _)) = attribute else {
-                if given.starts_with(|first: char| first.is_ascii_digit()) {
+                if attribute_name.starts_with(|first: char| first.is_ascii_digit()) {
                     return Err(interp.unsupported("OpenSSL::X509::Name.new with an object identifier"));
                 }
                 let text = "X509_NAME_add_entry_by_txt: invalid field name";

@@ -67,28 +67,28 @@ fn merged_path(base: &str, reference: &str) -> String {
         reference.push("");
     }
     reference.retain(|part| *part != ".");
-    let mut left: Vec<&str> = Vec::new();
+    let mut remaining_parts: Vec<&str> = Vec::new();
     for part in reference {
-        if part == ".." && left.last().is_some_and(|last| *last != "..") {
-            left.pop();
+        if part == ".." && remaining_parts.last().is_some_and(|last| *last != "..") {
+            remaining_parts.pop();
         } else {
-            left.push(part);
+            remaining_parts.push(part);
         }
     }
-    let mut ends_with_slash = !left.is_empty();
+    let mut ends_with_slash = !remaining_parts.is_empty();
     if base.is_empty() {
         base.push("");
     } else if ends_with_slash {
         base.pop();
     }
-    let up = left.iter().take_while(|part| **part == "..").count();
+    let up = remaining_parts.iter().take_while(|part| **part == "..").count();
     for _ in 0..up {
         if base.len() > 1 {
             base.pop();
         }
     }
-    if up < left.len() {
-        base.extend(&left[up..]);
+    if up < remaining_parts.len() {
+        base.extend(&remaining_parts[up..]);
         ends_with_slash = false;
     }
     if ends_with_slash {

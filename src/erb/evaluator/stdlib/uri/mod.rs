@@ -448,9 +448,9 @@ fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
         "URI::HTTPS" => Some(Value::str("https")),
         _ => parts.get_symbol("scheme"),
     };
-    let given = ["userinfo", "host", "port", "path", "query", "fragment"];
-    let given = given.into_iter().filter_map(|part| Some((part, parts.get_symbol(part)?)));
-    for (part, value) in scheme.map(|scheme| ("scheme", scheme)).into_iter().chain(given) {
+    let part_names = ["userinfo", "host", "port", "path", "query", "fragment"];
+    let present = part_names.into_iter().filter_map(|part| Some((part, parts.get_symbol(part)?)));
+    for (part, value) in scheme.map(|scheme| ("scheme", scheme)).into_iter().chain(present) {
         if part == "scheme" {
             uri.kind = match &value {
                 // The class of a generic URI does not depend on the scheme.
