@@ -37,7 +37,7 @@ pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
 
 /// Returns a command of `bosh` on this environment.
 pub(crate) fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
-    // `bosh` has the same flags.
+    // `bosh` has the same options.
     let ours = hello.builtin_command(&[command], &[]);
     let mut theirs = Command::new(bosh);
     hello.world.enter(&mut theirs).arg("-n").args(ours.get_args());

@@ -68,7 +68,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
 
-    // Cargo passes this flag.
+    // Cargo passes this option.
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -191,7 +191,7 @@ impl Error {
     /// Adds a hint if the cause is a missing permission, a read-only file system or a full one: which path
     /// cannot be used, and what helps.
     ///
-    /// `path` is a file or directory of monopile, which may not exist yet. `option` is the flag or variable
+    /// `path` is a file or directory of monopile, which may not exist yet. `option` is the option or variable
     /// that selects another path, such as "--state FILE", or empty.
     #[must_use]
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {

@@ -1,4 +1,4 @@
-//! The agent: flags of commands that send it requests.
+//! The agent: options of commands that send it requests.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Applies the flag to a run.
+    /// Applies the option to a run.
     pub(super) fn apply(&self, run: &mut RunContext) {
         run.insecure_agent = self.insecure_agent;
     }

@@ -1,4 +1,4 @@
-//! Flags with a fixed set of values, and numbers within limits.
+//! Options with a fixed set of values, and numbers within limits.
 
 use std::fmt::Display;
 use std::str::FromStr;

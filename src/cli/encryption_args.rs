@@ -1,4 +1,4 @@
-//! The recipients and identities of the state and the vars store, from flags and the environment.
+//! The recipients and identities of the state and the vars store, from options and the environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
-/// Reads recipients and identities from the flags and their files.
+/// Reads recipients and identities from the options and their files.
 pub(super) fn load_keys(globals: &Globals) -> Result<()> {
     let mut recipients = Vec::new();
     for value in &globals.encrypt_to {

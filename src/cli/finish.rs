@@ -206,7 +206,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -
     ExitCode::from(exit_code)
 }
 
-/// Replaces clap's last line, which names a flag, with a command that can be pasted.
+/// Replaces clap's last line, which names an option, with a command that can be pasted.
 fn with_help_of(text: &str, command: &str) -> String {
     match text.split_once("For more information, try '") {
         Some((before, _)) => format!("{before}For more information: `{command} -h`\n"),

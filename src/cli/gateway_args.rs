@@ -1,4 +1,4 @@
-//! The connection to the VM's sshd: flags of `ssh` and `scp`, with the names and variables of the bosh CLI
+//! The connection to the VM's sshd: options of `ssh` and `scp`, with the names and variables of the bosh CLI
 //! (docs-bosh, `cli-v2.md`, "ssh").
 
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use manifest::Inputs;
 /// The connection and login for `ssh` and `scp`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct GatewayArgs {
-    /// Connect directly; ignore all other flags and variables for a gateway
+    /// Connect directly; ignore all other options and variables for a gateway
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     gw_disable: bool,

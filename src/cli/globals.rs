@@ -1,4 +1,4 @@
-//! Flags of every command. They may come before or after its name.
+//! Options of every command. They may come before or after its name.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 
 use super::choices::number;
 
-/// The global flags, with the names and variables of upstream (`docs/cli-global-flags` of bosh.io).
+/// The global options, with the names and variables of upstream (`docs/cli-global-flags` of bosh.io).
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Globals {
@@ -123,10 +123,10 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Returns the bosh CLI's global flags for a director, which have no effect here. They are accepted for
+/// Returns the bosh CLI's global options for a director, which have no effect here. They are accepted for
 /// scripts written for the bosh CLI, and hidden from help, completions and documents.
 pub(super) fn ignored() -> impl Iterator<Item = Arg> {
-    const FLAGS: [(&str, Option<char>); 7] = [
+    const OPTIONS: [(&str, Option<char>); 7] = [
         ("environment", Some('e')),
         ("deployment", Some('d')),
         ("config", None),
@@ -135,7 +135,7 @@ pub(super) fn ignored() -> impl Iterator<Item = Arg> {
         ("client-secret", None),
         ("column", None),
     ];
-    FLAGS.into_iter().map(|(name, short)| {
+    OPTIONS.into_iter().map(|(name, short)| {
         let arg = Arg::new(format!("ignored-{name}")).long(name).global(true).hide(true);
         let arg = arg.action(ArgAction::Append).value_parser(clap::builder::OsStringValueParser::new());
         match short {

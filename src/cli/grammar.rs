@@ -61,7 +61,7 @@ pub(super) const VERSION_LINE: &str = concat!("monopile ", version_text!(), "\n"
 /// so it must be fast.
 pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
     let [_, word] = words else { return None };
-    let asks_for_version = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
+    let asks_for_version = ["-v", "-V", "--version"].iter().any(|option| word == option);
     asks_for_version.then_some(VERSION_LINE)
 }
 
@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn fast_version_equals_the_version_of_clap() {
-        for (flag, is_version) in
+        for (option, is_version) in
             [("-v", true), ("-V", true), ("--version", true), ("-h", false), ("-vv", false)]
         {
-            let words = ["monopile", flag].map(OsString::from);
+            let words = ["monopile", option].map(OsString::from);
             let answer = parsed(whole(), &words).unwrap_err();
-            assert_eq!(version(&words), is_version.then_some(answer.as_str()), "{flag}");
+            assert_eq!(version(&words), is_version.then_some(answer.as_str()), "{option}");
         }
         assert_eq!(version(&["monopile", "plan", "-v"].map(OsString::from)), None);
     }

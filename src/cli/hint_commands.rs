@@ -1,4 +1,4 @@
-//! Completes the commands in hints with the manifest and the flags of this run, so that they can be pasted.
+//! Completes the commands in hints with the manifest and the options of this run, so that they can be pasted.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -19,8 +19,8 @@ const PROGRAM: &str = "monopile ";
 /// The placeholder for the manifest in hints.
 const MANIFEST: &str = "MANIFEST";
 
-/// The flags that select an environment, by the id of the argument.
-const FLAGS: [(&str, &str); 11] = [
+/// The options that select an environment, by the id of the argument.
+const OPTIONS: [(&str, &str); 11] = [
     ("ops_files", "ops-file"),
     ("vars", "var"),
     ("var_files", "var-file"),
@@ -34,39 +34,40 @@ const FLAGS: [(&str, &str); 11] = [
     ("env_file", "env-file"),
 ];
 
-/// The flags that decrypt and encrypt, which most commands take.
-const GLOBAL_FLAGS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("identity", "identity")];
+/// The options that decrypt and encrypt, which most commands take.
+const GLOBAL_OPTIONS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("identity", "identity")];
 
-/// The manifest and the flags of this run, as the operator wrote them.
+/// The manifest and the options of this run, as the operator wrote them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EnvironmentWords {
     manifest: Option<String>,
-    /// Pairs of long flag and value.
-    flags: Vec<(&'static str, String)>,
-    /// The same for global flags.
-    global_flags: Vec<(&'static str, String)>,
+    /// Pairs of long option and value.
+    options: Vec<(&'static str, String)>,
+    /// The same for global options.
+    global_options: Vec<(&'static str, String)>,
     /// True if an env file that was found names the manifest.
     is_manifest_found: bool,
 }
 
 impl EnvironmentWords {
-    /// Reads the manifest and the flags from the command line. `is_given` tells whether an argument is on it.
+    /// Reads the manifest and the options from the command line. `is_given` tells whether an argument is on
+    /// it.
     pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
         let values = |id: &str| -> Vec<String> {
             let raw = matches.try_get_raw(id).ok().flatten().filter(|_| is_given(id));
             raw.into_iter().flatten().map(|word| word.to_string_lossy().into_owned()).collect()
         };
-        let of_flag = |(id, flag): &(&str, &'static str)| -> Vec<(&'static str, String)> {
-            values(id).into_iter().map(|value| (*flag, without_secrets(id, value))).collect()
+        let of_option = |(id, option): &(&str, &'static str)| -> Vec<(&'static str, String)> {
+            values(id).into_iter().map(|value| (*option, without_secrets(id, value))).collect()
         };
-        let mut flags: Vec<_> = FLAGS.iter().flat_map(of_flag).collect();
+        let mut options: Vec<_> = OPTIONS.iter().flat_map(of_option).collect();
         let mut manifest = values("manifest").into_iter().next();
         // Some commands take the state in place of the manifest.
-        flags.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
+        options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
         EnvironmentWords {
             manifest,
-            flags,
-            global_flags: GLOBAL_FLAGS.iter().flat_map(of_flag).collect(),
+            options,
+            global_options: GLOBAL_OPTIONS.iter().flat_map(of_option).collect(),
             is_manifest_found: false,
         }
     }
@@ -84,7 +85,7 @@ impl EnvironmentWords {
 
     /// Completes every command in a text that lacks its manifest.
     pub(super) fn complete(&self, text: &str) -> String {
-        let is_empty = self.manifest.is_none() && self.flags.is_empty() && self.global_flags.is_empty();
+        let is_empty = self.manifest.is_none() && self.options.is_empty() && self.global_options.is_empty();
         if is_empty && !self.is_manifest_found || !text.contains(PROGRAM) {
             return text.to_owned();
         }
@@ -121,9 +122,9 @@ impl EnvironmentWords {
         }
         // Only after a command in backticks is its end known.
         let is_quoted = command_end < text.len();
-        let globals = self.global_flags.iter().filter(|_| is_quoted);
+        let globals = self.global_options.iter().filter(|_| is_quoted);
         let globals = globals
-            .fold(String::new(), |text, (flag, value)| format!("{text} --{flag} {}", shell_word(value)));
+            .fold(String::new(), |text, (option, value)| format!("{text} --{option} {}", shell_word(value)));
         if !takes("manifest") || has_words || rest.contains("--state ") {
             let changed = format!("{}{globals}{}", &text[..command_end], &text[command_end..]);
             return (!globals.is_empty()).then_some(changed);
@@ -132,12 +133,16 @@ impl EnvironmentWords {
         words.extend(match &self.manifest {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
             // An env file names the manifest.
-            None if self.is_manifest_found || self.flags.iter().any(|(flag, _)| *flag == "env-file") => None,
+            None if self.is_manifest_found
+                || self.options.iter().any(|(option, _)| *option == "env-file") =>
+            {
+                None
+            }
             None => after_manifest.map(|_| MANIFEST.to_owned()),
         });
-        let has_flag = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
-        for (flag, value) in self.flags.iter().filter(|(flag, _)| has_flag(flag)) {
-            words.push(format!("--{flag} {}", shell_word(value)));
+        let has_option = |option: &str| command.get_arguments().any(|arg| arg.get_long() == Some(option));
+        for (option, value) in self.options.iter().filter(|(option, _)| has_option(option)) {
+            words.push(format!("--{option} {}", shell_word(value)));
         }
         let rest = after_manifest.unwrap_or(rest).trim_start();
         words.insert(0, text[..at].trim_end().to_owned());
@@ -213,7 +218,7 @@ mod tests {
     fn commands_get_the_words_of_the_run() {
         let words = EnvironmentWords {
             manifest: Some("my env/m.yml".to_owned()),
-            flags: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
+            options: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
             ..EnvironmentWords::default()
         };
         for (text, expected) in [
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(found_manifest.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
         let encrypted = EnvironmentWords {
             manifest: Some("m.yml".to_owned()),
-            global_flags: vec![("identity", "key.txt".to_owned())],
+            global_options: vec![("identity", "key.txt".to_owned())],
             ..EnvironmentWords::default()
         };
         for (text, expected) in [

@@ -11,8 +11,8 @@ use base::Result;
 use manifest::Inputs;
 use manifest::variables::Sources;
 
-/// The flags that describe a manifest, with those of its configs, by the ids of their arguments.
-pub(super) const MANIFEST_FLAGS: [&str; 11] = [
+/// The options that describe a manifest, with those of its configs, by the ids of their arguments.
+pub(super) const MANIFEST_OPTIONS: [&str; 11] = [
     "vars",
     "var_files",
     "vars_files",
@@ -34,12 +34,12 @@ pub struct ManifestArgs {
     pub manifest: PathBuf,
 
     #[command(flatten)]
-    flags: ManifestFlags,
+    options: ManifestOptions,
 }
 
 /// The ops files and variables of a manifest.
 #[derive(Debug, Clone, Args)]
-pub(super) struct ManifestFlags {
+pub(super) struct ManifestOptions {
     /// Set a variable; VALUE is YAML (repeatable)
     ///
     /// Not for secrets: other users of this machine can see the command line. From highest to lowest
@@ -82,16 +82,16 @@ pub(super) struct ManifestFlags {
 impl ManifestArgs {
     /// Returns the inputs of these arguments, with `~` expanded like in the bosh CLI.
     pub fn inputs(&self) -> Result<Inputs> {
-        self.flags.inputs(&self.manifest)
+        self.options.inputs(&self.manifest)
     }
 
     /// Returns the inputs with a default vars store next to `state`.
     pub fn inputs_with_default_store(&self, state: &Path) -> Result<Inputs> {
-        self.flags.inputs_with_default_store(&self.manifest, state)
+        self.options.inputs_with_default_store(&self.manifest, state)
     }
 }
 
-impl ManifestFlags {
+impl ManifestOptions {
     /// Returns the inputs for this manifest. Fails if an argument cannot be a variable.
     pub(super) fn inputs(&self, manifest: &PathBuf) -> Result<Inputs> {
         let home = paths::home();

@@ -1,4 +1,4 @@
-//! Open calls of earlier runs: a flag of commands that change an environment.
+//! Open calls of earlier runs: an option of commands that change an environment.
 
 use clap::Args;
 

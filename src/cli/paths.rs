@@ -1,4 +1,4 @@
-//! Paths: resolves flags, `$HOME` and the working directory to absolute paths.
+//! Paths: resolves options, `$HOME` and the working directory to absolute paths.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -77,9 +77,9 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.
-pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
+pub(super) fn state(option: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
     let home = home();
-    match flag {
+    match option {
         // Opening the storage validates the URL.
         Some(url) if is_url(url) => Ok(url.to_owned()),
         Some(path) => absolute(&expand(path, home.as_deref())),

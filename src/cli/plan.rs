@@ -108,7 +108,7 @@ fn note_run_in_progress(run: &RunContext) {
 /// Returns the error for a plan that no later run could take, because each run generates other values.
 fn unsaved_plan_error(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
     let names = listed(&plan_report.generated);
-    // The hint gets the flags of the command line, or the env file that names the vars store.
+    // The hint gets the options of the command line, or the env file that names the vars store.
     let store = inputs.default_vars_store.as_ref().filter(|_| inputs.vars_store.is_none());
     let store = store.map(|store| format!(" --vars-store {}", shell_word(&store.to_string_lossy())));
     let store = store.unwrap_or_default();

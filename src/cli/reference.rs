@@ -9,7 +9,7 @@ use super::paths;
 use base::{Error, Result};
 use engine::state::COMPANION_FILES;
 
-/// An environment variable that the program reads, other than the variables of flags.
+/// An environment variable that the program reads, other than the variables of options.
 #[derive(Debug)]
 pub struct Variable {
     /// The name, such as `NO_COLOR`; `AWS_*` stands for a group.
@@ -161,7 +161,7 @@ pub fn vars_store() -> (String, &'static str) {
 
 /// Returns the name and the description of an env file.
 pub fn env_file() -> (String, &'static str) {
-    (FILE_NAME.to_owned(), "Defaults for flags and variables, here or in a directory above")
+    (FILE_NAME.to_owned(), "Defaults for options and variables, here or in a directory above")
 }
 
 /// Returns the directories that all environments of a user share, with their descriptions.

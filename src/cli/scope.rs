@@ -316,8 +316,9 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     if command.has_subcommands() {
         return Vec::new();
     }
-    let has =
-        |flag: &str| command.get_arguments().any(|arg| !arg.is_hide_set() && arg.get_long() == Some(flag));
+    let has = |option: &str| {
+        command.get_arguments().any(|arg| !arg.is_hide_set() && arg.get_long() == Some(option))
+    };
     let is = |names: &[&str]| is_in(names, path);
     let can_end_with = |code: &str| match code {
         "3" => !is(&["cache", "completion"]),

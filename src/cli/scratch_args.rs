@@ -1,4 +1,4 @@
-//! The scratch directory of a run: a flag of `create-env`, `plan` and `delete-env`.
+//! The scratch directory of a run: an option of `create-env`, `plan` and `delete-env`.
 
 use clap::Args;
 

@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    /// Completes the commands in a text of standard output with the manifest and the flags of this run.
+    /// Completes the commands in a text of standard output with the manifest and the options of this run.
     pub(super) fn completed(&self, text: &str) -> String {
         self.words.complete(text)
     }

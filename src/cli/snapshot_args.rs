@@ -20,7 +20,7 @@ pub(super) struct SnapshotArgs {
 }
 
 impl SnapshotArgs {
-    /// Returns the policy that the flag asks for.
+    /// Returns the policy that the option asks for.
     pub(super) fn policy(&self) -> SnapshotPolicy {
         match self.snapshot {
             None => SnapshotPolicy::Never,

@@ -1,4 +1,4 @@
-//! The state and its lock: flags of commands that use the state.
+//! The state and its lock: options of commands that use the state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

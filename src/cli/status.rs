@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::choices::RendererArgs;
 use super::cpi::describe_versions;
 use super::finish::CommandResult;
-use super::manifest_args::{MANIFEST_FLAGS, ManifestFlags};
+use super::manifest_args::{MANIFEST_OPTIONS, ManifestOptions};
 use super::session::{PreparedRun, Session};
 use super::status_all::{self, StatusAllRequest};
 use super::table::Table;
@@ -25,7 +25,7 @@ use engine::inspection::{
 };
 use engine::state::{State, Storage, SuspectGroup};
 
-/// The arguments that are about one environment, by id, in addition to [`MANIFEST_FLAGS`].
+/// The arguments that are about one environment, by id, in addition to [`MANIFEST_OPTIONS`].
 const OF_ONE: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
 
 /// The number of remaining days at which a certificate is marked.
@@ -48,11 +48,11 @@ pub(super) struct StatusArgs {
     /// An environment is a directory with an env file .monopile.yml, which must be trusted. The exit code is
     /// the highest of all.
     #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath, 
-          conflicts_with_all = OF_ONE.into_iter().chain(MANIFEST_FLAGS))]
+          conflicts_with_all = OF_ONE.into_iter().chain(MANIFEST_OPTIONS))]
     all: Option<PathBuf>,
 
     #[command(flatten)]
-    flags: ManifestFlags,
+    options: ManifestOptions,
 
     #[command(flatten)]
     configs: ConfigArgs,
@@ -93,7 +93,7 @@ impl StatusArgs {
     /// with `--watch`.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if let Some(path_or_url) = &self.all {
-            let request = StatusAllRequest { path_or_url, flags: self.flags_for_each() };
+            let request = StatusAllRequest { path_or_url, options: self.options_for_each() };
             return status_all::run(session, &request);
         }
         // Only --all makes it optional.
@@ -106,7 +106,7 @@ impl StatusArgs {
             true => (paths::state(Some(&path), Path::new(""))?, None),
             false => {
                 let state = self.state.path_of_deployed(&path)?;
-                let mut inputs = self.configs.add_to(self.flags.inputs_with_default_store(&path, &state)?);
+                let mut inputs = self.configs.add_to(self.options.inputs_with_default_store(&path, &state)?);
                 inputs.discard_generated = true;
                 (state, Some(inputs))
             }
@@ -141,12 +141,12 @@ impl StatusArgs {
         })
     }
 
-    /// Returns the flags that `--all` passes on.
-    fn flags_for_each(&self) -> Vec<String> {
-        let mut flags = vec![format!("--agent-timeout={}ms", self.agent_timeout.as_millis())];
-        flags.extend(self.cpi.timeout().map(|time| format!("--cpi-timeout={}ms", time.as_millis())));
-        flags.extend(self.no_cpi.then(|| "--no-cpi".to_owned()));
-        flags
+    /// Returns the options that `--all` passes on.
+    fn options_for_each(&self) -> Vec<String> {
+        let mut options = vec![format!("--agent-timeout={}ms", self.agent_timeout.as_millis())];
+        options.extend(self.cpi.timeout().map(|time| format!("--cpi-timeout={}ms", time.as_millis())));
+        options.extend(self.no_cpi.then(|| "--no-cpi".to_owned()));
+        options
     }
 
     /// Prints the status repeatedly until a signal, which is a successful end.

@@ -2,7 +2,7 @@
 //!
 //! Each environment is the subject of a process of its own, `monopile status --json`, which runs in the
 //! directory of the env file. So the file applies exactly as if the operator had changed to that directory:
-//! it must be trusted, and its paths, flags and secrets are separate from those of the others.
+//! it must be trusted, and its paths, options and secrets are separate from those of the others.
 
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ const SIGNAL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 pub(super) struct StatusAllRequest<'a> {
     /// A directory, or the URL of a prefix of a bucket.
     pub(super) path_or_url: &'a Path,
-    /// The flags that apply to each environment.
-    pub(super) flags: Vec<String>,
+    /// The options that apply to each environment.
+    pub(super) options: Vec<String>,
 }
 
 /// An environment to ask.
@@ -178,7 +178,7 @@ fn arguments(session: &Session, request: &StatusAllRequest<'_>) -> Result<Vec<St
         Ok(path.to_string_lossy().into_owned())
     };
     let mut arguments = vec!["status".to_owned(), "--json".to_owned()];
-    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
     if let Some(directory) = &globals.cache_dir {
         add("--cache-dir", absolute(directory)?);
     }
@@ -190,7 +190,7 @@ fn arguments(session: &Session, request: &StatusAllRequest<'_>) -> Result<Vec<St
         add("--encrypt-to", if is_file { absolute(Path::new(recipient))? } else { recipient.clone() });
     }
     globals.redact.iter().for_each(|name| add("--redact", name.clone()));
-    arguments.extend(request.flags.iter().cloned());
+    arguments.extend(request.options.iter().cloned());
     Ok(arguments)
 }
 

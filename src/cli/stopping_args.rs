@@ -1,4 +1,4 @@
-//! The flags of commands that stop jobs.
+//! The options of commands that stop jobs.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, Command, ValueEnum as _};
 
 use super::globals::JsonForm;
-use super::manifest_args::ManifestFlags;
+use super::manifest_args::ManifestOptions;
 use super::{env_file, help};
 use base::error::{nearest, question};
 use base::text::shell_word;
@@ -29,10 +29,10 @@ const SYNONYMS: [(&str, &str); 13] = [
     ("update", "create-env"),
 ];
 
-/// Flags that other programs have for a flag.
-const FLAG_SYNONYMS: [(&str, &str); 2] = [("--lines", "num"), ("--tail", "num")];
+/// Options that other programs have for an option.
+const OPTION_SYNONYMS: [(&str, &str); 2] = [("--lines", "num"), ("--tail", "num")];
 
-/// Flags that other programs have for a run without questions.
+/// Options that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
 /// Replaces the suggestions of an error by the one that helps, if any. `command` is the one that the command
@@ -40,7 +40,7 @@ const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force
 pub(super) fn improve(mut error: clap::Error, command: &Command) -> clap::Error {
     let hint = match error.kind() {
         ErrorKind::InvalidSubcommand => command_hint(&error, command),
-        ErrorKind::UnknownArgument => flag_hint(&error, command),
+        ErrorKind::UnknownArgument => option_hint(&error, command),
         ErrorKind::InvalidValue => text(&error, ContextKind::SuggestedValue).map(question),
         ErrorKind::ValueValidation => wait_hint(&error),
         _ => return error,
@@ -96,8 +96,8 @@ fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     synonym.or_else(|| nearest(wrong, names)).map(question)
 }
 
-/// Names the flag for one that the command does not have. Hidden flags have no effect or another name.
-fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
+/// Names the option for one that the command does not have. Hidden options have no effect or another name.
+fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let wrong = text(error, ContextKind::InvalidArg)?;
     let visible = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
@@ -110,7 +110,7 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
         return Some(hint);
     }
     let has = |id: &str| visible().any(|arg| arg.get_id() == id);
-    if has("manifest") && !has("vars_store") && is_manifest_flag(wrong) {
+    if has("manifest") && !has("vars_store") && is_manifest_option(wrong) {
         return Some(format!("this command reads only the state: leave out {wrong}"));
     }
     let long = wrong.strip_prefix("--");
@@ -122,17 +122,18 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
         return Some(format!("{wrong} is an option of `{}`: write it after the command", command.get_name()));
     }
     let names = || visible().filter_map(|arg| arg.get_long());
-    let synonym = FLAG_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
-    let synonym = synonym.filter(|name| names().any(|flag| flag == *name));
-    let flag = synonym.or_else(|| nearest(long?, names()))?;
-    Some(question(&format!("--{flag}")))
+    let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
+    let synonym = synonym.filter(|name| names().any(|option| option == *name));
+    let option = synonym.or_else(|| nearest(long?, names()))?;
+    Some(question(&format!("--{option}")))
 }
 
 /// Explains the number of `-n 5`, which other programs have.
 fn number_hint(word: &str, command: &Command) -> Option<String> {
-    let mut flags = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long);
-    let flag = flags.find(|flag| word.parse::<u64>().is_ok() && ["num", "limit"].contains(flag))?;
-    Some(format!("-n means --non-interactive; for a number: --{flag} {word}"))
+    let mut options =
+        command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long);
+    let option = options.find(|option| word.parse::<u64>().is_ok() && ["num", "limit"].contains(option))?;
+    Some(format!("-n means --non-interactive; for a number: --{option} {word}"))
 }
 
 /// Explains the form of `--json FORM`, which is written with `=`.
@@ -140,23 +141,23 @@ fn form_hint(word: &str) -> Option<String> {
     JsonForm::from_str(word, false).is_ok().then(|| format!("write --json={word}"))
 }
 
-/// Returns the error for a word after a flag that takes none, so that the word counts as the manifest, as in
-/// `history -n 5` and `plan --json bosh`.
+/// Returns the error for a word after an option that takes none, so that the word counts as the manifest, as
+/// in `history -n 5` and `plan --json bosh`.
 pub(super) fn misread_manifest(
     args: &[OsString],
     manifest: Option<&str>,
     command: &Command,
 ) -> Option<base::Error> {
     let word = manifest.filter(|word| !Path::new(word).exists())?;
-    let follows = |flag: &str| args.windows(2).any(|pair| pair[0] == *flag && pair[1] == *word);
+    let follows = |option: &str| args.windows(2).any(|pair| pair[0] == *option && pair[1] == *word);
     let number = follows("-n").then(|| number_hint(word, command)).flatten();
     let hint = number.or_else(|| follows("--json").then(|| form_hint(word)).flatten())?;
     Some(base::Error::usage(format!("'{word}' counts as the manifest, which does not exist")).with_hint(hint))
 }
 
 /// Returns true for the options that add ops files and variables to a manifest.
-fn is_manifest_flag(word: &str) -> bool {
-    let grammar = ManifestFlags::augment_args(Command::new(""));
+fn is_manifest_option(word: &str) -> bool {
+    let grammar = ManifestOptions::augment_args(Command::new(""));
     grammar.get_arguments().any(|arg| match word.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
         None => {
@@ -168,10 +169,10 @@ fn is_manifest_flag(word: &str) -> bool {
 
 /// Explains a word after `--wait`, which counts as its duration.
 fn wait_hint(error: &clap::Error) -> Option<String> {
-    let flag = text(error, ContextKind::InvalidArg)?;
+    let option = text(error, ContextKind::InvalidArg)?;
     let word = shell_word(text(error, ContextKind::InvalidValue)?);
     let hint = format!("write `{word} --wait`, or with a duration `--wait=30m {word}`");
-    flag.starts_with("--wait ").then_some(hint)
+    option.starts_with("--wait ").then_some(hint)
 }
 
 #[cfg(test)]
@@ -243,7 +244,7 @@ mod tests {
             ("monopile status a.yml --tail 10", ""),
             ("monopile logs a.yml -n 10", "-n means --non-interactive; for a number: --num 10"),
             ("monopile plan a.yml --json bosh", "write --json=bosh"),
-            // Flags without an effect are hidden.
+            // Options without an effect are hidden.
             ("monopile create-env a.yml --clien x", ""),
             ("monopile create-env a.yml --environmen x", ""),
             ("monopile completion bsh", "did you mean 'bash'?"),

@@ -40,7 +40,7 @@ const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 pub struct LoadedManifest {
     /// The manifest's tree. A value that came from a variable has the position of its reference.
     pub root: Node,
-    /// The CPI config of `--cpi-config`, interpolated. `None` without the flag.
+    /// The CPI config of `--cpi-config`, interpolated. `None` without the option.
     pub cpi_config: Option<Node>,
     /// The cloud config of `--cloud-config`.
     pub cloud_config: Option<CloudConfig>,
@@ -581,18 +581,18 @@ fn hint_for_file(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -
         let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
         let is_generated =
             |name: &&str| definitions.get(name).is_some_and(|definition| definition.kind.is_some());
-        let (content, flag) = match names.iter().all(is_generated) {
+        let (content, option) = match names.iter().all(is_generated) {
             true => ("vars store", "--vars-store"),
             false => ("variables", "--vars-file"),
         };
         let description = format!("the {content} beside the manifest ({})", listed(&names));
-        (!names.is_empty()).then(|| pass_file_hint(&description, flag, &path.to_string_lossy()))
+        (!names.is_empty()).then(|| pass_file_hint(&description, option, &path.to_string_lossy()))
     })
 }
 
 /// Formats the hint for a file with variables that the operator left out.
-pub fn pass_file_hint(description: &str, flag: &str, path: &str) -> String {
-    format!("pass {description}: `{flag} {}`", shell_word(path))
+pub fn pass_file_hint(description: &str, option: &str, path: &str) -> String {
+    format!("pass {description}: `{option} {}`", shell_word(path))
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.
@@ -667,18 +667,18 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
 /// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
 /// misspelled. Files, programs and the environment may have variables of other manifests.
 fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
-    let with_flag =
-        |flag: &'static str| move |pair: &String| Some((flag, pair.split_once('=')?.0.to_owned()));
-    let pairs = inputs.vars.iter().filter_map(with_flag("--var"));
-    let pairs = pairs.chain(inputs.var_files.iter().filter_map(with_flag("--var-file")));
+    let with_option =
+        |option: &'static str| move |pair: &String| Some((option, pair.split_once('=')?.0.to_owned()));
+    let pairs = inputs.vars.iter().filter_map(with_option("--var"));
+    let pairs = pairs.chain(inputs.var_files.iter().filter_map(with_option("--var-file")));
     // A name with dots sets a part of a variable.
     let variable = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     pairs
-        .map(|(flag, name)| (flag, variable(&name)))
+        .map(|(option, name)| (option, variable(&name)))
         .filter(|(_, name)| !resolver.is_used(name))
-        .map(|(flag, name)| {
+        .map(|(option, name)| {
             let meant = did_you_mean(&name, resolver.used_names());
-            format!("variable '{name}' ({flag}) is not used: the manifest has no (({name})){meant}")
+            format!("variable '{name}' ({option}) is not used: the manifest has no (({name})){meant}")
         })
         .collect()
 }

@@ -27,14 +27,14 @@ pub struct UserlandRef {
     pub sha1: Option<String>,
     /// Files, directories and sockets of this machine that the CPI sees at the same paths.
     pub files: Vec<String>,
-    /// Its place in the manifest or CPI config. `None` for a flag.
+    /// Its place in the manifest or CPI config. `None` for an option.
     pub place: Option<String>,
     /// The CPI config that names it, to which paths are relative. `None` for the manifest.
     pub file: Option<PathBuf>,
 }
 
 impl UserlandRef {
-    /// Returns the userland that a flag names; `None` for `host`.
+    /// Returns the userland that an option names; `None` for `host`.
     pub fn named(url: &str) -> Option<Self> {
         let (url, files) = (url.to_owned(), Vec::new());
         (url != HOST).then_some(UserlandRef { url, sha1: None, files, place: None, file: None })

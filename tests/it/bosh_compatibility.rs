@@ -62,9 +62,9 @@ fn render_template(hello: &Hello, context: &Value, template: &Path) -> String {
 
 /// Returns the files that `render` writes.
 fn render(hello: &Hello, more: &[&str]) -> BTreeMap<String, String> {
-    let mut flags = vec!["--job", "hello", "--out", "files"];
-    flags.extend(more);
-    hello.world.finish(hello.render_command(&flags)).success();
+    let mut options = vec!["--job", "hello", "--out", "files"];
+    options.extend(more);
+    hello.world.finish(hello.render_command(&options)).success();
     let root = hello.world.path("files");
     let files = walkdir::WalkDir::new(&root).into_iter().map(Result::unwrap);
     files

@@ -229,7 +229,7 @@ fn other_commands_reject_json_bosh() {
 
 /// Without `=`, the next word is not the form of the output.
 #[test]
-fn bare_json_flag_does_not_take_the_next_word() {
+fn bare_json_option_does_not_take_the_next_word() {
     let world = World::new();
     world.write("bosh", "a: 1\n");
     assert_eq!(world.run(["int", "--json", "bosh"]).success().stdout, "a: 1\n");

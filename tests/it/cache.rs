@@ -104,7 +104,7 @@ fn cache_in_use_is_not_pruned() {
 }
 
 #[test]
-fn cache_dir_flag_moves_the_cache() {
+fn cache_dir_option_moves_the_cache() {
     let world = world();
     assert_eq!(world.run(["cache", "list", "--json", "--cache-dir", "none"]).success().stdout.trim(), "[]");
     let cache_dir = world.home().join(".cache/monopile");

@@ -43,7 +43,7 @@ fn ops_files_have_the_nesting_limit_of_manifests() {
 }
 
 #[test]
-fn json_flag_does_not_change_the_output() {
+fn json_option_does_not_change_the_output() {
     let world = World::new();
     world.write("m.yml", "a: 1\n");
     assert_eq!(world.run(["--json", "int", "m.yml"]).success().stdout, "a: 1\n");

@@ -32,10 +32,10 @@ fn json_ends_with_the_result_object() {
 }
 
 #[test]
-fn tty_flag_selects_the_terminal_view() {
+fn tty_option_selects_the_terminal_view() {
     let world = World::new();
-    for (variable, flag) in [(None, Some("--tty")), (Some(("BOSH_TTY", "true")), None)] {
-        let mut command = world.monopile(flag.into_iter().chain(FAILS));
+    for (variable, option) in [(None, Some("--tty")), (Some(("BOSH_TTY", "true")), None)] {
+        let mut command = world.monopile(option.into_iter().chain(FAILS));
         command.envs(variable);
         let run = world.finish(command).exits_with(2);
         assert!(run.stderr.starts_with("\x1b[31merror:\x1b[0m a manifest"), "{:?}", run.stderr);
@@ -47,8 +47,8 @@ fn colours_can_be_disabled() {
     let world = World::new();
     let mut by_variable = world.monopile(["--tty"].into_iter().chain(FAILS));
     by_variable.env("NO_COLOR", "1");
-    let by_flag = world.monopile(["--tty", "--no-color"].into_iter().chain(FAILS));
-    for command in [by_variable, by_flag] {
+    let by_option = world.monopile(["--tty", "--no-color"].into_iter().chain(FAILS));
+    for command in [by_variable, by_option] {
         let run = world.finish(command).exits_with(2);
         assert!(!run.stderr.contains('\x1b') && run.stderr.starts_with("error: "), "{:?}", run.stderr);
     }
@@ -97,13 +97,13 @@ fn log_path_gets_a_private_log() {
 #[test]
 fn log_can_be_json() {
     let hello = Hello::new();
-    let log = |command: &str, flags: &[&str]| {
-        let mut command = hello.command(command, flags);
+    let log = |command: &str, options: &[&str]| {
+        let mut command = hello.command(command, options);
         command
             .env("BOSH_LOG_LEVEL", "debug")
-            .env("BOSH_LOG_PATH", hello.world.path(format!("log{}", flags.len())));
+            .env("BOSH_LOG_PATH", hello.world.path(format!("log{}", options.len())));
         hello.world.finish(command).success();
-        hello.world.read(format!("log{}", flags.len()))
+        hello.world.read(format!("log{}", options.len()))
     };
     let json = log("create-env", &["--log-format", "json"]);
     assert!(!json.is_empty());

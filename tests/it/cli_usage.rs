@@ -32,14 +32,14 @@ fn without_a_command_help_is_shown_as_an_error() {
 }
 
 #[test]
-fn version_flags_name_version_and_target() {
+fn version_options_name_version_and_target() {
     let version = regex::escape(env!("CARGO_PKG_VERSION"));
     // A release build also names its commit and the date of that.
     let commit = r"[0-9a-f]{9}(\+changes)? \d{4}-\d\d-\d\d, ";
     let pattern = format!(r"^monopile {version} \(({commit})?{}-[a-z0-9_-]+\)\n$", std::env::consts::ARCH);
-    for flag in ["-v", "-V", "--version"] {
-        let run = World::new().run([flag]).success();
-        assert!(regex::Regex::new(&pattern).unwrap().is_match(&run.stdout), "{flag}: {}", run.stdout);
+    for option in ["-v", "-V", "--version"] {
+        let run = World::new().run([option]).success();
+        assert!(regex::Regex::new(&pattern).unwrap().is_match(&run.stdout), "{option}: {}", run.stdout);
     }
 }
 
@@ -152,7 +152,8 @@ fn unknown_page_gets_a_hint() {
 #[test]
 fn short_help_is_a_part_of_the_long_one() {
     for command in ["create-env", "status", "cloud-check"] {
-        let [short, long] = ["-h", "--help"].map(|flag| World::new().run([command, flag]).success().stdout);
+        let [short, long] =
+            ["-h", "--help"].map(|option| World::new().run([command, option]).success().stdout);
         assert!(short.lines().count() * 3 / 2 < long.lines().count(), "{short}");
         let options = |text: &str| -> Vec<String> {
             let words = text.split(|end: char| end.is_whitespace() || end == ',');
@@ -204,7 +205,7 @@ fn help_says_what_is_lost() {
     }
 }
 
-/// A flag without an effect is accepted, for scripts and env files, but hidden.
+/// An option without an effect is accepted, for scripts and env files, but hidden.
 #[test]
 fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
     for (command, offers) in
@@ -275,7 +276,7 @@ fn clap_errors_exit_with_usage_code() {
 }
 
 #[test]
-fn usage_errors_are_json_with_json_flag() {
+fn usage_errors_are_json_with_json_option() {
     let run = World::new().run(["--json", "create-env", "--no-such-flag"]).exits_with(2);
     let lines = run.json();
     assert_eq!(lines.len(), 1, "{}", run.stdout);
@@ -397,14 +398,14 @@ fn malformed_variables_are_refused_before_the_run() {
     let world = World::new();
     world.write("bosh.yml", "name: ((a))\n");
     for command in ["create-env", "plan", "status", "interpolate"] {
-        for (flag, value, code, expected) in [
+        for (option, value, code, expected) in [
             ("-v", "foo", 2, "error: --var expects NAME=VALUE: there is no '='\n"),
             ("--var-file", "foo", 2, "error: --var-file expects NAME=FILE: there is no '='\n"),
             ("-v", "foo=[1", 3, "hint: VALUE is YAML: quote text that begins with '[': --var 'foo=\"…\"'\n"),
         ] {
-            let run = world.run([command, "bosh.yml", flag, value]).exits_with(code);
+            let run = world.run([command, "bosh.yml", option, value]).exits_with(code);
             assert!(run.stderr.contains(expected) && run.stderr.starts_with("error: "), "{}", run.stderr);
-            assert_eq!(run.stdout, "", "{command} {flag} {value}");
+            assert_eq!(run.stdout, "", "{command} {option} {value}");
         }
     }
 }
@@ -449,10 +450,10 @@ fn manifest_from_standard_input_needs_a_state_path() {
     }
 }
 
-/// Flags of the bosh CLI without a meaning here must not break scripts: the command ends as it would without
-/// them.
+/// Options of the bosh CLI without a meaning here must not break scripts: the command ends as it would
+/// without them.
 #[test]
-fn director_flags_are_ignored() {
+fn director_options_are_ignored() {
     let world = World::new();
     let plain = world.run(["interpolate", "absent.yml"]);
     assert_ne!(plain.code, 2, "{}", plain.stderr);

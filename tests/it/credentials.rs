@@ -58,7 +58,7 @@ fn missing_vars_store_stops_the_run() {
     assert!(status.stderr.contains("the last deploy failed: `monopile plan"), "{}", status.stderr);
     hello.take_requests();
     let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
-    hello.replace_flag("--vars-store", &[]);
+    hello.replace_option("--vars-store", &[]);
     assert_stops(&hello, &store);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
@@ -74,7 +74,7 @@ fn missing_vars_store_stops_the_run() {
         assert!(!hello.world.exists("manifest-vars.yml"), "{command}");
     }
 
-    // The flag is a decision of the operator.
+    // The option is a decision of the operator.
     let plan = hello.world.finish(hello.command("plan", &["--new-credentials"])).success();
     let changes = format!("Credentials that change: {}", NAMES.join(", "));
     assert!(plan.stdout.contains(&changes), "{}", plan.stdout);
@@ -108,7 +108,7 @@ fn vars_store_of_another_environment_stops_the_run() {
     hello.world.write("other.yml", other_store(&hello));
     let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
     let (right, wrong) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
-    hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
+    hello.replace_option("--vars-store", &["--vars-store", "other.yml"]);
     hello.take_requests();
     assert_stops(&hello, &right);
     assert_stops(&hello, &format!("'{wrong}' is probably not of this environment"));
@@ -126,13 +126,13 @@ fn vars_store_of_another_environment_stops_the_run() {
     // The same file with other values: another file has no better ones.
     let deployed = hello.world.read("creds.yml");
     hello.world.write("creds.yml", hello.world.read("other.yml"));
-    hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
+    hello.replace_option("--vars-store", &["--vars-store", "creds.yml"]);
     assert_stops(&hello, "put the deployed values back into the vars store");
     hello.world.write("creds.yml", deployed);
     hello.create(&[]).success();
 
     // The operator may insist.
-    hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
+    hello.replace_option("--vars-store", &["--vars-store", "other.yml"]);
     let broken =
         Script::with_info(InfoAnswer::Local).fail("attach_disk", 9, "Bosh::Clouds::CloudError", false);
     hello.set_script(broken);
@@ -146,7 +146,7 @@ fn vars_store_of_another_environment_stops_the_run() {
     assert_eq!(hello.ask_counter(), 2, "the disk is the same");
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
     hello.create(&[]).success();
-    hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
+    hello.replace_option("--vars-store", &["--vars-store", "creds.yml"]);
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("its jobs are not stopped; "), "{}", run.stderr);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -159,7 +159,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     assert_eq!(hello.ask_counter(), 1);
     hello.world.write("edited.yml", hello.world.read("creds.yml").replace(PASSWORD, "v7m2kqz94hwt6xcd"));
     let right = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
-    hello.replace_flag("--vars-store", &["--vars-store", "edited.yml"]);
+    hello.replace_option("--vars-store", &["--vars-store", "edited.yml"]);
     let differs = "(401); mbus_bootstrap_password differs from the deployed value";
     hello.take_requests();
     let runs = [
@@ -217,7 +217,7 @@ fn missing_vars_store_of_bosh_stops_the_run() {
     let mut state = hello.state();
     state.as_object_mut().unwrap().remove("monopile");
     hello.world.write("state.json", state.to_string());
-    hello.replace_flag("--vars-store", &[]);
+    hello.replace_option("--vars-store", &[]);
     hello.take_requests();
     assert_stops(&hello, "--vars-store");
     hello.create(&["--vars-store", "creds.yml"]).success();
@@ -229,14 +229,14 @@ fn missing_vars_store_of_bosh_stops_the_run() {
 #[test]
 fn credentials_of_a_program_must_be_given_again() {
     let mut hello = Hello::new();
-    hello.replace_flag("--vars-store", &["--vars-exec", "cat creds.yml"]);
+    hello.replace_option("--vars-store", &["--vars-exec", "cat creds.yml"]);
     hello.create(&[]).success();
     hello.take_requests();
     let credentials = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
         assert!(credentials["digests"][name].is_string(), "{credentials}");
     }
-    hello.replace_flag("--vars-exec", &[]);
+    hello.replace_option("--vars-exec", &[]);
     assert_stops(&hello, "pass them as for the last deploy");
     hello.delete(&["--vars-exec", "cat creds.yml"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -246,7 +246,7 @@ fn credentials_of_a_program_must_be_given_again() {
 fn variables_of_the_last_deploy_must_be_given_again() {
     let mut hello = Hello::new();
     let port = "port=8580";
-    hello.replace_flag("-v", &[]);
+    hello.replace_option("-v", &[]);
     let new = hello.create(&[]).exits_with(3);
     assert!(new.stderr.contains("((port))"), "{}", new.stderr);
     assert!(new.stderr.contains("hint: give a value with --var NAME=VALUE"), "{}", new.stderr);
@@ -267,11 +267,11 @@ fn variables_of_the_last_deploy_must_be_given_again() {
 fn plan_lists_the_credentials_that_change() {
     let mut hello = Hello::new();
     // The source of the values is a plain file of variables.
-    hello.replace_flag("--vars-store", &["-l", "creds.yml"]);
+    hello.replace_option("--vars-store", &["-l", "creds.yml"]);
     hello.create(&[]).success();
     hello.take_requests();
     assert!(hello.state()["monopile"]["credentials"]["vars_store"].is_null());
-    hello.replace_flag("-l", &[]);
+    hello.replace_option("-l", &[]);
     assert_stops(&hello, "pass them as for the last deploy");
 
     let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
@@ -305,7 +305,7 @@ fn plan_lists_the_credentials_that_change() {
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     assert!(!plan.stdout.contains("Credentials"), "{}", plan.stdout);
     hello.world.write("state.json", whole.to_string());
-    hello.replace_flag("--state", &["--state", "state.json", "-l", "creds.yml"]);
+    hello.replace_option("--state", &["--state", "state.json", "-l", "creds.yml"]);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -383,13 +383,13 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
 
     // The end of a rotation is no sign of another vars store, even if it changes all values of the store.
-    let password_flag = ["-v", "mbus_bootstrap_password=given-another-way"];
-    hello.create(&password_flag).success();
+    let password_option = ["-v", "mbus_bootstrap_password=given-another-way"];
+    hello.create(&password_option).success();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
-    hello.create(&password_flag).success();
+    hello.create(&password_option).success();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
-    hello.world.finish(hello.command("status", &[&["--no-cpi"][..], &password_flag].concat())).success();
-    hello.create(&password_flag).success();
+    hello.world.finish(hello.command("status", &[&["--no-cpi"][..], &password_option].concat())).success();
+    hello.create(&password_option).success();
     hello.create(&[]).success();
 
     // Without the earlier values, the agent rejects the new ones.
@@ -465,7 +465,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert_eq!(hello.ask_counter(), 1);
     let_expire(&hello);
     let mut declared = vec!["-l", "hello/manifest.yml"];
-    for pair in hello.flags().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
+    for pair in hello.options().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
         declared.extend(pair);
     }
     let rotate = |more: &[&str]| {

@@ -188,7 +188,7 @@ fn rejects_invalid_recipients_and_identities() {
     let hello = Hello::new();
     hello.world.write("empty", "# none\n");
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
-    for (flags, part) in [
+    for (options, part) in [
         (["--encrypt-to", "age1nobody"], "is not an age recipient"),
         (["--encrypt-to", "key.txt"], "line 1 of 'key.txt' (--encrypt-to) is not valid"),
         (["--encrypt-to", "AGE-SECRET-KEY-1NOTREALLY"], "it is a private key, not an age recipient"),
@@ -203,9 +203,9 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "missing"], "'missing' (--identity) does not exist"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
-        let code = if flags[1] == "missing" { 3 } else { 2 };
-        let refused = hello.create(&flags).exits_with(code);
-        assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
+        let code = if options[1] == "missing" { 3 } else { 2 };
+        let refused = hello.create(&options).exits_with(code);
+        assert!(refused.stderr.contains(part), "{options:?}: {}", refused.stderr);
         let output = refused.stdout + &refused.stderr;
         assert!(!output.contains("NOTREALLY"), "{output}");
     }

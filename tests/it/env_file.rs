@@ -32,7 +32,7 @@ fn inside(world: &World, directory: &str, args: &[&str]) -> std::process::Comman
 }
 
 #[test]
-fn command_without_flags_uses_and_names_the_env_file() {
+fn command_without_options_uses_and_names_the_env_file() {
     let world = world();
     std::fs::create_dir_all(world.path("env/below/deeper")).unwrap();
     let expected = "from: file\nname: 'x: y'\nvalues:\n- 5\n- vars file\n- text\n- from the environment\n";
@@ -50,16 +50,16 @@ fn command_without_flags_uses_and_names_the_env_file() {
 }
 
 #[test]
-fn flags_take_precedence_over_the_env_file() {
+fn options_take_precedence_over_the_env_file() {
     let world = world();
     world.write("env/mine.yml", "a: mine\n");
     world.write("env/more.yml", "- {type: replace, path: /from, value: command line}\n");
-    let value = |flags: &[&str], path: &str| {
-        let args: Vec<&str> = ["int", "--path", path].iter().chain(flags).copied().collect();
+    let value = |options: &[&str], path: &str| {
+        let args: Vec<&str> = ["int", "--path", path].iter().chain(options).copied().collect();
         world.finish(inside(&world, "env", &args)).success().stdout
     };
-    // A vars file on the command line overrides values of the env file. Among flags, a value overrides a vars
-    // file.
+    // A vars file on the command line overrides values of the env file. Among options, a value overrides a
+    // vars file.
     assert_eq!(value(&["-l", "mine.yml"], "/values/0"), "mine\n");
     assert_eq!(value(&["--vars-env", "ZZ"], "/values/0"), "5\n");
     assert_eq!(value(&["-v", "c=1"], "/values/2"), "1\n");
@@ -183,7 +183,7 @@ fn vars_and_state_commands_use_the_env_file() {
 }
 
 #[test]
-fn flags_in_the_file_are_validated_like_the_command_line() {
+fn options_in_the_file_are_validated_like_the_command_line() {
     let world = World::new();
     world.write(
         "bosh.yml",
@@ -194,7 +194,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
         world.run(["trust"]).success();
         world.run(args).exits_with(code).stderr
     };
-    // Each value is validated like the flag.
+    // Each value is validated like the option.
     for (text, expected) in [
         ("update_strategy: never", "invalid value 'never' for '--update-strategy <STRATEGY>'"),
         ("log_format: xml", "invalid value 'xml' for '--log-format <FORMAT>'"),
@@ -218,7 +218,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
             "stemcells": [], "releases": []}"#,
     );
     world.write("key", "");
-    // The gateway to the VM: a flag or variable overrides it.
+    // The gateway to the VM: an option or variable overrides it.
     let stderr =
         refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
     assert!(stderr.contains("has characters that ssh does not accept"), "{stderr}");
@@ -238,7 +238,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
 }
 
 #[test]
-fn env_file_replaces_all_flags_from_create_to_delete() {
+fn env_file_replaces_all_options_from_create_to_delete() {
     let hello = Hello::new();
     let text = hello.env_file("state.json", "creds.yml") + "parallel: 2\n";
     hello.world.write(".monopile.yml", text);

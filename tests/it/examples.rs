@@ -50,11 +50,11 @@ fn director_example_interpolates_with_its_env_file() {
 }
 
 #[test]
-fn bare_metal_example_interpolates_with_its_flags() {
+fn bare_metal_example_interpolates_with_its_options() {
     let world = world("bare-metal");
     let text = world.read("jumpbox.yml");
-    // The flags come from the example's own comment.
-    let flags: Vec<&str> = text
+    // The options come from the example's own comment.
+    let options: Vec<&str> = text
         .lines()
         .take_while(|line| !line.starts_with("name:"))
         .flat_map(|line| line.trim_start_matches('#').split_whitespace())
@@ -62,7 +62,7 @@ fn bare_metal_example_interpolates_with_its_flags() {
         .flat_map(|pair| ["-v", pair])
         .collect();
     let args = ["int", "jumpbox.yml", "--var-errs", "--vars-store", "creds.yml", "-l", "versions.yml"];
-    let manifest = manifest(&world.run(args.into_iter().chain(flags)).success());
+    let manifest = manifest(&world.run(args.into_iter().chain(options)).success());
     assert_eq!(manifest["cloud_provider"]["cpi"]["builtin"], "ironic");
     assert_eq!(manifest["cloud_provider"]["cpi"]["properties"]["storage"]["portals"][0], "10.0.0.2:3260");
 }

@@ -131,13 +131,13 @@ impl FailureLife {
     }
 
     fn command(&self, stage: usize, more: &[&str]) -> Command {
-        let (command, mut flags) = match stage {
+        let (command, mut options) = match stage {
             3 => ("delete-env", vec!["-n"]),
             2 => ("create-env", vec!["--recreate"]),
             _ => ("create-env", vec![]),
         };
-        flags.extend(more);
-        self.hello.command(command, &flags)
+        options.extend(more);
+        self.hello.command(command, &options)
     }
 
     fn run(&self, stage: usize, more: &[&str]) -> Run {
@@ -165,8 +165,8 @@ impl FailureLife {
         self.hello.set_script(failure.script(self.info, point));
         self.hello.take_requests();
         // A call of a hanging CPI is left running. Any other call ends before this timeout.
-        let timeout_flags: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
-        let run = self.run(stage, timeout_flags);
+        let timeout_options: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
+        let run = self.run(stage, timeout_options);
         match failure {
             Failure::RetryOnce => self.expect(&run, 0),
             _ => assert!([0, 1].contains(&run.code), "{}: {}: {}", self.context, run.code, run.stderr),

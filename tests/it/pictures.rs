@@ -69,10 +69,10 @@ impl PictureRecorder {
         rows
     }
 
-    /// Draws the output of a command, without a flag that is added to it.
-    pub(crate) fn draw(&self, line: &str, hidden_flag: &str, limit: Duration) -> String {
+    /// Draws the output of a command, without an option that is added to it.
+    pub(crate) fn draw(&self, line: &str, hidden_option: &str, limit: Duration) -> String {
         let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
-        rows.extend(self.run(&format!("{line}{hidden_flag}"), limit));
+        rows.extend(self.run(&format!("{line}{hidden_option}"), limit));
         // A path of the same length keeps the line breaks.
         let root = self.world.root().display().to_string();
         let home = "/home/operator";
@@ -196,13 +196,13 @@ fn pictures_are_up_to_date() {
     );
     world.write("typo.yml", "- {type: replace, path: /instance_groups/name=helo/instances, value: 2}\n");
     let pictures = [
-        // The flag keeps the order of the steps, and is not shown.
+        // The option keeps the order of the steps, and is not shown.
         ("create", "create-env hello/manifest.yml", " --parallel 1"),
         ("plan", "plan hello/manifest.yml -o port.yml", ""),
         ("status", "status hello/manifest.yml", ""),
         ("error", "create-env hello/manifest.yml -o typo.yml", ""),
     ];
-    let drawn = pictures.map(|(name, line, flag)| (name, studio.draw(line, flag, MAX_WAIT)));
+    let drawn = pictures.map(|(name, line, option)| (name, studio.draw(line, option, MAX_WAIT)));
     assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     check(&drawn);

@@ -33,12 +33,12 @@ impl ChangingEnvironment {
     }
 
     /// Plans and applies the current change. Both must have the same steps.
-    fn plan_and_apply(&mut self, kind: &str, flags: &[&str]) {
+    fn plan_and_apply(&mut self, kind: &str, options: &[&str]) {
         self.hello.take_requests();
         let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         let plan =
-            self.hello.world.finish(self.hello.command("plan", &[&["--json"], flags].concat())).success();
-        let text = self.hello.world.finish(self.hello.command("plan", flags)).success();
+            self.hello.world.finish(self.hello.command("plan", &[&["--json"], options].concat())).success();
+        let text = self.hello.world.finish(self.hello.command("plan", options)).success();
         let after = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         assert_eq!(before, after, "{kind}: the plan touched the state");
         assert!(self.hello.take_requests().is_empty(), "{kind}: the plan called the CPI");
@@ -50,7 +50,7 @@ impl ChangingEnvironment {
         };
         let planned = steps(&mut plan["steps"].as_array().unwrap().iter());
 
-        let done = self.hello.create(&[&["-n", "--json"], flags].concat()).success().json();
+        let done = self.hello.create(&[&["-n", "--json"], options].concat()).success().json();
         let taken = steps(&mut done.iter().filter(|event| event["event"] == "step_begun"));
         assert_eq!(planned, taken, "{kind}");
         let took = regex::Regex::new(r"(?m)^  Usually .*\n").unwrap();
@@ -71,8 +71,8 @@ impl ChangingEnvironment {
 #[test]
 fn stages_are_printed_to_standard_error_in_a_pipe() {
     let hello = Hello::new();
-    for (command, flags) in [("plan", &[][..]), ("create-env", &["--dry-run"])] {
-        let run = hello.world.finish(hello.command(command, flags)).success();
+    for (command, options) in [("plan", &[][..]), ("create-env", &["--dry-run"])] {
+        let run = hello.world.finish(hello.command(command, options)).success();
         assert!(run.stdout.starts_with("Plan for "), "{}", run.stdout);
         for line in ["Validating ...\n", "  Rendering job templates: done in ", "\nValidating: done in "] {
             assert!(run.stderr.contains(line), "{line} is not in\n{}", run.stderr);
@@ -335,8 +335,8 @@ fn saved_plan_is_executed_or_rejected() {
     }
     assert!(unsaved.stdout.contains("Create a VM"), "{}", unsaved.stdout);
     assert!(!environment.hello.world.exists("plan.json") && !environment.hello.world.exists("creds.yml"));
-    let mut interpolate: Vec<&str> = environment.hello.flags();
-    let state = interpolate.iter().position(|flag| *flag == "--state").unwrap();
+    let mut interpolate: Vec<&str> = environment.hello.options();
+    let state = interpolate.iter().position(|option| *option == "--state").unwrap();
     interpolate.drain(state..state + 2);
     interpolate.splice(..0, ["interpolate", "hello/manifest.yml", "--path", "/name"]);
     assert_eq!(environment.hello.world.run(interpolate).success().stdout, "hello\n");

@@ -24,9 +24,9 @@ fn hide_ruby(command: &mut Command) {
 }
 
 fn render(hello: &Hello, more: &[&str]) -> Run {
-    let mut flags = vec!["--job", "hello"];
-    flags.extend(more);
-    hello.world.finish(hello.render_command(&flags))
+    let mut options = vec!["--job", "hello"];
+    options.extend(more);
+    hello.world.finish(hello.render_command(&options))
 }
 
 /// Checks that no CPI was called and no state was written.

@@ -111,7 +111,7 @@ fn password_that_equals_a_name_is_shown_with_a_warning() {
     // A key is as public as a name, and so is the path of the state.
     let state = hello.world.path("work-state/state.json");
     std::fs::create_dir(state.parent().unwrap()).unwrap();
-    hello.replace_flag("--state", &["--state", "work-state/state.json"]);
+    hello.replace_option("--state", &["--state", "work-state/state.json"]);
     fail_with(&hello, "no property 'admin_password' in state.json of work-state or disk_size");
     let run = hello.create(&["-v", "a_password=work-state", "-v", "b_password=disk_size"]).exits_with(1);
     let shown = format!("{}{}", run.stdout, run.stderr);
@@ -120,16 +120,16 @@ fn password_that_equals_a_name_is_shown_with_a_warning() {
 }
 
 #[test]
-fn redact_flag_hides_named_values() {
+fn redact_option_hides_named_values() {
     let mut hello = Hello::new();
     set_properties(&mut hello, "colour: ((colour)), pin: 4711");
     fail_with(&hello, "the pin of green is 4711");
     let run = hello.create(&["-v", "colour=green"]).exits_with(1);
     assert!(run.stderr.contains("the pin of green is 4711"), "{}", run.stderr);
-    for flags in
+    for options in
         [["--redact", "colour", "--redact", "pin"], ["--redact=COLOUR", "--redact=pin", "-v", "unused=1"]]
     {
-        let run = hello.create(&[&["-v", "colour=green"], &flags[..]].concat()).exits_with(1);
+        let run = hello.create(&[&["-v", "colour=green"], &options[..]].concat()).exits_with(1);
         let shown = format!("{}{}", run.stdout, run.stderr);
         assert!(shown.contains("the pin of <redacted> is <redacted>"), "{shown}");
         assert!(!shown.contains("green") && !shown.contains("4711"), "{shown}");

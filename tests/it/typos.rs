@@ -38,7 +38,7 @@ fn warns_about_undeclared_properties() {
 fn warns_about_variables_on_the_command_line_that_nothing_uses() {
     let hello = Hello::new();
     let not_used =
-        |name: &str, flag: &str| format!("variable '{name}' ({flag}) is not used: the manifest has");
+        |name: &str, option: &str| format!("variable '{name}' ({option}) is not used: the manifest has");
     hello.world.write("text", "secret");
     hello.world.write("others.yml", "shared_by_all_environments: 1\n");
     let slips = ["-v", "prot=8580", "-v", "zzz.part=1", "--var-file", "xyzzy=text", "-l", "others.yml"];

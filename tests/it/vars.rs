@@ -260,8 +260,8 @@ fn ca_may_have_any_common_key_type() {
             "variables:\n- name: leaf\n  type: certificate\n  options: {ca: mine, common_name: a, \
                 key_length: 2048}\n",
         );
-        let ca_flags = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
-        world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(ca_flags)).success();
+        let ca_options = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
+        world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(ca_options)).success();
         let leaf = write_part(&world, "/leaf/certificate");
         let verified = run_openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
         assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");

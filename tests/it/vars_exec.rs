@@ -25,9 +25,9 @@ fn write_script(world: &World, path: &str, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Returns the `values` of the manifest with these flags.
-fn values(world: &World, flags: &[&str]) -> String {
-    let args = ["int", "m.yml", "--path", "/values"].iter().chain(flags);
+/// Returns the `values` of the manifest with these options.
+fn values(world: &World, options: &[&str]) -> String {
+    let args = ["int", "m.yml", "--path", "/values"].iter().chain(options);
     world.run(args).success().stdout.replace("- ", "").replace('\n', " ")
 }
 
@@ -192,7 +192,7 @@ fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
     let mut hello = Hello::new();
     write_script(&hello.world, "source", "echo run >>../source.runs; cat creds.yml");
     hello.world.write("../more.yml", "port_name: visible-nowhere\nnumber: 71234567\n");
-    hello.replace_flag("--vars-store", &["--vars-exec", "./source all", "--vars-exec", "cat ../more.yml"]);
+    hello.replace_option("--vars-store", &["--vars-exec", "./source all", "--vars-exec", "cat ../more.yml"]);
     let path = "/instance_groups/0/jobs/0/properties";
     hello.add_ops(
         "kind.yml",

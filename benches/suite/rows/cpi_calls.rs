@@ -25,8 +25,8 @@ fn measure(_: &Suite) -> Findings {
     for scale in [1, 4, 16] {
         let mut hello = Hello::new();
         more_jobs(&mut hello, scale - 1);
-        let mut run = |what: &str, flags: &[&str], needed: &[&str]| {
-            hello.create(flags).success();
+        let mut run = |what: &str, options: &[&str], needed: &[&str]| {
+            hello.create(options).success();
             let requests = hello.take_requests();
             let methods = Hello::methods(&requests);
             let sample = Sample { value: methods.len() as f64, peak_kib: None };

@@ -56,9 +56,9 @@ fn measure(suite: &Suite) -> Findings {
             timings
         };
         for round in 0..suite.rounds(if scale == 16 { 3 } else { 5 }) {
-            let flags: &[&str] = if round == 0 { &["-n"] } else { &["-n", "--recreate"] };
+            let options: &[&str] = if round == 0 { &["-n"] } else { &["-n", "--recreate"] };
             let _ = std::fs::remove_dir_all(hello.world.home().join(".cache/monopile/compiled"));
-            let (took, events) = with_events(&hello, hello.builtin_command(&["create-env"], flags));
+            let (took, events) = with_events(&hello, hello.builtin_command(&["create-env"], options));
             let cold = add(0, &events, took.peak_kib);
             let (took, events_cached) =
                 with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));

@@ -127,8 +127,8 @@ fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
     std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
     // The CPI's configuration contains the agent's endpoint with the password from the vars store.
     bosh::adapt_for_bosh(&mut hello, &cpi);
-    let flags = hello.flags().into_iter().filter(|flag| !["--state", "state.json"].contains(flag));
-    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(flags)).success();
+    let options = hello.options().into_iter().filter(|option| !["--state", "state.json"].contains(option));
+    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(options)).success();
     let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
     let config = hello.world.read("local.json").replace("unset:unset", &format!("mbus:{password}"));

@@ -48,8 +48,8 @@ fn measure(suite: &Suite) -> Findings {
             changes.push(change(&hello, &values, strategy));
         }
     }
-    let flags = ["-n", "-v", "greeting=last", "-v", "tag=last"];
-    hello.world.finish(hello.builtin_command(&["delete-env"], &flags)).success();
+    let options = ["-n", "-v", "greeting=last", "-v", "tag=last"];
+    hello.world.finish(hello.builtin_command(&["delete-env"], &options)).success();
     for ((_, _, name), changes) in CHANGES.iter().zip(&changes) {
         for (part, what) in ["the service is interrupted", "the command takes"].iter().enumerate() {
             let samples: Vec<Sample> = changes.iter().map(|change| change[part]).collect();
@@ -90,6 +90,6 @@ fn change(hello: &Hello, values: &Values, strategy: &str) -> [Sample; 2] {
 
 fn deploy(hello: &Hello, values: &Values, strategy: &str) -> Sample {
     let [greeting, tag] = ["greeting", "tag"].map(|name| format!("{name}={}", values[name]));
-    let flags = ["-n", "-v", &greeting, "-v", &tag, "--update-strategy", strategy];
-    Sample::of(&process::run(&mut hello.builtin_command(&["create-env"], &flags)))
+    let options = ["-n", "-v", &greeting, "-v", &tag, "--update-strategy", strategy];
+    Sample::of(&process::run(&mut hello.builtin_command(&["create-env"], &options)))
 }

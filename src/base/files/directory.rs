@@ -12,7 +12,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Fails if a directory that a command is about to write to does not exist. `option` is the flag that names
+/// Fails if a directory that a command is about to write to does not exist. `option` is the option that names
 /// it, or empty.
 pub fn check_directory(directory: &Path, option: &str) -> Result<()> {
     match fs::metadata(directory) {

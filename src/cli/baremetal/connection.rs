@@ -1,4 +1,4 @@
-//! The connection to Ironic, configured by the flags and variables of OpenStack's clients.
+//! The connection to Ironic, configured by the options and variables of OpenStack's clients.
 
 use std::path::PathBuf;
 
@@ -122,8 +122,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects with the flags and variables of OpenStack's clients. An empty value counts as missing, as in
-    /// those clients.
+    /// Connects with the options and variables of OpenStack's clients. An empty value counts as missing, as
+    /// in those clients.
     pub(super) fn connect(&self, session: &Session) -> Result<Client> {
         let nonempty = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
         let cacert = match &self.os_cacert {
@@ -151,7 +151,7 @@ impl Connection {
         };
         let access = settings.check(&session.redactor).map_err(|error| {
             error.with_hint(
-                "each setting is a flag and a variable: `endpoint` is --os-endpoint or \
+                "each setting is an option and a variable: `endpoint` is --os-endpoint or \
                     OS_ENDPOINT; see `monopile baremetal node list --help`",
             )
         })?;

@@ -39,7 +39,7 @@ pub(super) fn args(prints_many: bool) -> Vec<Arg> {
         option("format", "FORMAT", "Print the result in this format [default: table, or json with --json]")
             .short('f')
             .value_parser(PossibleValuesParser::new(formats)),
-        // The id and type are those of the ignored global flag of the bosh CLI, which this flag replaces.
+        // The id and type are those of the ignored global option of the bosh CLI, which this option replaces.
         option("column", "COLUMN", "Show only this column (repeatable)")
             .id(COLUMNS)
             .short('c')

@@ -3,7 +3,7 @@
 use clap::FromArgMatches as _;
 
 use super::typed::TypedCommandLine;
-use crate::cli::manifest_args::ManifestFlags;
+use crate::cli::manifest_args::ManifestOptions;
 use crate::cli::paths;
 use manifest::variables::Definitions;
 use manifest::{self, Inputs, ops, read_text};
@@ -11,8 +11,8 @@ use yaml::{self, Data, Node};
 
 impl TypedCommandLine {
     fn inputs(&self) -> Option<Inputs> {
-        let flags = ManifestFlags::from_arg_matches(self.matches()?).ok()?;
-        flags.inputs(&self.manifest()?).ok()
+        let options = ManifestOptions::from_arg_matches(self.matches()?).ok()?;
+        options.inputs(&self.manifest()?).ok()
     }
 
     /// Returns the manifest with its ops files applied.

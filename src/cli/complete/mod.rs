@@ -42,8 +42,9 @@ fn with_hidden_aliases(grammar: Command) -> Command {
     })
 }
 
-/// Removes the flags from an answer, which has one candidate per line. Flags are offered only after a dash.
-fn without_flags(answer: &[u8]) -> Vec<u8> {
+/// Removes the options from an answer, which has one candidate per line. Options are offered only after a
+/// dash.
+fn without_options(answer: &[u8]) -> Vec<u8> {
     let kept = answer.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"-"));
     kept.flatten().copied().collect()
 }
@@ -59,7 +60,7 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     if index < others.len() {
         others.remove(index);
     }
-    let is_flag = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let is_option = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
     let grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
     let mut grammar = help::with_help_command(grammar);
     let working_directory = paths::working_directory().ok();
@@ -67,7 +68,7 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     let answered = shell
         .write_complete(&mut grammar, words.to_vec(), working_directory.as_deref(), &mut text)
         .and_then(|()| {
-            let offered = if is_flag { text } else { without_flags(&text) };
+            let offered = if is_option { text } else { without_options(&text) };
             std::io::Write::write_all(&mut std::io::stdout(), &offered)
         });
     Some(if answered.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -191,7 +191,7 @@ impl CheckArgs {
         })
     }
 
-    /// Returns the settings. Flags override the manifest. A replay takes all settings from the transcript.
+    /// Returns the settings. Options override the manifest. A replay takes all settings from the transcript.
     fn settings(
         &self,
         session: &Session,
@@ -229,8 +229,8 @@ impl CheckArgs {
                 Error::invalid(problem).with_hint("pass those of the VM to check: --cloud-properties JSON")
             );
         }
-        let json = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
-            Some(text) => parse_json_object(flag, text),
+        let json = |option: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
+            Some(text) => parse_json_object(option, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),
         };
         let dynamic = json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::choices::RendererArgs;
-use crate::cli::manifest_args::ManifestFlags;
+use crate::cli::manifest_args::ManifestOptions;
 use crate::cli::session::{PreparedRun, Session};
 use crate::cli::{ConfigArgs, CpiUserlandArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
@@ -26,7 +26,7 @@ use engine::protocol::HIGHEST_API_VERSION;
 #[derive(Debug, Clone, Args)]
 pub(super) struct SourceArgs {
     #[command(flatten)]
-    flags: ManifestFlags,
+    options: ManifestOptions,
 
     #[command(flatten)]
     configs: ConfigArgs,
@@ -100,7 +100,7 @@ impl SourceArgs {
 
     /// Returns the manifest that the env file names.
     pub(super) fn manifest_of_env_file(&self) -> Option<&PathBuf> {
-        self.flags.manifest_of_env_file()
+        self.options.manifest_of_env_file()
     }
 
     /// Prepares the CPI. With `needs_vm_and_disk`, also prepares the properties of a VM and a disk.
@@ -127,7 +127,8 @@ impl SourceArgs {
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 check_no_program(manifest)?;
-                let mut inputs = self.configs.add_to(self.flags.inputs_with_default_store(manifest, &state)?);
+                let mut inputs =
+                    self.configs.add_to(self.options.inputs_with_default_store(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
                 inputs.discard_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
@@ -290,29 +291,29 @@ pub(super) fn call_error(method: &str, called: &FinishedCall) -> Error {
     Error::failure(format!("the CPI's `{method}` failed: {reason}"))
 }
 
-/// Parses JSON from a flag, or from the file that it names with `@`.
-fn document(flag: &str, text: &str) -> Result<Value> {
+/// Parses JSON from an option, or from the file that it names with `@`.
+fn document(option: &str, text: &str) -> Result<Value> {
     let read;
     let text = match text.strip_prefix('@') {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
             read = input::read_text(&path, input::MAX_FILE_BYTES)
-                .map_err(|error| input::read_error(&format!("the file of {flag}"), &path, error))?;
+                .map_err(|error| input::read_error(&format!("the file of {option}"), &path, error))?;
             read.as_str()
         }
         None => text,
     };
     serde_json::from_str(text)
-        .map_err(|error| Error::usage(format!("{flag} is not JSON")).with_source(json_problem(&error)))
-        .map_err(|error| error.with_hint(format!("{flag} takes JSON, or @FILE with a JSON file")))
+        .map_err(|error| Error::usage(format!("{option} is not JSON")).with_source(json_problem(&error)))
+        .map_err(|error| error.with_hint(format!("{option} takes JSON, or @FILE with a JSON file")))
 }
 
-/// Parses a JSON object from a flag.
-pub(super) fn parse_json_object(flag: &str, text: &str) -> Result<Map<String, Value>> {
-    match document(flag, text)? {
+/// Parses a JSON object from an option.
+pub(super) fn parse_json_object(option: &str, text: &str) -> Result<Map<String, Value>> {
+    match document(option, text)? {
         Value::Object(object) => Ok(object),
-        _ => Err(Error::usage(format!("{flag} is not a JSON object"))
-            .with_hint(format!("for instance {flag} '{{\"key\": \"value\"}}'"))),
+        _ => Err(Error::usage(format!("{option} is not a JSON object"))
+            .with_hint(format!("for instance {option} '{{\"key\": \"value\"}}'"))),
     }
 }
 

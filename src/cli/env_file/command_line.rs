@@ -297,7 +297,7 @@ fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
 
 /// Returns true if the command takes an env file. With `status --all`, each environment has its own.
 fn may_have_env_file(matches: &ArgMatches) -> bool {
-    // For an unknown flag, clap returns `Err` in debug builds and `Ok(None)` in others.
+    // For an unknown option, clap returns `Err` in debug builds and `Ok(None)` in others.
     matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
         && !matches!(matches.try_get_one::<PathBuf>("all"), Ok(Some(_)))
 }
@@ -376,12 +376,15 @@ pub(in crate::cli) fn map_all_args(command: Command, change: &dyn Fn(Arg) -> Arg
 /// Adds the values of the file as defaults to the command at `path`.
 fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, file: &EnvFile) -> Command {
     let content = &file.content;
-    // Global flags belong to the program, other flags to the command.
-    let with_flags = |command| {
-        content.flags.iter().fold(command, |command, flag| with_flag(command, &flag.name, &flag.values))
+    // Global options belong to the program, other options to the command.
+    let with_options = |command| {
+        content
+            .options
+            .iter()
+            .fold(command, |command, option| with_option(command, &option.name, &option.values))
     };
-    change_command(with_flags(grammar), path, &mut |command| {
-        let mut command = with_flags(command);
+    change_command(with_options(grammar), path, &mut |command| {
+        let mut command = with_options(command);
         // Looking for the default store reads the file system.
         let takes_store = command.get_arguments().any(|arg| arg.get_id() == "store");
         let store = takes_store.then(|| content.vars_store_in_use()).flatten();
@@ -432,8 +435,8 @@ fn change_argument(command: Command, id: &str, change: impl FnOnce(Arg) -> Arg) 
     })
 }
 
-/// Sets the default of a flag, if the command has it.
-fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
+/// Sets the default of an option, if the command has it.
+fn with_option(command: Command, name: &str, values: &[OsString]) -> Command {
     let id =
         command.get_arguments().find(|arg| arg.get_long() == Some(name)).map(|arg| arg.get_id().to_string());
     match id {
@@ -446,11 +449,11 @@ fn with_flag(command: Command, name: &str, values: &[OsString]) -> Command {
 fn file_error(file: &EnvFile, error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = arg.split([' ', '.']).next()?.trim_start_matches('-');
-    let flag = file.content.flags.iter().find(|flag| flag.name == name)?;
+    let option = file.content.options.iter().find(|option| option.name == name)?;
     let text = error.render().to_string();
     let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
     Some(
         Error::invalid(format!("invalid env file '{}'", file.path.display()))
-            .with_source(format!("{}: {message}", flag.place)),
+            .with_source(format!("{}: {message}", option.place)),
     )
 }

@@ -1,8 +1,8 @@
 //! Env files: defaults for the command line of one environment.
 //!
 //! `.monopile.yml` in the working directory, or in the nearest directory above it, names the manifest, ops
-//! files, variables, vars store, state and general flags. Flags on the command line override the file. Ops
-//! files and variables on the command line come after those of the file.
+//! files, variables, vars store, state and general options. Options on the command line override the file.
+//! Ops files and variables on the command line come after those of the file.
 //!
 //! A file that was found, not named, is used only after the operator has allowed it, see [`mod@trust`].
 
@@ -70,24 +70,24 @@ struct Content {
     state: Option<PathBuf>,
     ops_files: Vec<PathBuf>,
     env_file_variables: EnvFileVariables,
-    /// Flags by name, such as `cpi-timeout`.
-    flags: Vec<Flag>,
+    /// Options by name, such as `cpi-timeout`.
+    options: Vec<FileOption>,
     /// The keys of the file in their order.
     keys: Vec<String>,
 }
 
-/// A flag in an env file, with its position.
+/// An option in an env file, with its position.
 #[derive(Debug)]
-struct Flag {
+struct FileOption {
     name: String,
     values: Vec<OsString>,
-    flag_use: FlagUse,
+    option_use: OptionUse,
     place: String,
 }
 
-/// The use of a flag's value. `monopile trust` shows what an env file runs, reads and contacts.
+/// The use of an option's value. `monopile trust` shows what an env file runs, reads and contacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlagUse {
+enum OptionUse {
     /// Changes how monopile works.
     Setting,
     /// Names a file to read.
@@ -187,9 +187,9 @@ impl EnvFile {
         self.content.manifest.as_deref().is_none_or(|named_manifest| real(named_manifest) == real(manifest))
     }
 
-    /// Returns the values of the flags with one of these uses.
-    fn values_of(&self, uses: &[FlagUse]) -> impl Iterator<Item = String> {
-        let flags = self.content.flags.iter().filter(|flag| uses.contains(&flag.flag_use));
-        flags.flat_map(|flag| &flag.values).map(|value| value.to_string_lossy().into_owned())
+    /// Returns the values of the options with one of these uses.
+    fn values_of(&self, uses: &[OptionUse]) -> impl Iterator<Item = String> {
+        let options = self.content.options.iter().filter(|option| uses.contains(&option.option_use));
+        options.flat_map(|option| &option.values).map(|value| value.to_string_lossy().into_owned())
     }
 }

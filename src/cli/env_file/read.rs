@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::find::OpenedEnvFile;
-use super::{Content, EnvFile, Flag, FlagUse};
+use super::{Content, EnvFile, FileOption, OptionUse};
 use crate::cli::{paths, vars_exec_args};
 use base::error::did_you_mean;
 use base::files::input;
@@ -13,7 +13,7 @@ use base::{Error, Result};
 use manifest::{VarsProgram, kind_with_article};
 use yaml::{self, Data, Mapping, Node};
 
-/// The shape of the value of a flag.
+/// The shape of the value of an option.
 #[derive(Debug, Clone, Copy)]
 enum ValueShape {
     /// A path.
@@ -22,47 +22,47 @@ enum ValueShape {
     PathUnless(&'static str),
     /// Text or a number.
     Text,
-    /// Text or a number, or a list of them, for a flag that can be repeated.
+    /// Text or a number, or a list of them, for an option that can be repeated.
     Texts,
     /// True or false.
     Switch,
 }
 
-/// The flags that an env file may set, with `_` for `-`. Flags that request an action (`--recreate`) or skip
-/// a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const FLAGS: [(&str, ValueShape, FlagUse); 26] = [
-    ("agent_timeout", ValueShape::Text, FlagUse::Setting),
-    ("boot_timeout", ValueShape::Text, FlagUse::Setting),
-    ("cache_dir", ValueShape::Path, FlagUse::ProgramDirectory),
-    ("cloud_config", ValueShape::Path, FlagUse::File),
-    ("cpi_api_version", ValueShape::Text, FlagUse::Setting),
-    ("cpi_config", ValueShape::Path, FlagUse::CpiConfig),
-    ("cpi_timeout", ValueShape::Text, FlagUse::Setting),
-    ("drain_timeout", ValueShape::Text, FlagUse::Setting),
-    ("encrypt_to", ValueShape::PathUnless("age1"), FlagUse::File),
-    ("gw_host", ValueShape::Text, FlagUse::Server),
-    ("gw_private_key", ValueShape::Path, FlagUse::File),
-    ("gw_socks5", ValueShape::Text, FlagUse::Server),
-    ("gw_user", ValueShape::Text, FlagUse::Setting),
-    ("identity", ValueShape::Path, FlagUse::File),
-    ("insecure_agent", ValueShape::Switch, FlagUse::Setting),
-    ("log_format", ValueShape::Text, FlagUse::Setting),
-    ("no_color", ValueShape::Switch, FlagUse::Setting),
-    ("package_dir", ValueShape::Path, FlagUse::ProgramDirectory),
-    ("parallel", ValueShape::Text, FlagUse::Setting),
-    ("redact", ValueShape::Texts, FlagUse::Setting),
-    ("sha2", ValueShape::Switch, FlagUse::Setting),
-    ("templates", ValueShape::Text, FlagUse::Renderer),
-    ("tty", ValueShape::Switch, FlagUse::Setting),
-    ("update_strategy", ValueShape::Text, FlagUse::Setting),
-    ("verbose", ValueShape::Text, FlagUse::Setting),
-    ("wait_for_lock", ValueShape::Text, FlagUse::Setting),
+/// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
+/// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
+const OPTIONS: [(&str, ValueShape, OptionUse); 26] = [
+    ("agent_timeout", ValueShape::Text, OptionUse::Setting),
+    ("boot_timeout", ValueShape::Text, OptionUse::Setting),
+    ("cache_dir", ValueShape::Path, OptionUse::ProgramDirectory),
+    ("cloud_config", ValueShape::Path, OptionUse::File),
+    ("cpi_api_version", ValueShape::Text, OptionUse::Setting),
+    ("cpi_config", ValueShape::Path, OptionUse::CpiConfig),
+    ("cpi_timeout", ValueShape::Text, OptionUse::Setting),
+    ("drain_timeout", ValueShape::Text, OptionUse::Setting),
+    ("encrypt_to", ValueShape::PathUnless("age1"), OptionUse::File),
+    ("gw_host", ValueShape::Text, OptionUse::Server),
+    ("gw_private_key", ValueShape::Path, OptionUse::File),
+    ("gw_socks5", ValueShape::Text, OptionUse::Server),
+    ("gw_user", ValueShape::Text, OptionUse::Setting),
+    ("identity", ValueShape::Path, OptionUse::File),
+    ("insecure_agent", ValueShape::Switch, OptionUse::Setting),
+    ("log_format", ValueShape::Text, OptionUse::Setting),
+    ("no_color", ValueShape::Switch, OptionUse::Setting),
+    ("package_dir", ValueShape::Path, OptionUse::ProgramDirectory),
+    ("parallel", ValueShape::Text, OptionUse::Setting),
+    ("redact", ValueShape::Texts, OptionUse::Setting),
+    ("sha2", ValueShape::Switch, OptionUse::Setting),
+    ("templates", ValueShape::Text, OptionUse::Renderer),
+    ("tty", ValueShape::Switch, OptionUse::Setting),
+    ("update_strategy", ValueShape::Text, OptionUse::Setting),
+    ("verbose", ValueShape::Text, OptionUse::Setting),
+    ("wait_for_lock", ValueShape::Text, OptionUse::Setting),
 ];
 
 /// The maximum size of an env file, in bytes.
 pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
-/// The keys that are not flags.
+/// The keys that are not options.
 const KEYS: [&str; 9] = [
     "manifest",
     "ops_files",
@@ -140,8 +140,8 @@ fn directory(opened: &OpenedEnvFile) -> PathBuf {
     }
 }
 
-/// Returns the name of the flag for a key.
-fn flag_name(key: &str) -> String {
+/// Returns the name of the option for a key.
+fn option_name(key: &str) -> String {
     key.replace('_', "-")
 }
 
@@ -158,22 +158,22 @@ impl Reader {
         let Some(name) = key.as_str() else {
             return self.report(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
-        let flag = FLAGS.into_iter().find(|(flag, ..)| *flag == name);
-        if flag.is_none() && !KEYS.contains(&name) {
-            let hint = did_you_mean(name, KEYS.into_iter().chain(FLAGS.map(|(key, ..)| key)));
+        let option = OPTIONS.into_iter().find(|(option, ..)| *option == name);
+        if option.is_none() && !KEYS.contains(&name) {
+            let hint = did_you_mean(name, KEYS.into_iter().chain(OPTIONS.map(|(key, ..)| key)));
             return self.report(key, format!("unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
             return;
         }
-        match flag {
-            Some((_, shape, flag_use)) => self.flag(name, shape, flag_use, value),
+        match option {
+            Some((_, shape, option_use)) => self.option(name, shape, option_use, value),
             None => self.part(name, value),
         }
     }
 
-    /// Reads a key that is not a flag.
+    /// Reads a key that is not an option.
     fn part(&mut self, name: &str, value: &Node) {
         match name {
             "manifest" => self.content.manifest = self.path(name, value),
@@ -198,7 +198,7 @@ impl Reader {
         }
     }
 
-    fn flag(&mut self, name: &str, shape: ValueShape, flag_use: FlagUse, value: &Node) {
+    fn option(&mut self, name: &str, shape: ValueShape, option_use: OptionUse, value: &Node) {
         let values: Vec<OsString> = match shape {
             ValueShape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
             ValueShape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
@@ -218,10 +218,10 @@ impl Reader {
             },
         };
         if !values.is_empty() {
-            self.content.flags.push(Flag {
-                name: flag_name(name),
+            self.content.options.push(FileOption {
+                name: option_name(name),
                 values,
-                flag_use,
+                option_use,
                 place: format!("{}: `{name}`", value.position.describe()),
             });
         }
@@ -325,14 +325,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns true if some command has this flag.
-    fn has_flag(command: &Command, name: &str) -> bool {
+    /// Returns true if some command has this option.
+    fn has_option(command: &Command, name: &str) -> bool {
         command.get_arguments().any(|arg| arg.get_long() == Some(name))
-            || command.get_subcommands().any(|command| has_flag(command, name))
+            || command.get_subcommands().any(|command| has_option(command, name))
     }
 
     #[test]
-    fn flags_that_can_be_repeated_take_lists() {
+    fn options_that_can_be_repeated_take_lists() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env.yml");
         for (text, expected) in [
@@ -343,7 +343,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let file = read(&OpenedEnvFile::named(&path).unwrap()).unwrap();
-            assert_eq!(file.content.flags[0].values, expected, "{text}");
+            assert_eq!(file.content.options[0].values, expected, "{text}");
         }
         for wrong in ["redact: [[region]]", "boot_timeout: [5m]"] {
             std::fs::write(&path, wrong).unwrap();
@@ -352,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_documented_and_every_flag_exists() {
+    fn every_key_is_documented_and_every_option_exists() {
         let page = include_str!("../../../docs/env-file.md");
         let grammar = crate::cli::command();
-        for (key, ..) in FLAGS {
-            assert!(has_flag(&grammar, &flag_name(key)), "no command has a flag for {key}");
+        for (key, ..) in OPTIONS {
+            assert!(has_option(&grammar, &option_name(key)), "no command has an option for {key}");
         }
-        for key in KEYS.into_iter().chain(FLAGS.map(|(key, ..)| key)) {
+        for key in KEYS.into_iter().chain(OPTIONS.map(|(key, ..)| key)) {
             assert!(page.contains(&format!("`{key}`")), "docs/env-file.md does not name {key}");
         }
     }

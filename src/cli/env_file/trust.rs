@@ -11,7 +11,7 @@ use std::{fs, io};
 use sha2::{Digest as _, Sha256};
 
 use super::find::OpenedEnvFile;
-use super::{EnvFile, FlagUse};
+use super::{EnvFile, OptionUse};
 use crate::cli::reference;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::redact::Redactor;
@@ -117,7 +117,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     let variables = file.content.env_file_variables.vars_exec.iter();
     let mut runs: BTreeSet<String> =
         variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
-    runs.extend(flag_programs(file));
+    runs.extend(option_programs(file));
     let mut reads = files(file);
     let mut contacted = BTreeSet::new();
     match outline {
@@ -136,7 +136,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     list("read", reads);
     let documents = file.content.state.iter().chain(&file.content.vars_store);
     contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
-    contacted.extend(file.values_of(&[FlagUse::Server]).map(|value| host(&value).unwrap_or(value)));
+    contacted.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
     list("contact", contacted);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
@@ -149,20 +149,20 @@ pub(super) fn description(file: &EnvFile) -> String {
 fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
-    inputs.cpi_config = file.values_of(&[FlagUse::CpiConfig]).next().map(PathBuf::from);
+    inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
     file.add_below(&mut inputs);
     let options = manifest::LoadOptions::default();
     manifest::load_with(&inputs.without_programs(), &options, redactor).map(Some)
 }
 
-/// Returns the programs that flags of the env file choose: the CPIs of the CPI config, compiled CPIs, and
+/// Returns the programs that options of the env file choose: the CPIs of the CPI config, compiled CPIs, and
 /// Ruby.
-fn flag_programs(file: &EnvFile) -> BTreeSet<String> {
+fn option_programs(file: &EnvFile) -> BTreeSet<String> {
     let mut programs = BTreeSet::new();
-    programs.extend(file.values_of(&[FlagUse::CpiConfig]).map(|path| format!("the CPIs of '{path}'")));
-    let directories = file.values_of(&[FlagUse::ProgramDirectory]);
+    programs.extend(file.values_of(&[OptionUse::CpiConfig]).map(|path| format!("the CPIs of '{path}'")));
+    let directories = file.values_of(&[OptionUse::ProgramDirectory]);
     programs.extend(directories.map(|path| format!("compiled CPIs that are in '{path}'")));
-    if file.values_of(&[FlagUse::Renderer]).any(|renderer| renderer != "native") {
+    if file.values_of(&[OptionUse::Renderer]).any(|renderer| renderer != "native") {
         programs.insert("Ruby, for job templates".to_owned());
     }
     programs
@@ -213,8 +213,8 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
     let mut file_names: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
-    let of_flags = file.values_of(&[FlagUse::File, FlagUse::CpiConfig]);
-    file_names.extend(of_flags.map(|path| format!("'{path}'")));
+    let of_options = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]);
+    file_names.extend(of_options.map(|path| format!("'{path}'")));
     file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),
     );

@@ -12,7 +12,7 @@ use clap::builder::PossibleValue;
 use clap::builder::styling::Styles;
 use clap::{Arg, ArgAction, Command};
 
-use crate::cli::manifest_args::MANIFEST_FLAGS;
+use crate::cli::manifest_args::MANIFEST_OPTIONS;
 use crate::ui;
 
 /// The heading of the options of all commands.
@@ -21,12 +21,12 @@ pub const GLOBAL: &str = "Global options";
 /// The headings of arguments and options without a heading of their own.
 const UNTITLED: [&str; 2] = ["Arguments", "Options"];
 
-/// The heading of [`MANIFEST_FLAGS`].
+/// The heading of [`MANIFEST_OPTIONS`].
 const MANIFEST: &str = "Manifest and variables";
 
 /// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED`].
 pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
-    (MANIFEST, &MANIFEST_FLAGS),
+    (MANIFEST, &MANIFEST_OPTIONS),
     (MANIFEST, &["manifests", "templates"]),
     ("State", &["state", "wait_for_lock", "forget_open_calls"]),
     ("CPI", &["package_dir", "cpi_userland", "cpi_api_version", "cpi_timeout"]),
@@ -87,7 +87,7 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let rank = |title: &str| {
         all_titles().position(|candidate| candidate == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
     };
-    // clap adds the flag for help to the options without a heading.
+    // clap adds the option for help to the options without a heading.
     if !titles.iter().any(|title| title == UNTITLED[1]) {
         titles.push(UNTITLED[1].to_owned());
     }
@@ -111,7 +111,7 @@ pub(super) fn short(command: &Command) -> String {
     for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
         let mut rows: Vec<Row> = arguments.into_iter().filter(is_shown).map(short_row).collect();
         if title == UNTITLED[1] {
-            rows.push(help_flag(SEE_LONG));
+            rows.push(help_option(SEE_LONG));
         }
         titled.push((title, rows));
     }
@@ -141,7 +141,7 @@ pub(super) fn long(command: &Command) -> String {
         }
         let mut paragraphs: Vec<String> = arguments.into_iter().map(argument_block).collect();
         if title == UNTITLED[1] {
-            paragraphs.push(long_help_flag());
+            paragraphs.push(long_help_option());
         }
         parts.push(format!("{}\n{}", heading(&title), paragraphs.join("\n\n")));
     }
@@ -152,14 +152,14 @@ pub(super) fn long(command: &Command) -> String {
 pub(super) fn short_options(program: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
     let mut rows: Vec<Row> = program.get_arguments().filter(is_shown).map(short_row).collect();
-    rows.push(help_flag(SEE_LONG));
+    rows.push(help_option(SEE_LONG));
     table_section(UNTITLED[1], &rows, longest(&rows))
 }
 
 /// Returns the options of the program itself for `--help`.
 pub(super) fn long_options(program: &Command) -> String {
     let shown = program.get_arguments().filter(|arg| !arg.is_hide_set());
-    let paragraphs: Vec<String> = shown.map(argument_block).chain([long_help_flag()]).collect();
+    let paragraphs: Vec<String> = shown.map(argument_block).chain([long_help_option()]).collect();
     format!("{}\n{}", heading(UNTITLED[1]), paragraphs.join("\n\n"))
 }
 
@@ -197,17 +197,17 @@ fn short_row(arg: &Arg) -> Row {
     Row { text, ..named(arg) }
 }
 
-/// The description of the flag for help in `-h`.
+/// The description of the option for help in `-h`.
 const SEE_LONG: &str = "Print help (see more with '--help')";
 
-/// Returns the flag for help with its description for `--help`.
-fn long_help_flag() -> String {
-    let flag = help_flag("Print help (see a summary with '-h')");
-    format!("{}\n{:INDENT_COLUMNS$}{}", flag.name, "", flag.text)
+/// Returns the option for help with its description for `--help`.
+fn long_help_option() -> String {
+    let option = help_option("Print help (see a summary with '-h')");
+    format!("{}\n{:INDENT_COLUMNS$}{}", option.name, "", option.text)
 }
 
-/// Returns the flag for help, which clap adds later.
-fn help_flag(text: &str) -> Row {
+/// Returns the option for help, which clap adds later.
+fn help_option(text: &str) -> Row {
     let literal = *Styles::styled().get_literal();
     let name = format!("  {literal}-h{literal:#}, {literal}--help{literal:#}");
     Row { name, width: "-h, --help".len(), text: text.to_owned() }
@@ -226,13 +226,13 @@ fn named(arg: &Arg) -> Row {
         let name = format!("  {placeholder}{whole}{placeholder:#}");
         return Row { name, width: ui::width(&whole), text: String::new() };
     };
-    let flag = format!("--{long}");
-    let value = whole.strip_prefix(&flag).unwrap_or_default();
+    let option = format!("--{long}");
+    let value = whole.strip_prefix(&option).unwrap_or_default();
     let short = match arg.get_short() {
         Some(short) => format!("{literal}-{short}{literal:#}, "),
         None => "    ".to_owned(),
     };
-    let name = format!("  {short}{literal}{flag}{literal:#}{placeholder}{value}{placeholder:#}");
+    let name = format!("  {short}{literal}{option}{literal:#}{placeholder}{value}{placeholder:#}");
     Row { name, width: "-x, ".len() + ui::width(&whole), text: String::new() }
 }
 

@@ -406,7 +406,7 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
     grammar.subcommand(help)
 }
 
-/// The words of clap before the flag for help, which `finish` replaces.
+/// The words of clap before the option for help, which `finish` replaces.
 const MORE: &str = "For more information, try '--help'.\n";
 
 /// The last paragraph of `monopile -h`.
@@ -596,14 +596,14 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     command.help_template(TEMPLATE).after_help(short).after_long_help(long).add(notes)
 }
 
-/// Returns true if a command line may ask for the help of a command: by a flag, also among several short
+/// Returns true if a command line may ask for the help of a command: by an option, also among several short
 /// ones in a word, or by the name of a group without a command.
 pub(super) fn is_asked(words: &[OsString], command: &Command) -> bool {
-    let has_flag = words.iter().filter_map(|word| word.to_str()).any(|word| {
+    let has_option = words.iter().filter_map(|word| word.to_str()).any(|word| {
         let is_short = word.starts_with('-') && !word.starts_with("--");
         word == "--help" || is_short && word.contains('h')
     });
-    has_flag || command.has_subcommands() && words.last().is_some_and(|word| word == command.get_name())
+    has_option || command.has_subcommands() && words.last().is_some_and(|word| word == command.get_name())
 }
 
 /// Returns the command that a command line names, such as `monopile state show`, and its grammar.
@@ -625,14 +625,14 @@ fn without_effect(command: Command, path: &str, own_options: &[Id]) -> (Command,
         |arg: &&Arg| !arg.is_hide_set() && !scope::has_effect(arg.get_id().as_str(), &command, path);
     let hidden: Vec<Arg> = command.get_arguments().filter(is_shown_in_vain).cloned().collect();
     let is_own = |arg: &&Arg| own_options.contains(arg.get_id());
-    let flags = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
-    let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
-    let sentence = (!flags.is_empty()).then(|| {
+    let options = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
+    let options: Vec<String> = options.map(|option| format!("--{option}")).collect();
+    let sentence = (!options.is_empty()).then(|| {
         let reason = match command.get_arguments().any(|arg| arg.get_id() == "vars_store") {
             true => ", so that the options of create-env work here",
             false => "",
         };
-        format!("Accepted without effect{reason}: {}.", flags.join(", "))
+        format!("Accepted without effect{reason}: {}.", options.join(", "))
     });
     let command =
         hidden.iter().fold(command, |command, hidden| command.mut_arg(hidden.get_id(), |arg| arg.hide(true)));
@@ -878,15 +878,15 @@ mod tests {
         ] {
             let words: Vec<&str> = ["monopile"].into_iter().chain(line.split(' ')).collect();
             grammar::whole().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
-            let flags = words.iter().position(|word| word.ends_with(".yml")).unwrap();
-            let help = words[..flags].iter().chain(&["--help"]);
+            let options = words.iter().position(|word| word.ends_with(".yml")).unwrap();
+            let help = words[..options].iter().chain(&["--help"]);
             let help = grammar::whole().try_get_matches_from(help).unwrap_err().to_string();
             assert!(!help.contains(hidden), "{line}: {help}");
         }
     }
 
     #[test]
-    fn help_command_equals_help_flag() {
+    fn help_command_equals_help_option() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         for (line, meant, is_help) in [
             ("monopile help state show", "monopile state show --help", true),

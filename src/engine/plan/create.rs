@@ -47,7 +47,7 @@ pub enum Strategy {
     Recreate,
 }
 
-/// Flags of the operator, and findings about the VM on record.
+/// Options of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
     /// The command of the run; empty for `create-env`.

@@ -602,7 +602,7 @@ fn duplicate_stemcell_record_is_deleted_once() {
 }
 
 #[test]
-fn moving_needs_a_flag_to_leave_a_disk_behind() {
+fn moving_needs_an_option_to_leave_a_disk_behind() {
     let without_disk = || {
         let mut state = deployed();
         state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();

@@ -220,8 +220,8 @@ fn import_command(
     stemcell: &ArtifactIdentity,
 ) -> String {
     let mut command = format!("monopile state import {}", shell_word(&inputs.manifest.to_string_lossy()));
-    let mut add = |flag: &str, value: &str| {
-        let _ = write!(command, " {flag} {}", shell_word(value));
+    let mut add = |option: &str, value: &str| {
+        let _ = write!(command, " {option} {}", shell_word(value));
     };
     inputs.ops_files.iter().for_each(|path| add("-o", &path.to_string_lossy()));
     inputs.vars.iter().for_each(|pair| add("-v", pair));
@@ -234,8 +234,8 @@ fn import_command(
         ("--cpi-config", &inputs.cpi_config),
         ("--cloud-config", &inputs.cloud_config),
     ];
-    for (flag, path) in single {
-        path.iter().for_each(|path| add(flag, &path.to_string_lossy()));
+    for (option, path) in single {
+        path.iter().for_each(|path| add(option, &path.to_string_lossy()));
     }
     add("--state", &run.paths.state.to_string());
     add("--vm", vm.unwrap_or("VM-CID"));

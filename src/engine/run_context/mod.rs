@@ -17,7 +17,7 @@ use base::signals::SignalCounter;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
 
-/// The paths of a run on this machine. `cli` resolves them from flags, the environment and `$HOME`.
+/// The paths of a run on this machine. `cli` resolves them from options, the environment and `$HOME`.
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// The storage of the state.
@@ -49,7 +49,7 @@ pub struct RunContext {
     pub reporter: Reporter,
     /// Asks the operator for a secret; `None` if there is no terminal.
     pub ask_secret: Option<AskSecret>,
-    /// Asks the operator to confirm; `None` if there is no terminal. Flags then count as confirmation.
+    /// Asks the operator to confirm; `None` if there is no terminal. Options then count as confirmation.
     pub confirm: Option<Confirm>,
     /// The redactor with the secrets of this run.
     pub redactor: Redactor,

@@ -61,7 +61,7 @@ impl Sources {
             var_file_of(pair, index, inputs)?;
         }
         for (index, pair) in inputs.vars.iter().enumerate() {
-            from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?;
+            from_var(pair, &numbered_option("--var", index, inputs.vars.len()))?;
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ fn read_all(
         command_line.other.push(from_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
-        command_line.other.push(from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?);
+        command_line.other.push(from_var(pair, &numbered_option("--var", index, inputs.vars.len()))?);
     }
     from_programs(&defaults.vars_exec, inputs, env_file_variables)?;
     from_programs(&inputs.vars_exec, inputs, command_line)
@@ -174,9 +174,9 @@ fn from_programs(
     Ok(())
 }
 
-/// Returns the name of a repeated flag for errors that cannot show its value: "--var number 2".
-fn numbered_flag(flag: &str, index: usize, count: usize) -> String {
-    if count > 1 { format!("{flag} number {}", index + 1) } else { flag.to_owned() }
+/// Returns the name of a repeated option for errors that cannot show its value: "--var number 2".
+fn numbered_option(option: &str, index: usize, count: usize) -> String {
+    if count > 1 { format!("{option} number {}", index + 1) } else { option.to_owned() }
 }
 
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
@@ -195,8 +195,8 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
 }
 
 /// Parses `NAME=VALUE`, where VALUE is YAML. Plain text stays as written, except for quotes around it.
-fn from_var(pair: &str, flag: &str) -> Result<(String, Node)> {
-    let (name, text) = split(pair, flag, "VALUE")?;
+fn from_var(pair: &str, option: &str) -> Result<(String, Node)> {
+    let (name, text) = split(pair, option, "VALUE")?;
     if text == PLACEHOLDER {
         return Err(Error::usage(format!(
             "'{PLACEHOLDER}' in a hint stands for the value of variable '{name}'"
@@ -237,7 +237,7 @@ fn read_prefixes_and_files(
 
 /// Splits the pair of `--var-file` with this index.
 fn var_file_of<'p>(pair: &'p str, index: usize, inputs: &Inputs) -> Result<(&'p str, &'p str)> {
-    split(pair, &numbered_flag("--var-file", index, inputs.var_files.len()), "FILE")
+    split(pair, &numbered_option("--var-file", index, inputs.var_files.len()), "FILE")
 }
 
 /// Reads a file whose text is the variable's value.
@@ -247,30 +247,30 @@ fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     Ok((name.to_owned(), Node { data: Data::String(text.into()), position }))
 }
 
-fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str)> {
+fn split<'p>(pair: &'p str, option: &str, value: &str) -> Result<(&'p str, &'p str)> {
     match pair.split_once('=') {
         Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
         // The text is not shown, because it may be a secret if the name or `=` is missing.
         Some((name, _)) if !name.is_empty() => {
-            let flag = flag_name(flag);
-            Err(Error::usage(format!("{flag} {name}= has no {value}"))
-                .with_hint(format!("for an empty text: {flag} {name}=''")))
+            let option = option_name(option);
+            Err(Error::usage(format!("{option} {name}= has no {value}"))
+                .with_hint(format!("for an empty text: {option} {name}=''")))
         }
-        Some(_) => Err(malformed_flag_error(flag, value, "there is no text before the '='")),
-        None => Err(malformed_flag_error(flag, value, "there is no '='")),
+        Some(_) => Err(malformed_option_error(option, value, "there is no text before the '='")),
+        None => Err(malformed_option_error(option, value, "there is no '='")),
     }
 }
 
-fn malformed_flag_error(flag: &str, value: &str, problem: &str) -> Error {
-    Error::usage(format!("{flag} expects NAME={value}: {problem}")).with_hint(format!(
+fn malformed_option_error(option: &str, value: &str, problem: &str) -> Error {
+    Error::usage(format!("{option} expects NAME={value}: {problem}")).with_hint(format!(
         "write {} NAME={value}; the text is not shown here, because it may be a secret",
-        flag_name(flag)
+        option_name(option)
     ))
 }
 
-/// Returns the flag without the number that [`numbered_flag`] adds.
-fn flag_name(flag: &str) -> &str {
-    flag.split(' ').next().unwrap_or(flag)
+/// Returns the option without the number that [`numbered_option`] adds.
+fn option_name(option: &str) -> &str {
+    option.split(' ').next().unwrap_or(option)
 }
 
 fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {

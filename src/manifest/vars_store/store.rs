@@ -179,7 +179,7 @@ impl VarsStore {
         saved
     }
 
-    /// Returns the flag that selects another path for a store that does not exist yet. The values of an
+    /// Returns the option that selects another path for a store that does not exist yet. The values of an
     /// existing one are needed.
     fn option_for_another(&self) -> &'static str {
         if self.exists { "" } else { "--vars-store FILE" }

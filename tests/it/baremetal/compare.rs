@@ -62,7 +62,7 @@ fn connectors_and_targets_are_printed_like_openstack() {
             commands.push([&["volume", kind, "show", uuid][..], options].concat());
         }
     }
-    // Columns are printed in the order of the list, not of the flags.
+    // Columns are printed in the order of the list, not of the options.
     let list = ["volume", "target", "list", "--node", &node.name];
     commands.push([&list[..], &["-c", "volume_id", "-c", "uuid", "--sort-column", "boot_index"]].concat());
     commands.push([&list[..], &["--sort", "boot_index:desc"]].concat());
@@ -153,7 +153,7 @@ fn created_objects_are_printed_like_openstack() {
     let node = bench.ironic.create_node();
     // The reference client accepts no name for this argument.
     let make = |node: &str, id: &str| -> Vec<String> {
-        let flags = [
+        let options = [
             "volume",
             "target",
             "create",
@@ -176,7 +176,7 @@ fn created_objects_are_printed_like_openstack() {
             "--extra",
             "c=null",
         ];
-        flags.iter().chain(&more).map(ToString::to_string).collect()
+        options.iter().chain(&more).map(ToString::to_string).collect()
     };
     let texts =
         |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();

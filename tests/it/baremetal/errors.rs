@@ -22,10 +22,10 @@ fn rejects_existing_objects() {
     );
     let uuid = bench.create_target(&node.name, "0");
     let target = |index: &'static str| {
-        let flags =
+        let options =
             ["volume", "target", "create", "--node", &node.name, "--type", "iscsi", "--volume-id", "v"];
         let more = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
-        [&flags[..], &more].concat()
+        [&options[..], &more].concat()
     };
     bench.expect_refusal(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
     bench.expect_refusal(
@@ -114,7 +114,7 @@ fn rejects_unknown_fields() {
     let bench = Bench::new();
     let node = bench.ironic.create_node();
     let target = bench.create_target(&node.name, "0");
-    let unset = |flag| ["volume", "target", "unset", &target, flag, "nothing"];
+    let unset = |option| ["volume", "target", "unset", &target, option, "nothing"];
     bench.expect_refusal(
         &unset("--extra"),
         1,

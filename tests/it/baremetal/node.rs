@@ -16,10 +16,10 @@ fn node_is_enrolled_made_available_and_retired() {
     let bench = Bench::new();
     let ok = |arguments: &[&str]| bench.run(arguments).success();
     let name = "enrolled-by-hand";
-    let flags = ["--resource-class", "hand", "--property", "capabilities=iscsi_boot:true", "--driver-info"];
+    let options = ["--resource-class", "hand", "--property", "capabilities=iscsi_boot:true", "--driver-info"];
     let more = ["fake_password=s3cretpw1234", "--storage-interface", "external", "-f", "json"];
     let create = ["node", "create", "--driver", "fake-hardware", "--name", name];
-    let made = ok(&[&create[..], &flags, &more].concat());
+    let made = ok(&[&create[..], &options, &more].concat());
     assert!(!made.stdout.contains("s3cretpw1234"), "{}", made.stdout);
     let node = serde_json::from_str::<serde_json::Value>(&made.stdout).unwrap()["uuid"].clone();
     ok(&["port", "create", "52:54:00:FF:00:01", "--node", name, "--pxe-enabled", "true"]);

@@ -34,8 +34,8 @@ fn connector_is_created_listed_changed_and_deleted() {
     let other = ["volume", "connector", "create", "--node", &node.name, "--type", "mac", "--connector-id"];
     let other = bench.create(&[&other[..], &["52:54:00:ff:00:09"]].concat());
     let list = |filter: &[&str]| {
-        let flags = ["volume", "connector", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
-        bench.run(&[&flags[..], filter].concat()).success().stdout
+        let options = ["volume", "connector", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
+        bench.run(&[&options[..], filter].concat()).success().stdout
     };
     assert_eq!(list(&["--type", "iqn"]), format!("{uuid}\n"));
     assert_eq!(list(&["--type", "mac"]), format!("{other}\n"));
@@ -102,8 +102,8 @@ fn list_reads_all_pages() {
         (0..9).map(|index| bench.create_target(&node.name, &index.to_string())).collect();
     bench.create_target(&other.name, "0");
     let list = |more: &[&str]| -> Vec<String> {
-        let flags = ["volume", "target", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
-        let run = bench.run(&[&flags[..], more].concat()).success();
+        let options = ["volume", "target", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
+        let run = bench.run(&[&options[..], more].concat()).success();
         run.stdout.lines().map(str::to_owned).collect()
     };
     let sorted = |mut uuids: Vec<String>| {

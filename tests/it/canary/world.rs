@@ -221,16 +221,17 @@ cpis:
 
     /// Runs a command with maximum verbosity.
     pub(super) fn run(&mut self, command: &str, more: &[&str], output_mode: OutputMode) -> Run {
-        let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
+        let mut options =
+            vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
         let var = format!("var_secret={MARK}-var \"quoted\" & p@ss/wörd'%+\\");
         let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
-        flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
-        flags.extend((output_mode == OutputMode::Json).then_some("--json"));
+        options.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
+        options.extend((output_mode == OutputMode::Json).then_some("--json"));
         // No operator confirms the prompt.
-        flags.extend((output_mode == OutputMode::Terminal && command == "create-env").then_some("-n"));
-        flags.extend(more);
-        let program = self.hello.command(command, &flags);
+        options.extend((output_mode == OutputMode::Terminal && command == "create-env").then_some("-n"));
+        options.extend(more);
+        let program = self.hello.command(command, &options);
         let run = match output_mode {
             OutputMode::Terminal => self.run_on_terminal(&program),
             _ => {

@@ -294,7 +294,7 @@ impl ChaosLife {
         }
     }
 
-    /// Returns the words and flags of a command.
+    /// Returns the words and options of a command.
     fn words(command: OperatorCommand) -> (&'static [&'static str], &'static [&'static str]) {
         match command {
             OperatorCommand::Create => (&["create-env"], &["--agent-timeout", "8s"]),
@@ -317,16 +317,16 @@ impl ChaosLife {
         }
     }
 
-    /// Returns a command with more flags.
+    /// Returns a command with more options.
     pub(super) fn prepared(&self, command: OperatorCommand, more: &[&str]) -> Command {
-        let (words, flags) = ChaosLife::words(command);
+        let (words, options) = ChaosLife::words(command);
         match command {
             OperatorCommand::Show => self.hello.state_command(words),
             OperatorCommand::DropSnapshot => {
                 let snapshot = self.oldest_snapshot().unwrap_or_else(|| "snapshot-none".to_owned());
-                self.hello.subcommand(words, &[flags, &[snapshot.as_str()], more].concat())
+                self.hello.subcommand(words, &[options, &[snapshot.as_str()], more].concat())
             }
-            _ => self.hello.subcommand(words, &[flags, more].concat()),
+            _ => self.hello.subcommand(words, &[options, more].concat()),
         }
     }
 
@@ -372,7 +372,7 @@ impl ChaosLife {
         let mut script = Script::with_info(InfoAnswer::Local);
         let mut attempt = self.attempt(command);
         attempt.undisturbed = matches!(disturbance, Disturbance::None);
-        let (mut hold, mut point, mut hangs, mut flags) = (HeldCallAction::Nothing, None, false, &[][..]);
+        let (mut hold, mut point, mut hangs, mut options) = (HeldCallAction::Nothing, None, false, &[][..]);
         match disturbance {
             Disturbance::None => {}
             Disturbance::Cpi { misbehaviours, .. } => {
@@ -388,7 +388,7 @@ impl ChaosLife {
                         .extend(misbehaviour.how.pretends_to_delete().then_some(misbehaviour.method));
                 }
                 if hangs {
-                    flags = &["--cpi-timeout", "1s"];
+                    options = &["--cpi-timeout", "1s"];
                 }
             }
             Disturbance::Signal { call, terminate, times } => {
@@ -426,7 +426,7 @@ impl ChaosLife {
         }
         self.hello.set_script(script);
         self.gate.set(point);
-        self.run(self.prepared(command, flags), &attempt, &hold);
+        self.run(self.prepared(command, options), &attempt, &hold);
         if let (true, Disturbance::Cpi { goes_on, .. }) = (hangs, disturbance) {
             self.end_held_call(*goes_on);
             self.check_nothing_lost();

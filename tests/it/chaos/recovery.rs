@@ -38,11 +38,11 @@ impl ChaosLife {
 
     /// Runs a command until it has succeeded, and follows its messages.
     fn pursue(&mut self, goal: OperatorCommand) {
-        let mut flags: Vec<&str> = Vec::new();
+        let mut options: Vec<&str> = Vec::new();
         let mut without_advice = 0;
         for _ in 0..MAX_COMMANDS {
-            let run = self.run_in_peace(goal, &flags);
-            flags.clear();
+            let run = self.run_in_peace(goal, &options);
+            options.clear();
             let text = format!("{} {}", run.stdout, run.stderr);
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_reached = match goal {
@@ -55,7 +55,7 @@ impl ChaosLife {
             if is_reached {
                 return;
             }
-            if self.follow(goal, &text, &mut flags) {
+            if self.follow(goal, &text, &mut options) {
                 continue;
             }
             // This is the general advice of docs/troubleshooting.md, one item after the other.
@@ -63,30 +63,30 @@ impl ChaosLife {
             match (goal, without_advice) {
                 (_, 1 | 2) => {}
                 (_, 3) => drop(self.run_in_peace(OperatorCommand::Repair, &[])),
-                (OperatorCommand::Create, 4) => flags.push("--recreate"),
+                (OperatorCommand::Create, 4) => options.push("--recreate"),
                 _ => break,
             }
         }
         self.fail(&format!("no documented command leads to the end of {goal:?}"));
     }
 
-    fn run_in_peace(&mut self, command: OperatorCommand, flags: &[&str]) -> Run {
+    fn run_in_peace(&mut self, command: OperatorCommand, options: &[&str]) -> Run {
         self.counts.recovery += 1;
         let mut attempt = Attempt { undisturbed: false, limit: RECOVERY_TIMEOUT, ..self.attempt(command) };
-        // The operator knows the effect of the flag.
-        attempt.may_delete.vm |= flags.contains(&"--recreate");
-        self.log_step(&format!("{command:?} {}", flags.join(" ")));
-        self.run(self.prepared(command, flags), &attempt, &HeldCallAction::Nothing)
+        // The operator knows the effect of the option.
+        attempt.may_delete.vm |= options.contains(&"--recreate");
+        self.log_step(&format!("{command:?} {}", options.join(" ")));
+        self.run(self.prepared(command, options), &attempt, &HeldCallAction::Nothing)
     }
 
     /// Follows a message. Returns false if it contains no advice.
-    fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
+    fn follow(&mut self, goal: OperatorCommand, text: &str, options: &mut Vec<&'static str>) -> bool {
         let mut was_followed = false;
         if REQUESTS_TO_LOOK.iter().any(|look| text.contains(look)) {
             was_followed |= self.look_in_the_iaas(text);
         }
         if text.contains("run the same command again with --forget-open-calls") {
-            flags.push("--forget-open-calls");
+            options.push("--forget-open-calls");
             was_followed = true;
         }
         if text.contains("state forget --failed-calls") {
@@ -113,7 +113,7 @@ impl ChaosLife {
             was_followed |= self.forget_recorded(|cid| cid.starts_with("disk-") && !cloud.contains(cid));
         }
         if goal == OperatorCommand::Create && option(text, "create-env", "--recreate").is_some() {
-            flags.push("--recreate");
+            options.push("--recreate");
             was_followed = true;
         }
         if text.contains("` starts them") {

@@ -236,7 +236,7 @@ fn check_completions(name: &str) {
     {
         assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
-    // Full names are offered without aliases and hidden names, and without flags.
+    // Full names are offered without aliases and hidden names, and without options.
     let offered = shell.list_candidates("monopile ", "upload-stemcell");
     assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
     for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {

@@ -234,8 +234,8 @@ fn rejects_wrong_result_types_of_every_method() {
     let assert_fails = |hello: &Hello, method: &str, result: &str, problem: &str, forgets: bool| {
         let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
         hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::Instead(command)));
-        let flags: &[&str] = if forgets { &["--forget-open-calls"] } else { &[] };
-        let run = hello.create(flags).exits_with(1);
+        let options: &[&str] = if forgets { &["--forget-open-calls"] } else { &[] };
+        let run = hello.create(options).exits_with(1);
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
     for (result, problem) in [

@@ -51,9 +51,9 @@ fn missing_required_method_is_named_with_its_caller() {
         // case needs the stemcell.
         let both = method == "delete_disk";
         hello.set_script(if both { script.without("delete_stemcell", dialect) } else { script });
-        let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
+        let options: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
         let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
-        let run = hello.world.finish(hello.command(command, flags)).exits_with(1);
+        let run = hello.world.finish(hello.command(command, options)).exits_with(1);
         let named = format!("use a version of the CPI that implements `{method}` (");
         assert!(run.stderr.contains(&named), "{method}: {}", run.stderr);
         assert!(run.stderr.contains("which is called by create-env"), "{method}: {}", run.stderr);
@@ -93,8 +93,8 @@ fn unknown_info_error_needs_cpi_api_version_1() {
             usize::MAX,
             reaction.clone(),
         ));
-        for flags in [&[][..], &["--cpi-api-version", "2"]] {
-            let run = hello.create(flags).exits_with(1);
+        for options in [&[][..], &["--cpi-api-version", "2"]] {
+            let run = hello.create(options).exits_with(1);
             assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
             assert!(!hello.world.exists("state.json"));
         }

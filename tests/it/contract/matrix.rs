@@ -31,7 +31,7 @@ const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 struct Expected {
     cpi: InfoAnswer,
     stemcell: Option<u32>,
-    /// The flag `--cpi-api-version`.
+    /// The option `--cpi-api-version`.
     cap: Option<u32>,
 }
 
@@ -125,10 +125,10 @@ fn live(cell: &Expected) {
     );
     hello.set_script(Script::with_info(cell.cpi));
     let cap = cell.cap.map(|cap| cap.to_string());
-    let flags: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
+    let options: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
     let proxy = hello.listen();
 
-    let run = hello.create(&flags).success();
+    let run = hello.create(&options).success();
     assert_eq!(run.stdout.contains("(contract v1)"), !cell.v2(), "{cell:?}: {}", run.stdout);
     assert_eq!(run.stdout.contains("no longer needed"), cell.v2(), "{cell:?}: {}", run.stdout);
     let create = [
@@ -151,7 +151,7 @@ fn live(cell: &Expected) {
          - {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
          yes}\n",
     );
-    hello.create(&flags).success();
+    hello.create(&options).success();
     let change = [
         "info",
         "has_vm",
@@ -171,7 +171,7 @@ fn live(cell: &Expected) {
     check_messages(cell, &proxy, &["unmount", "mount", "mount", "remove"]);
     assert_eq!(hello.ask_counter(), 2, "{cell:?}: the disk's data is not what it was");
 
-    hello.delete(&flags).success();
+    hello.delete(&options).success();
     check_requests(cell, &hello, &["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]);
     check_messages(cell, &proxy, &["unmount"]);
     assert_eq!(hello.leftovers(), Vec::<String>::new(), "{cell:?}");

@@ -171,7 +171,7 @@ fn changed_packages_are_found_and_compiled_again() {
     assert_eq!(machine.compiled().len(), compiled);
 
     let directory = machine.path("packages");
-    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    env.options = vec!["--package-dir".into(), directory.display().to_string()];
     env.create(&["--recreate"]).success();
     expect_compiled_again(&machine, &env, &directory, "recorder", &rewrite);
     env.delete(&[]).success();
@@ -250,7 +250,7 @@ fn package_dir_contains_the_packages() {
     let machine = Machine::new();
     let directory = machine.path("packages");
     let mut env = Env::new(&machine, &machine.release());
-    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    env.options = vec!["--package-dir".into(), directory.display().to_string()];
     env.create(&[]).success();
     for name in ["base/share", "left/share", "right/share", "recorder/bin/recorder"] {
         assert!(directory.join(name).is_file(), "{name}");
@@ -276,7 +276,7 @@ fn package_dir_of_another_user_is_not_used() {
     std::fs::create_dir_all(directory.join("left")).unwrap();
     std::fs::write(directory.join("left/precious"), "x").unwrap();
     let mut env = Env::new(&machine, &machine.release());
-    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    env.options = vec!["--package-dir".into(), directory.display().to_string()];
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("is in the way of the CPI's package 'left'"), "{}", run.stderr);
     assert!(directory.join("left/precious").is_file());

@@ -140,7 +140,7 @@ fn rejects_two_packages_of_one_name_in_package_dir() {
     let base = machine.package("base", &[], "true");
     env.add_release(&ReleaseTarball::new("plug-ins", "1").job(job).package(base));
     env.set_templates("[{name: test_cpi, release: test-cpi}, {name: plug_in, release: plug-ins}]");
-    env.flags = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
+    env.options = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());

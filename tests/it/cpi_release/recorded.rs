@@ -19,7 +19,7 @@ impl Stage {
         let machine = Machine::new();
         let mut env = Env::new(&machine, &machine.release());
         // Packages are compiled one by one, so that the order of messages is the same in every run.
-        env.flags = vec!["--parallel".into(), "1".into()];
+        env.options = vec!["--parallel".into(), "1".into()];
         let traffic = Traffic::of(&mut env);
         Stage { machine, env, traffic }
     }

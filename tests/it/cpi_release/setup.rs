@@ -117,13 +117,13 @@ exec $packages/recorder/bin/recorder <%= p("recorder.requests") %> $config
 pub(crate) struct Env {
     pub hello: Hello,
     cache: PathBuf,
-    pub flags: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Env {
     /// Creates an environment that is not deployed and uses the machine's cache.
     pub(crate) fn new(machine: &Machine, release: &ReleaseTarball) -> Env {
-        let mut env = Env { hello: Hello::new(), cache: machine.path("cache"), flags: Vec::new() };
+        let mut env = Env { hello: Hello::new(), cache: machine.path("cache"), options: Vec::new() };
         let properties = format!(
             "{{root: {root}, recorder: {{requests: {requests}}}, password: hunter2-of-the-cpi,\
              agent: {{mbus: 'https://mbus:((mbus_bootstrap_password))@((internal_ip)):((mbus_port))'}}}}",
@@ -165,8 +165,9 @@ impl Env {
 
     /// Returns a command with the machine's cache.
     pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
-        let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        let mut command = self.hello.command(command, &flags);
+        let options: Vec<&str> =
+            self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut command = self.hello.command(command, &options);
         command.env("XDG_CACHE_HOME", &self.cache);
         command
     }

@@ -144,14 +144,14 @@ impl<'t> CrashLife<'t> {
     /// Returns the command of a stage.
     pub(super) fn command(&self, stage: usize) -> Command {
         // A machine that is gone leaves a lease behind until it expires.
-        let timeout_flags: &[&str] =
+        let timeout_options: &[&str] =
             if self.setting.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
-        let (command, flag) = match stage {
+        let (command, option) = match stage {
             DELETE => ("delete-env", Some("-n")),
             RECREATE => ("create-env", Some("--recreate")),
             _ => ("create-env", None),
         };
-        self.hello.command(command, &timeout_flags.iter().copied().chain(flag).collect::<Vec<_>>())
+        self.hello.command(command, &timeout_options.iter().copied().chain(option).collect::<Vec<_>>())
     }
 
     /// Makes the change that a stage deploys.

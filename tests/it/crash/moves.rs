@@ -29,8 +29,8 @@ fn hello() -> Hello {
 }
 
 fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
-    let flags = [&["-n", "--cpi-config", "cpis.yml"], more].concat();
-    hello.world.finish(hello.command(command, &flags))
+    let options = [&["-n", "--cpi-config", "cpis.yml"], more].concat();
+    hello.world.finish(hello.command(command, &options))
 }
 
 const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];

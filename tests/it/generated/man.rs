@@ -260,8 +260,8 @@ fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-fn has(command: &Command, flag: &str) -> bool {
-    arguments(command).any(|arg| arg.get_long() == Some(flag))
+fn has(command: &Command, option: &str) -> bool {
+    arguments(command).any(|arg| arg.get_long() == Some(option))
 }
 
 /// Returns the exit codes of a command. For the main page, returns those of the program.
@@ -271,16 +271,16 @@ fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
     codes.iter().map(|(code, meaning)| ((*code).to_owned(), (*meaning).to_owned())).collect()
 }
 
-/// Returns the variables of the flags of a command. For the main page, returns all other variables too.
+/// Returns the variables of the options of a command. For the main page, returns all other variables too.
 fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
-    let of_flag = |arg: &Arg| {
-        let flag = arg.get_long()?;
-        Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{flag}")))
+    let of_option = |arg: &Arg| {
+        let option = arg.get_long()?;
+        Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{option}")))
     };
-    let of_flags = arguments(command).filter_map(of_flag);
+    let of_options = arguments(command).filter_map(of_option);
     let others =
         reference::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
-    of_flags.chain(others.filter(|_| all)).collect()
+    of_options.chain(others.filter(|_| all)).collect()
 }
 
 /// Returns the files of the environment, if a command uses them. For the main page, returns all files.

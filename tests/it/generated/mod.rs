@@ -161,9 +161,9 @@ fn add_index(text: &mut String, commands: &[&Command]) {
 /// Adds the environment variables and files of the program.
 fn add_variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
-    collect_flag_variables(grammar, &mut rows);
+    collect_option_variables(grammar, &mut rows);
     rows.extend(reference::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
-    text.push_str("\n## Environment variables\n\nA flag overrides its variable. ");
+    text.push_str("\n## Environment variables\n\nAn option overrides its variable. ");
     text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
     text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
@@ -174,14 +174,14 @@ fn add_variables_and_files(text: &mut String, grammar: &Command) {
     }
 }
 
-/// Collects the variables of the flags of a command and of those below it.
-fn collect_flag_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
+/// Collects the variables of the options of a command and of those below it.
+fn collect_option_variables(command: &Command, rows: &mut BTreeMap<String, String>) {
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
-        if let (Some(variable), Some(flag)) = (arg.get_env(), arg.get_long()) {
-            rows.insert(variable.to_string_lossy().into_owned(), format!("Sets `--{flag}`"));
+        if let (Some(variable), Some(option)) = (arg.get_env(), arg.get_long()) {
+            rows.insert(variable.to_string_lossy().into_owned(), format!("Sets `--{option}`"));
         }
     }
-    command.get_subcommands().for_each(|command| collect_flag_variables(command, rows));
+    command.get_subcommands().for_each(|command| collect_option_variables(command, rows));
 }
 
 /// Returns the commands without those that only group others.

@@ -74,7 +74,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     assert!(status.stderr.contains("`monopile cloud-check"), "{}", status.stderr);
     hello.take_requests();
 
-    // Without a terminal, nothing is done unless flags request it.
+    // Without a terminal, nothing is done unless options request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
     let findings = document(&output);
     let drifted = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();

@@ -39,7 +39,7 @@ impl Ended {
     }
 }
 
-/// The flag with the stemcell, which is in the directory.
+/// The option with the stemcell, which is in the directory.
 const STEMCELL: &str = "stemcell=file://$PWD/debian.tgz";
 
 impl VmLife {
@@ -82,8 +82,8 @@ impl VmLife {
         let (command, more) = words.split_first().unwrap();
         let directory = self.world().path("").display().to_string();
         let stemcell = STEMCELL.replace("$PWD/", &directory);
-        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
-        self.machine.monopile([&[*command][..], &flags, more].concat())
+        let options = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
+        self.machine.monopile([&[*command][..], &options, more].concat())
     }
 
     /// Runs a command to its end.

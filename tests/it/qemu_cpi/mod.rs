@@ -482,8 +482,8 @@ impl SilentVm {
     }
 
     fn run(&self, command: &str, more: &[&str]) -> Run {
-        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &self.stemcell];
-        self.world.run([&[command][..], &flags, more].concat())
+        let options = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &self.stemcell];
+        self.world.run([&[command][..], &options, more].concat())
     }
 
     fn cloud(&self) -> PathBuf {

@@ -138,7 +138,7 @@ fn paths_that_are_not_utf8_work_or_are_rejected() {
             assert!(!output.contains("internal error"), "{args:?}: {output}");
         }
     }
-    // This holds for arguments and flags.
+    // This holds for arguments and options.
     for args in [&["int"][..], &["state", "show"], &["int", "bosh.yml", "-o"], &["int", "bosh.yml", "-v"]] {
         let mut command = world.monopile(args);
         command.arg(&odd);

@@ -142,9 +142,9 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     let other = hello.call("create_disk", serde_json::json!([1024, {}, null]));
     lose_state(&hello);
 
-    let flags = ["--vm", &vm, "--stemcell", &stemcell];
+    let options = ["--vm", &vm, "--stemcell", &stemcell];
     let import = |hello: &Hello, more: &[&str]| {
-        hello.world.finish(hello.subcommand(&["state", "import"], &[&flags[..], more].concat()))
+        hello.world.finish(hello.subcommand(&["state", "import"], &[&options[..], more].concat()))
     };
     // The disk is not that of the VM, or the manifest has no disk.
     let run = import(&hello, &["--disk", other.as_str().unwrap()]).exits_with(3);

@@ -14,16 +14,16 @@ fn cloud_config_zones_select_cpi_and_properties() {
              - {{name: z2, cloud_properties: {{zone: {other}}}}}\nvm_types: [{{name: ((unset))}}]\n"
         )
     };
-    let flags = ["--cloud-config", "zones.yml"];
+    let options = ["--cloud-config", "zones.yml"];
     clouds.hello.world.write("zones.yml", config("a", "x"));
-    clouds.create("z1", &flags).success();
+    clouds.create("z1", &options).success();
     assert_eq!(clouds.nonempty(), ["east"]);
     clouds.hello.world.write("zones.yml", config("a", "y"));
-    assert_output_contains(&clouds.create("z1", &flags).success(), "Nothing to do");
+    assert_output_contains(&clouds.create("z1", &options).success(), "Nothing to do");
     clouds.hello.world.write("zones.yml", config("b", "y"));
-    let run = clouds.create("z1", &flags).success();
+    let run = clouds.create("z1", &options).success();
     assert_output_contains(&run, "Creating VM");
-    clouds.hello.world.finish(clouds.command("stop-env", "z1", &flags)).success();
+    clouds.hello.world.finish(clouds.command("stop-env", "z1", &options)).success();
     clouds.hello.world.finish(clouds.command("delete-env", "z1", &["-n"])).success();
 }
 
@@ -59,7 +59,7 @@ fn templates_see_their_zone() {
     let render = |az: &str| {
         let command = clouds.command("render", az, &["--job", "hello"]);
         let state = ["--state", "state.json"];
-        let words = command.get_args().filter(|word| !state.iter().any(|flag| word == flag));
+        let words = command.get_args().filter(|word| !state.iter().any(|option| word == option));
         output_of(&clouds.hello.world.run(words).success())
     };
     for az in ["z-east", "z-default"] {
@@ -76,9 +76,9 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
     let indented: String = entries.lines().map(|line| format!("  {line}\n")).collect();
     clouds.hello.add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
     let run_with_az = |words: &[&str], more: &[&str]| {
-        let mut flags = vec!["-v", "az=z-east"];
-        flags.extend(more);
-        clouds.hello.world.finish(clouds.hello.subcommand(words, &flags))
+        let mut options = vec!["-v", "az=z-east"];
+        options.extend(more);
+        clouds.hello.world.finish(clouds.hello.subcommand(words, &options))
     };
     run_with_az(&["create-env"], &[]).success();
     assert_eq!(clouds.nonempty(), ["east"]);
@@ -112,10 +112,10 @@ fn import_uses_the_cpi_of_the_zone() {
     std::fs::remove_file(clouds.hello.world.path("state.json")).unwrap();
     let more = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell, "--cpi-config", "cpis.yml", "-v"];
     let import = |az: &str| {
-        let mut flags = more.to_vec();
+        let mut options = more.to_vec();
         let az = format!("az={az}");
-        flags.push(&az);
-        clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &flags))
+        options.push(&az);
+        clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &options))
     };
     assert_output_contains(&import("z-west").exits_with(3), "of CPI 'west'");
     import("z-east").success();

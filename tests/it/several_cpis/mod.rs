@@ -86,9 +86,9 @@ impl Clouds {
 
     fn command(&self, command: &str, az: &str, more: &[&str]) -> Command {
         let az = format!("az={az}");
-        let mut flags = vec!["--cpi-config", "cpis.yml", "-v", &az];
-        flags.extend(more);
-        self.hello.command(command, &flags)
+        let mut options = vec!["--cpi-config", "cpis.yml", "-v", &az];
+        options.extend(more);
+        self.hello.command(command, &options)
     }
 
     fn create(&self, az: &str, more: &[&str]) -> Run {

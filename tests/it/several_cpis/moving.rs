@@ -70,7 +70,7 @@ fn old_cpi_gets_its_registry_during_a_move() {
 }
 
 #[test]
-fn move_without_a_disk_needs_no_flag() {
+fn move_without_a_disk_needs_no_option() {
     let mut clouds = Clouds::new();
     clouds
         .hello

@@ -28,7 +28,7 @@ fn env(machine: &Machine) -> Env {
          - {type: replace, path: /instance_groups/name=hello/azs?, value: [((az))]}\n\
          - {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n",
     );
-    env.flags.extend(["--cpi-config".to_owned(), "cpis.yml".to_owned()]);
+    env.options.extend(["--cpi-config".to_owned(), "cpis.yml".to_owned()]);
     env
 }
 

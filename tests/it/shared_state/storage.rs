@@ -126,10 +126,13 @@ fn wrong_urls_and_buckets_are_reported() {
 fn generated_values_need_a_named_vars_store() {
     let mut hello = Hello::new();
     hello.share();
-    let flags: Vec<&str> =
-        hello.flags().into_iter().filter(|flag| !["--vars-store", "creds.yml"].contains(flag)).collect();
+    let options: Vec<&str> = hello
+        .options()
+        .into_iter()
+        .filter(|option| !["--vars-store", "creds.yml"].contains(option))
+        .collect();
     let bucket = Bucket::new();
-    let args: Vec<&str> = ["create-env", "hello/manifest.yml"].into_iter().chain(flags).collect();
+    let args: Vec<&str> = ["create-env", "hello/manifest.yml"].into_iter().chain(options).collect();
     let refused = run(&hello.world, &bucket, &args, &[]).exits_with(3);
     assert!(refused.stderr.contains("--vars-store FILE"), "{}", refused.stderr);
     assert!(!hello.world.exists("hello/manifest-vars.yml"));

@@ -25,7 +25,7 @@ use super::{Run, World, reserve};
 pub(crate) struct Hello {
     pub world: World,
     ip: String,
-    flags: Vec<String>,
+    options: Vec<String>,
     /// The bucket of its state, if several machines share it.
     bucket: Option<Bucket>,
     /// The index of the machine that runs commands.
@@ -94,7 +94,7 @@ impl Hello {
                 world.path("cloud").display()
             ),
         );
-        let flags = [
+        let options = [
             "-o",
             "hello/elsewhere.yml",
             "-o",
@@ -108,15 +108,15 @@ impl Hello {
             "-v",
             "mbus_port=6868",
         ];
-        let mut flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+        let mut options: Vec<String> = options.iter().map(ToString::to_string).collect();
         for value in [
             format!("internal_ip={ip}"),
             format!("internal_cidr={subnet}.0/24"),
             format!("internal_gw={subnet}.1"),
         ] {
-            flags.extend(["-v".to_owned(), value]);
+            options.extend(["-v".to_owned(), value]);
         }
-        Hello { world, ip, flags, bucket: None, machine: AtomicUsize::new(0) }
+        Hello { world, ip, options, bucket: None, machine: AtomicUsize::new(0) }
     }
 
     /// Writes a new vars store with this certificate of the agent.
@@ -132,8 +132,8 @@ impl Hello {
 
     /// Moves the state to this bucket.
     pub(crate) fn share_in(&mut self, bucket: Bucket) -> Bucket {
-        let at = self.flags.iter().position(|flag| flag == "--state").unwrap() + 1;
-        self.flags[at] = bucket.url("state.json");
+        let at = self.options.iter().position(|option| option == "--state").unwrap() + 1;
+        self.options[at] = bucket.url("state.json");
         self.bucket = Some(bucket.clone());
         std::fs::create_dir_all(self.world.root().join(MACHINES[1])).unwrap();
         bucket
@@ -181,17 +181,17 @@ impl Hello {
         &self.ip
     }
 
-    /// Returns the flags of every command, with their values.
-    pub(crate) fn flags(&self) -> Vec<&str> {
-        self.flags.iter().map(String::as_str).collect()
+    /// Returns the options of every command, with their values.
+    pub(crate) fn options(&self) -> Vec<&str> {
+        self.options.iter().map(String::as_str).collect()
     }
 
-    /// Returns an env file with the content of the flags, but with another state and vars store. Paths are
+    /// Returns an env file with the content of the options, but with another state and vars store. Paths are
     /// relative to it.
     pub(crate) fn env_file(&self, state: &str, vars_store: &str) -> String {
         let path = |relative: &str| self.world.path(relative).display().to_string();
         let (mut ops, mut vars) = (Vec::new(), Vec::new());
-        for pair in self.flags.chunks(2) {
+        for pair in self.options.chunks(2) {
             match pair[0].as_str() {
                 "-o" => ops.push(path(&pair[1])),
                 "-v" => vars.push(pair[1].replacen('=', ": ", 1)),
@@ -207,24 +207,25 @@ impl Hello {
         )
     }
 
-    /// Replaces a flag and its value in all following commands with these flags.
-    pub(crate) fn replace_flag(&mut self, flag: &str, by: &[&str]) {
-        let at = self.flags.iter().position(|other| other == flag).unwrap();
-        self.flags.splice(at..at + 2, by.iter().map(ToString::to_string));
+    /// Replaces an option and its value in all following commands with these options.
+    pub(crate) fn replace_option(&mut self, option: &str, by: &[&str]) {
+        let at = self.options.iter().position(|other| other == option).unwrap();
+        self.options.splice(at..at + 2, by.iter().map(ToString::to_string));
     }
 
     /// Adds an ops file to all following commands.
     pub(crate) fn add_ops(&mut self, name: &str, text: &str) {
         self.world.write(name, text);
-        self.flags.extend(["-o".to_owned(), name.to_owned()]);
+        self.options.extend(["-o".to_owned(), name.to_owned()]);
     }
 
-    /// Returns a command with this environment's flags and more.
+    /// Returns a command with this environment's options and more.
     pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
         self.subcommand(&[command], more)
     }
 
-    /// Returns the command `render` with this environment's flags, except `--state`, which it does not take.
+    /// Returns the command `render` with this environment's options, except `--state`, which it does not
+    /// take.
     pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
         let command = self.command("render", more);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
@@ -238,17 +239,19 @@ impl Hello {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
-        self.use_current_machine(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
+        self.use_current_machine(
+            self.world.monopile(arguments.chain(self.options.iter().cloned()).chain(more)),
+        )
     }
 
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
-        let mut flags = self.flags.clone();
-        if let Some(at) = flags.iter().position(|flag| flag == "record.yml") {
-            flags.drain(at - 1..=at);
+        let mut options = self.options.clone();
+        if let Some(at) = options.iter().position(|option| option == "record.yml") {
+            options.drain(at - 1..=at);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);
-        self.world.monopile(words.chain(flags).chain(more.iter().map(ToString::to_string)))
+        self.world.monopile(words.chain(options).chain(more.iter().map(ToString::to_string)))
     }
 
     /// Puts a proxy between the program and the agent that records their exchanges.
@@ -274,10 +277,13 @@ impl Hello {
     /// identity.
     pub(crate) fn stand_between(&mut self) -> (SocketAddr, SocketAddr, Arc<rustls::ServerConfig>) {
         // The certificates must be created first, because the proxy presents the agent's.
-        let flags: Vec<&String> =
-            self.flags.iter().filter(|flag| *flag != "--state" && !flag.ends_with("state.json")).collect();
+        let options: Vec<&String> = self
+            .options
+            .iter()
+            .filter(|option| *option != "--state" && !option.ends_with("state.json"))
+            .collect();
         let command = ["interpolate", "hello/manifest.yml"].into_iter();
-        self.world.run(command.chain(flags.into_iter().map(String::as_str))).success();
+        self.world.run(command.chain(options.into_iter().map(String::as_str))).success();
         let creds: Value = serde_yaml::from_str(&self.world.read("creds.yml")).unwrap();
         let pair = |name: &str| creds["mbus_bootstrap_ssl"][name].as_str().unwrap();
         let tls = proxy::tls(pair("certificate"), pair("private_key"));
@@ -301,16 +307,16 @@ impl Hello {
             .collect()
     }
 
-    /// Runs `create-env` with more flags.
+    /// Runs `create-env` with more options.
     pub(crate) fn create(&self, more: &[&str]) -> Run {
         self.world.finish(self.command("create-env", more))
     }
 
-    /// Runs `delete-env -n` with more flags.
+    /// Runs `delete-env -n` with more options.
     pub(crate) fn delete(&self, more: &[&str]) -> Run {
-        let mut flags = vec!["-n"];
-        flags.extend(more);
-        self.world.finish(self.command("delete-env", &flags))
+        let mut options = vec!["-n"];
+        options.extend(more);
+        self.world.finish(self.command("delete-env", &options))
     }
 
     /// Requests the page of the service. Returns the greeting and the counter, which each request increases

@@ -175,16 +175,16 @@ fn denied_change_of_owner_is_explained() {
 }
 
 #[test]
-fn flag_and_directory_name_a_userland() {
+fn option_and_directory_name_a_userland() {
     let machine = Machine::new();
     let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
     let refused = user.run_info().exits_with(3);
     assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
     let directory = machine.path("root");
     unpack_root(&directory);
-    // Its files are used where they are, with the socket of the flag's machine.
+    // Its files are used where they are, with the socket of the option's machine.
     let refused = user.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
-    // The flag has no `files`, so the CPI does not see its socket.
+    // The option has no `files`, so the CPI does not see its socket.
     assert_eq!((refused.code, user.methods().len()), (1, 0), "{}", refused.stderr);
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
     user.run_info().success();
@@ -219,7 +219,7 @@ fn built_in_cpi_has_no_userland() {
         "{}",
         refused.stderr
     );
-    // The flag is for CPIs of releases alone.
+    // The option is for CPIs of releases alone.
     let plain = Hello::new();
     plain.world.finish(plain.builtin_command(&["cpi", "info"], &["--cpi-userland", "root.tar"])).success();
 }

@@ -217,11 +217,11 @@ impl UserlandEnv {
         if let [_, rest @ ..] = words
             && !rest.is_empty()
         {
-            let flags: Vec<&str> =
-                self.env.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+            let options: Vec<&str> =
+                self.env.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
             let cache = command.get_envs().find(|(name, _)| *name == "XDG_CACHE_HOME").unwrap();
             let cache = cache.1.unwrap().to_owned();
-            command = self.env.hello.subcommand(words, &flags);
+            command = self.env.hello.subcommand(words, &options);
             command.env("XDG_CACHE_HOME", cache);
         }
         command.env("OPERATOR", "me");
