@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{StateSelectionArgs, paths, reference};
+use super::{StateSelectionArgs, env_vars, paths};
 use crate::ui;
 use base::Result;
 use engine::history::{self, RecordedRun, RunOutcome};
@@ -32,7 +32,7 @@ pub(super) struct HistoryArgs {
 
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let directory = reference::HISTORY.path()?;
+        let directory = env_vars::HISTORY.path()?;
         let state = match self.selection.named()? {
             Some(state) => Some(session.storage(&state)?.resolved()?.path_or_url()),
             None => None,

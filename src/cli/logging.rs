@@ -17,8 +17,8 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
+use super::env_vars;
 use super::globals::{Globals, LogFormat};
-use super::reference;
 use super::run_log::RunLog;
 use crate::ui::Renderer;
 use base::redact::Redactor;
@@ -37,7 +37,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     if level == LevelFilter::OFF && run_log.is_none() {
         return;
     }
-    let target = match reference::LOG_PATH.value().map(PathBuf::from) {
+    let target = match env_vars::LOG_PATH.value().map(PathBuf::from) {
         None => LogTarget::Renderer(renderer.clone()),
         Some(path) => match open(&path) {
             Ok(file) => LogTarget::File(Arc::new(file)),
@@ -88,7 +88,7 @@ pub(super) fn install_internal() {
 }
 
 fn level_variable() -> Option<LevelFilter> {
-    match reference::LOG_LEVEL.value()?.to_str()?.to_ascii_lowercase().as_str() {
+    match env_vars::LOG_LEVEL.value()?.to_str()?.to_ascii_lowercase().as_str() {
         "trace" => Some(LevelFilter::TRACE),
         "debug" => Some(LevelFilter::DEBUG),
         "info" => Some(LevelFilter::INFO),
@@ -100,7 +100,7 @@ fn level_variable() -> Option<LevelFilter> {
 
 /// Returns a warning if the variable for the level has an unknown value.
 pub(super) fn unknown_level() -> Option<String> {
-    let level = reference::LOG_LEVEL.value()?.to_string_lossy().into_owned();
+    let level = env_vars::LOG_LEVEL.value()?.to_string_lossy().into_owned();
     let known_levels = ["", "trace", "debug", "info", "warn", "error", "none", "off"];
     (!known_levels.contains(&level.to_ascii_lowercase().as_str())).then(|| {
         format!(

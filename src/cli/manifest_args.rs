@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
 use super::vars_exec_args::VarsExecArgs;
-use super::{encryption_args, paths};
+use super::{encryption, paths};
 use base::Result;
 use manifest::Inputs;
 use manifest::variables::Sources;
@@ -108,7 +108,7 @@ impl ManifestOptions {
             vars_env: self.vars_env.clone(),
             env_vars: paths::env_vars(),
             vars_store: self.vars_store.as_ref().map(expand),
-            encryption: encryption_args::current(),
+            encryption: encryption::current(),
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {

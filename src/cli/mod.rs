@@ -6,6 +6,7 @@
 
 mod agent_args;
 mod baremetal;
+mod bosh_only_commands;
 mod cache;
 mod choices;
 mod cid;
@@ -18,10 +19,10 @@ mod cpi_args;
 mod create_env;
 mod delete_env;
 mod deploy_args;
-mod director;
 mod duration;
-mod encryption_args;
+mod encryption;
 mod env_file;
+pub mod env_vars;
 mod environment_args;
 mod example;
 mod finish;
@@ -45,7 +46,6 @@ mod paths;
 mod plan;
 mod recreate;
 mod redigest_release;
-pub mod reference;
 mod render;
 mod render_template;
 mod renewal_args;
@@ -601,7 +601,7 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some(Err(error)) => {
-            let error = director::explain_director_command(error);
+            let error = bosh_only_commands::explain_bosh_only_command(error);
             return finish::print_clap_error(&error, &format!("monopile {}", help::HELP.0), false);
         }
         None => {}
@@ -629,7 +629,7 @@ fn run() -> ExitCode {
         }
         CommandLine::Refused(error) => {
             let (name, command) = help::named_command(&grammar, &args);
-            let error = suggestions::improve(director::explain_director_command(error), command);
+            let error = suggestions::improve(bosh_only_commands::explain_bosh_only_command(error), command);
             let grammar = suggestions::with_usage(grammar.clone());
             let error = suggestions::show_usage(error, help::named_command(&grammar, &args).1);
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
@@ -647,8 +647,8 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
     let result = misread.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
-        encryption_args::load_keys(&cli.globals)?;
-        encryption_args::current().secrets().for_each(|secret| session.redactor.add(secret));
+        encryption::load_keys(&cli.globals)?;
+        encryption::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });
     finish::finish(&session, result)

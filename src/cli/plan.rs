@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::finish::CommandResult;
 use super::session::Session;
-use super::{DeployArgs, reference};
+use super::{DeployArgs, env_vars};
 use crate::ui;
 use base::exit_code;
 use base::files::directory::{check_directory, parent};
@@ -93,7 +93,7 @@ fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Input
 /// Notes a run on this machine that changes the same environment.
 fn note_run_in_progress(run: &RunContext) {
     // Without the history, as on a machine that cannot write it, the plan is as useful.
-    let Ok(directory) = reference::HISTORY.path() else { return };
+    let Ok(directory) = env_vars::HISTORY.path() else { return };
     let runs = history::list(&directory, Some(&run.paths.state.path_or_url())).unwrap_or_default();
     if let Some(RecordedRun { record, .. }) =
         runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running)

@@ -8,7 +8,7 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{paths, reference};
+use super::{env_vars, paths};
 use base::files::durable::{create_private, create_private_directory};
 use base::files::{UnlockOnDrop, scratch};
 use base::{Error, Result, files};
@@ -29,7 +29,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn new(cache: &Path) -> Result<Scratch> {
-        let base = reference::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
+        let base = env_vars::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
         Self::create_below(&paths::absolute(&base)?)
     }
 

@@ -8,14 +8,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::env_file::Remark;
+use super::env_vars::{self, Variable};
 use super::globals::{Globals, JsonForm};
 use super::hint_commands::{CompletingSink, EnvironmentWords};
-use super::reference::{self, Variable};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_record::{RecordingSink, RunRecord};
 use super::scratch::Scratch;
 use super::table::Layout;
-use super::{duration, encryption_args, logging, paths, signals};
+use super::{duration, encryption, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::Document};
@@ -164,7 +164,7 @@ impl Session {
     pub(super) fn keep_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
-        if let Err(error) = reference::LOGS.path().and_then(|directory| log.open(&directory, command)) {
+        if let Err(error) = env_vars::LOGS.path().and_then(|directory| log.open(&directory, command)) {
             self.reporter.warn(format!("this run has no log: {}", with_hints(&error)));
         }
         log.path().into_iter().for_each(|path| self.exempt_path(path));
@@ -174,7 +174,7 @@ impl Session {
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let started = reference::HISTORY.path().and_then(|directory| {
+        let started = env_vars::HISTORY.path().and_then(|directory| {
             self.record.begin(&directory, command, &state.resolved()?.path_or_url(), log)
         });
         if let Err(error) = started {
@@ -254,7 +254,7 @@ impl Session {
             state,
             scratch: scratch.path().to_owned(),
             cache,
-            data: reference::STATE_HOME.path()?,
+            data: env_vars::STATE_HOME.path()?,
             package_dir,
             executable: paths::executable()?,
         };
@@ -307,18 +307,18 @@ impl Session {
     fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {
         let text = state.to_string_lossy();
         self.exempt_path(state);
-        let encryption = encryption_args::current();
+        let encryption = encryption::current();
         let calls_directory = |identity: &str| {
             let name = Sha256::digest(identity.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-            reference::CALLS.path().map(|calls| calls.join(name))
+            env_vars::CALLS.path().map(|calls| calls.join(name))
         };
         let Some(address) = BucketUrl::parse(&text)? else {
             return Ok(Storage::from(state).encrypted(encryption, calls_directory(&text)?));
         };
         let mut shared =
             BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);
-        if let Some(lease) = reference::STATE_LEASE.value() {
+        if let Some(lease) = env_vars::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
                 Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))
             })?;
@@ -340,7 +340,7 @@ impl Session {
     pub(super) fn cache_dir(&self) -> Result<PathBuf> {
         match &self.globals.cache_dir {
             Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
-            None => reference::CACHE_HOME.path(),
+            None => env_vars::CACHE_HOME.path(),
         }
     }
 
@@ -376,17 +376,17 @@ fn with_hints(error: &Error) -> String {
 
 /// Returns true unless the environment forbids colours.
 pub(super) fn has_colors() -> bool {
-    reference::NO_COLOR.value().is_none()
+    env_vars::NO_COLOR.value().is_none()
 }
 
 /// Returns true if the terminal can only append text.
 pub(super) fn is_dumb() -> bool {
-    reference::TERM.value().is_some_and(|term| term == "dumb")
+    env_vars::TERM.value().is_some_and(|term| term == "dumb")
 }
 
 /// Returns true if the locale is UTF-8.
 fn is_utf8_locale() -> bool {
-    reference::LOCALE.iter().find_map(Variable::value).and_then(|value| value.into_string().ok()).is_some_and(
+    env_vars::LOCALE.iter().find_map(Variable::value).and_then(|value| value.into_string().ok()).is_some_and(
         |locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")

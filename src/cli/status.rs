@@ -14,7 +14,7 @@ use super::manifest_args::{MANIFEST_OPTIONS, ManifestOptions};
 use super::session::{PreparedRun, Session};
 use super::status_all::{self, StatusAllRequest};
 use super::table::Table;
-use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
+use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, env_vars, history, paths};
 use crate::ui;
 use base::events::Reporter;
 use base::files::input;
@@ -117,7 +117,7 @@ impl StatusArgs {
             templates: self.templates.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
-            history: reference::HISTORY.path().ok(),
+            history: env_vars::HISTORY.path().ok(),
         };
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.agent.apply(&mut prepared_run.run);

@@ -10,7 +10,7 @@ use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::CommandResult;
 use super::table::Table;
 use super::vars_exec_args::VarsExecArgs;
-use super::{encryption_args, paths, session::Session, signals};
+use super::{encryption, paths, session::Session, signals};
 use crate::ui;
 use base::Result;
 use manifest::Inputs;
@@ -124,7 +124,7 @@ impl DeclaredArgs {
                 vars_files: self.vars_files.iter().map(expand).collect(),
                 vars_exec: self.vars_exec.programs(),
                 env_vars: paths::env_vars(),
-                encryption: encryption_args::current(),
+                encryption: encryption::current(),
                 ..Inputs::default()
             };
             if let Some(file) = env_file {
@@ -144,7 +144,7 @@ impl VarsArgs {
         let expand = |store: &StoreArgs| paths::expand(&store.store, paths::home().as_deref());
         let (store, request) = match self.command {
             VarsCommand::List { store } => {
-                let rows = command::list(&expand(&store), &encryption_args::current())?;
+                let rows = command::list(&expand(&store), &encryption::current())?;
                 return match session.globals.prints_json() {
                     true => CommandResult::json(&rows),
                     false => {
@@ -164,7 +164,7 @@ impl VarsArgs {
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
         let store = expand(&store);
-        let work = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
+        let work = || command::run(&store, &encryption::current(), &request, &session.reporter);
         let mut text = match request.has_programs() {
             true => signals::count_during(work)?,
             false => work()?,

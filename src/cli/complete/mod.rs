@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
-use super::reference::{COMPLETED_WORD, COMPLETING_SHELL};
+use super::env_vars::{COMPLETED_WORD, COMPLETING_SHELL};
 use super::{grammar, help, paths};
 use base::{Error, Result};
 use shells::{BASH, ZSH};

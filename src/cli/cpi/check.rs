@@ -13,7 +13,7 @@ use crate::cli::choices::number;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
-use crate::cli::{paths, reference};
+use crate::cli::{env_vars, paths};
 use crate::conformance::check::{
     Check, CheckContext, CheckSettings, LeftoverLogSettings, Report, StemcellImage, Verdict, junit,
 };
@@ -150,7 +150,7 @@ impl CheckArgs {
         }
         let stage = session.reporter.stage("Checking the CPI");
         let run = &prepared.prepared_run.run;
-        let directory = reference::CPI_CHECK.path()?;
+        let directory = env_vars::CPI_CHECK.path()?;
         let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,

@@ -6,7 +6,7 @@
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use crate::cli::{paths, reference};
+use crate::cli::{env_vars, paths};
 use base::files::input;
 use base::{Error, Result};
 
@@ -125,7 +125,7 @@ fn is_ours(metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let me = rustix::process::geteuid();
     let owner = metadata.uid();
-    let caller = || reference::SUDO_UID.value().and_then(|uid| uid.to_str()?.parse().ok());
+    let caller = || env_vars::SUDO_UID.value().and_then(|uid| uid.to_str()?.parse().ok());
     owner == me.as_raw() || owner == 0 || (me.is_root() && Some(owner) == caller())
 }
 

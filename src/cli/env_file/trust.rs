@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::find::OpenedEnvFile;
 use super::{EnvFile, OptionUse};
-use crate::cli::reference;
+use crate::cli::env_vars;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::redact::Redactor;
 use base::text::clean_line;
@@ -68,7 +68,7 @@ fn trust_markers(real: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn directory() -> Result<PathBuf> {
-    reference::TRUST.path()
+    env_vars::TRUST.path()
 }
 
 /// Returns the path of the file that marks this env file as allowed. Its name is a digest of the path and the

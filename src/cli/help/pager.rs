@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::cli::reference::PAGER;
+use crate::cli::env_vars::PAGER;
 use crate::cli::session::{has_colors, is_dumb};
 
 /// The pager without `PAGER`: ends if the text fits on the screen, and shows colours.

@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, reference, takes_duration};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, env_vars, takes_duration};
 use regex::Regex;
 
 /// The page with all exit codes, variables and files.
@@ -279,16 +279,16 @@ fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
     };
     let of_options = arguments(command).filter_map(of_option);
     let others =
-        reference::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
+        env_vars::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
     of_options.chain(others.filter(|_| all)).collect()
 }
 
 /// Returns the files of the environment, if a command uses them. For the main page, returns all files.
 fn files(command: &Command, all: bool) -> Vec<(String, String)> {
-    let state = reference::state_files().into_iter().filter(|_| all || has(command, "state"));
-    let vars_store = Some(reference::vars_store()).filter(|_| all || has(command, "vars-store"));
-    let env_file = Some(reference::env_file()).filter(|_| all || has(command, "env-file"));
-    let directories = reference::directories().into_iter().filter(|_| all);
+    let state = env_vars::state_files().into_iter().filter(|_| all || has(command, "state"));
+    let vars_store = Some(env_vars::vars_store()).filter(|_| all || has(command, "vars-store"));
+    let env_file = Some(env_vars::env_file()).filter(|_| all || has(command, "env-file"));
+    let directories = env_vars::directories().into_iter().filter(|_| all);
     let files = state.chain(vars_store).chain(env_file).chain(directories);
     files.map(|(path, content)| (path, content.to_owned())).collect()
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::is_updating;
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, reference};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, env_vars};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -162,14 +162,14 @@ fn add_index(text: &mut String, commands: &[&Command]) {
 fn add_variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
     collect_option_variables(grammar, &mut rows);
-    rows.extend(reference::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
+    rows.extend(env_vars::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
     text.push_str("\n## Environment variables\n\nAn option overrides its variable. ");
     text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
     text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
     text.push_str("[its objects](shared-state.md#objects).\n\n| path | content |\n|---|---|\n");
-    let files = reference::state_files().into_iter().chain([reference::vars_store(), reference::env_file()]);
-    for (path, content) in files.chain(reference::directories()) {
+    let files = env_vars::state_files().into_iter().chain([env_vars::vars_store(), env_vars::env_file()]);
+    for (path, content) in files.chain(env_vars::directories()) {
         writeln!(text, "| `{path}` | {content} |").unwrap();
     }
 }

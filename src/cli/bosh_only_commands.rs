@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// The commands and aliases that need a director.
-const DIRECTOR: [&str; 83] = [
+const DIRECTOR_COMMANDS: [&str; 83] = [
     "alias-env",
     "cancel-task",
     "cancel-tasks",
@@ -90,7 +90,7 @@ const DIRECTOR: [&str; 83] = [
 ];
 
 /// The commands and aliases that work on the source of a release.
-const RELEASE: [&str; 14] = [
+const RELEASE_COMMANDS: [&str; 14] = [
     "add-blob",
     "blobs",
     "cr",
@@ -108,10 +108,10 @@ const RELEASE: [&str; 14] = [
 ];
 
 /// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
-pub(super) fn explain_director_command(error: clap::Error) -> clap::Error {
+pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
-    let message = if DIRECTOR.contains(&name) {
+    let message = if DIRECTOR_COMMANDS.contains(&name) {
         let advice = match name {
             "deploy" => ", or `monopile create-env` for an environment of create-env".to_owned(),
             "vms" | "instances" => ", or `monopile status` for an environment of create-env".to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn explain_director_command(error: clap::Error) -> clap::Error {
             _ => String::new(),
         };
         format!("'{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`{advice}")
-    } else if RELEASE.contains(&name) {
+    } else if RELEASE_COMMANDS.contains(&name) {
         format!("'{name}' is a command for developing releases: use `bosh {name}`")
     } else {
         return error;
@@ -135,18 +135,18 @@ mod tests {
 
     fn refused(line: &str) -> String {
         let error = grammar::whole().try_get_matches_from(line.split(' ')).unwrap_err();
-        explain_director_command(error).to_string()
+        explain_bosh_only_command(error).to_string()
     }
 
     #[test]
-    fn director_commands_get_an_explanation() {
-        for name in DIRECTOR {
+    fn bosh_only_commands_get_an_explanation() {
+        for name in DIRECTOR_COMMANDS {
             let text = refused(&format!("monopile {name} -n"));
             let expected = format!("error: '{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`");
             assert!(text.starts_with(&expected), "{text}");
             assert!(!text.contains("similar"), "{text}");
         }
-        for name in RELEASE {
+        for name in RELEASE_COMMANDS {
             assert!(refused(&format!("monopile {name}")).contains(&format!("use `bosh {name}`\n")));
         }
         assert!(refused("monopile creat-env").contains("unrecognized subcommand"));
