@@ -16,7 +16,7 @@ use time::macros::format_description;
 
 use base::files::directory::newest_first;
 use base::files::durable::{
-    Replacement, create_private, create_private_directory, sweep_temporaries, temporary_path,
+    Replacement, create_private, create_private_directory, remove_temporaries, temporary_path,
 };
 use base::{Error, Result, encoding};
 use base::{
@@ -131,7 +131,7 @@ fn prune(directory: &Path) {
     let logs = newest_first(directory, EXTENSION).unwrap_or_default();
     for path in logs.iter().skip(MAX_KEPT_LOGS) {
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
-            let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
+            let _ = remove_temporaries(path).and_then(|()| fs::remove_file(path));
         }
     }
 }

@@ -9,8 +9,8 @@ use base::Result;
 use base::events::Reporter;
 use base::signals::SignalCounter;
 
-/// Starts counting. The reporter prints the effect of each signal. A command that only reads
-/// passes no reporter.
+/// Starts counting. The reporter prints the effect of each signal. A command that only reads passes no
+/// reporter.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
     let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(handler_error)?;

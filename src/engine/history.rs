@@ -20,7 +20,7 @@ use crate::state::Storage;
 use base::events::AnnouncedStep;
 use base::files::UnlockOnDrop;
 use base::files::directory::newest_first;
-use base::files::durable::{Replacement, create_private_directory, sweep_temporaries};
+use base::files::durable::{Replacement, create_private_directory, remove_temporaries};
 use base::{Error, Result, encoding};
 
 /// The number of records kept for one state.
@@ -283,7 +283,7 @@ fn prune(directory: &Path) {
     let is_over = |path: &&PathBuf| read_record(path).is_some_and(|(_, held)| !held);
     // The record of the current run is the newest one.
     for path in records.iter().skip(MAX_KEPT_RECORDS + 1).filter(is_over) {
-        let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
+        let _ = remove_temporaries(path).and_then(|()| fs::remove_file(path));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again; that of a VM is drawn by
-//! `qemu_cpi::life`. Times, sizes, ids and the order of
-//! steps differ from run to run. A picture is stale if anything else differs, or if it shows another VM than
-//! the other pictures: they tell the story of one environment, and are drawn together.
+//! `qemu_cpi::life`. Times, sizes, ids and the order of steps differ from run to run. A picture is stale if
+//! anything else differs, or if it shows another VM than the other pictures: they tell the story of one
+//! environment, and are drawn together.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -199,8 +199,8 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// Collects the files of a job and computes its fingerprint, as `bosh create-release` does. The name of the
-/// directory must be that in the spec.
+/// Collects the files of a job, as `bosh create-release` does, and computes its fingerprint, which differs
+/// from that of `create-release`. The name of the directory must be that in the spec.
 fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
     let owner = format!("the job in '{}' of {source_name}", dir.display());
     let spec_path = dir.join("spec");
@@ -246,8 +246,8 @@ struct PackageSources<'a> {
     dir: &'a Path,
 }
 
-/// Collects the files of a package and computes its fingerprint, as `bosh create-release` does. Refuses
-/// packages that need a blobstore or run `pre_packaging`.
+/// Collects the files of a package, as `bosh create-release` does, and computes its fingerprint, which
+/// differs from that of `create-release`. Refuses packages that need a blobstore or run `pre_packaging`.
 fn read_package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
     let owner = format!("the package in '{}' of {source_name}", dir.display());
     let package_error = |file: &str, why: &str| {

@@ -1,7 +1,7 @@
 //! Durable and atomic writes: after a crash a file has either its old content or its new one.
 //!
 //! Use [`write_atomically`], or [`Replacement`] if something must happen between writing and renaming.
-//! [`sweep_temporaries`] removes the temporary files of a killed writer.
+//! [`remove_temporaries`] removes the temporary files of a killed writer.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -121,7 +121,7 @@ fn temporary_prefix(path: &Path) -> OsString {
     prefix
 }
 
-/// Returns a fixed path for a temporary file beside `path`, which [`sweep_temporaries`] also removes.
+/// Returns a fixed path for a temporary file beside `path`, which [`remove_temporaries`] also removes.
 /// `purpose` is a part of its name and must not contain a dot.
 pub fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
     let mut name = temporary_prefix(path);
@@ -132,7 +132,7 @@ pub fn temporary_path(path: &Path, purpose: &str) -> PathBuf {
 
 /// Removes the temporary files for `path`, which killed writers leave behind. The caller must be the only
 /// writer of `path`.
-pub fn sweep_temporaries(path: &Path) -> io::Result<()> {
+pub fn remove_temporaries(path: &Path) -> io::Result<()> {
     let prefix = temporary_prefix(path);
     for entry in fs::read_dir(parent(path))? {
         let entry = entry?;
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn sweep_removes_temporary_files_of_this_path_only() {
+    fn removes_temporary_files_of_this_path_only() {
         let dir = tempfile::tempdir().unwrap();
         for name in [".a.yml.Xy3.tmp", ".a.yml.old.Xy3.tmp", ".b.yml.Xy3.tmp", "a.yml.Xy3.tmp"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        sweep_temporaries(&dir.path().join("a.yml")).unwrap();
+        remove_temporaries(&dir.path().join("a.yml")).unwrap();
         assert!(!dir.path().join(".a.yml.Xy3.tmp").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }

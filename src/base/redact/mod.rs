@@ -156,7 +156,7 @@ impl Redactor {
 
     fn redact_with<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
         let secrets = self.secrets();
-        if secrets.forms.len() == 0 {
+        if secrets.forms.exact_count() == 0 {
             return Cow::Borrowed(text);
         }
         let matches = secrets.forms.find(text, may_be_cut).into_iter();
@@ -168,7 +168,7 @@ impl Redactor {
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let secrets = self.secrets();
-        write!(f, "Redactor({} forms)", secrets.forms.len())
+        write!(f, "Redactor({} exact forms)", secrets.forms.exact_count())
     }
 }
 

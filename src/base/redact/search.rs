@@ -61,9 +61,8 @@ struct Edge {
 }
 
 impl Forms {
-    /// Adds the forms of a secret that are searched for: its spellings, its unescaped text, and its compact
-    /// form. The compact form is also added in reverse, because a backslash before an escaped secret hides
-    /// where it begins.
+    /// Adds the forms of a secret that are searched for: its text, its unescaped text and, if it is long, its
+    /// compact form, forwards and reversed. A short secret gets all its spellings instead.
     pub(super) fn insert(&mut self, secret: &str, is_precaution: bool) {
         for part in spellings::parts(secret) {
             self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
@@ -97,8 +96,8 @@ impl Forms {
         }
     }
 
-    /// Returns the number of forms.
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of exact forms. Every secret has at least one.
+    pub(super) fn exact_count(&self) -> usize {
         self.exact.len()
     }
 

@@ -50,9 +50,10 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
     /// Returns the VM that a disk is attached to. The caller holds the disk.
     fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
-    /// Returns the VM that must be detached before the disk can be deleted. Unlike
-    /// [`CloudMethods::attached_to`], succeeds if the data of the disk is lost.
-    fn blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
+    /// Returns the VM from which the disk must be detached before it can be deleted. A CPI whose
+    /// [`CloudMethods::attached_to`] fails for a disk with lost data overrides this, so that such a disk can
+    /// be deleted.
+    fn vm_that_blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
         Self::attached_to(cloud, disk)
     }
     /// `resize_disk`, and `update_disk` with cloud properties.
@@ -223,7 +224,7 @@ fn delete_disk<C: CloudMethods>(call: &mut C, cloud: &Cloud, cid: &Cid) -> CpiRe
         log_missing(call, cid);
         return Ok(());
     };
-    attachment::check_before_delete(cid, C::blocks_deletion(cloud, cid)?.as_ref())?;
+    attachment::check_before_delete(cid, C::vm_that_blocks_deletion(cloud, cid)?.as_ref())?;
     cloud.delete(cid, held)
 }
 

@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 
 use super::failure::{CpiFailure, CpiResult};
 use base::Error;
-use base::files::durable::sweep_temporaries;
+use base::files::durable::remove_temporaries;
 use base::files::{self, JsonLayout};
 
 /// Replaces the document at `path` atomically and durably.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> CpiResult<()> {
     // The caller holds the lock of the directory, so these files are leftovers of interrupted calls.
-    sweep_temporaries(path)
+    remove_temporaries(path)
         .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
     files::write_json(path, value, JsonLayout::Indented).map_err(cpi_failure)
 }

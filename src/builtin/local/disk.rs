@@ -75,7 +75,7 @@ pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
 }
 
 /// Returns the VM that has the data of the disk, which may be lost. The caller must hold the disk.
-pub(super) fn blocks_deletion(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+pub(super) fn vm_that_blocks_deletion(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     Ok(match find_data(cloud, cid)? {
         Some(DiskData::Attached(vm)) => Some(vm),
         Some(DiskData::Detached) | None => None,

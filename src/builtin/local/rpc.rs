@@ -84,8 +84,8 @@ impl CloudMethods for LocalCall<'_, '_> {
         disk::attached_to(cloud, disk)
     }
 
-    fn blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
-        disk::blocks_deletion(cloud, disk)
+    fn vm_that_blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
+        disk::vm_that_blocks_deletion(cloud, disk)
     }
 
     fn update_disk(

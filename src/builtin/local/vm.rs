@@ -219,8 +219,8 @@ fn stop(held: &ObjectLock) -> CpiResult<()> {
     }
 }
 
-/// Stops a VM whose directory, or the record of its init in it, was removed by hand. The
-/// command line of init still names the directory. Returns true if such processes existed.
+/// Stops a VM whose directory, or the record of its init in it, was removed by hand. The command line of init
+/// still names the directory. Returns true if such processes existed.
 fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     let directories = [cloud.path(cid), cloud.staged_path(cid)];
     let names_it = |line: &[u8]| {

@@ -35,8 +35,8 @@ impl ForeignAgent {
         Ok(Self::in_answer(&agent.get_state()?, expected))
     }
 
-    /// Asks the agent for its id. Fails unless it is the id on record. A VM of another tool may
-    /// have no id on record; then any id passes.
+    /// Asks the agent for its id. Fails unless it is the id on record. A VM of another tool may have no id on
+    /// record; then any id passes.
     pub(crate) fn check(agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm() {
             None => Ok(()),

@@ -678,8 +678,7 @@ impl State {
         self.monopile.vm.as_ref().filter(|vm| Some(&vm.cid) == self.vm_cid())
     }
 
-    /// Returns the handle of the VM, if any. A VM that another tool recorded belongs to the default
-    /// CPI.
+    /// Returns the handle of the VM, if any. A VM that another tool recorded belongs to the default CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
         let bare = self.monopile.vm_without_details.as_ref().filter(|vm| vm.cid == *cid);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn sweep_removes_temporary_files_of_killed_writers_only() {
+    fn removes_temporary_files_of_killed_writers_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let journal = directory.path().join("m-state.json.journal");

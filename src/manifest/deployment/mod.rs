@@ -2,6 +2,7 @@
 //!
 //! [`Deployment::parse`] reads the interpolated tree and reports all problems at once, each with its
 //! position.
+//!
 //! The format follows `deployment/manifest` and `installation/manifest` of the bosh CLI, and
 //! `cli-env-deps.md` and `manifest-v2.md` of the documentation.
 

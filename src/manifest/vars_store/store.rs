@@ -12,7 +12,7 @@ use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
 use base::files::UnlockOnDrop;
 use base::files::directory::{check_directory, parent};
-use base::files::durable::{Replacement, sweep_temporaries};
+use base::files::durable::{Replacement, remove_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
@@ -264,7 +264,7 @@ impl VarsStore {
         let text = self.encryption.encrypt(text.as_bytes()).map_err(write_error)?;
         if self.lock.is_some() {
             // Only the holder of the lock writes, so leftover temporary files are garbage.
-            sweep_temporaries(&path).map_err(write_error)?;
+            remove_temporaries(&path).map_err(write_error)?;
         }
         let new = Replacement::write(&path, &text, 0o600).map_err(write_error)?;
         if self.lock.is_some() {

@@ -123,7 +123,7 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         None => Vec::new(),
     };
     for entry in entries {
-        let entry = entry.map_err(|error| read_error(directory, error))?;
+        let entry = entry.map_err(|error| read_error(source.unwrap_or(directory), error))?;
         let (path, name) = (entry.path(), PathBuf::from(entry.file_name()));
         if !below.iter().any(|(other, _)| *other == name) {
             let kind = entry.file_type().map_err(|error| read_error(&path, error))?;
@@ -143,7 +143,7 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         let created = mounts::create_directory(directory, &name, Some(0o755))?;
         fill(&created, inner.as_deref(), &points)?;
         fs::set_permissions(&created, Permissions::from_mode(mode & 0o1777 | 0o500))
-            .map_err(|error| read_error(&created, error))?;
+            .map_err(|error| format!("setting the mode of '{}' failed: {error}", created.display()))?;
     }
     Ok(())
 }

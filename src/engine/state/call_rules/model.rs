@@ -265,7 +265,7 @@ impl Model {
             Phase::Reading => {
                 let me = &mut next.runs[run];
                 (me.phase, me.view, me.is_stale) = (Phase::Listing, state.record, false);
-                // Files of calls without an intent are swept.
+                // Files of calls without an intent are removed.
                 for call in
                     next.calls.iter_mut().filter(|call| !call.is_announced && self.is_local(call, run))
                 {

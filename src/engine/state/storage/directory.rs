@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::{BACKUP, JOURNAL, VERSIONS};
 use base::files::directory::parent;
 use base::files::durable::{
-    give_directory_to_owner_of, remove_durably, sweep_temporaries, sync_parent, temporary_path,
+    give_directory_to_owner_of, remove_durably, remove_temporaries, sync_parent, temporary_path,
     write_atomically_owned_like,
 };
 use base::files::input;
@@ -184,8 +184,8 @@ impl Directory {
 
     /// Removes half-written files of a killed writer.
     pub(super) fn clean_up(&self) -> io::Result<()> {
-        sweep_temporaries(&self.state)?;
-        sweep_temporaries(&self.path(BACKUP))?;
+        remove_temporaries(&self.state)?;
+        remove_temporaries(&self.path(BACKUP))?;
         for folder in [JOURNAL, VERSIONS] {
             for (name, _) in self.list(folder)? {
                 if name.ends_with(".tmp") {

@@ -285,7 +285,8 @@ impl Storage {
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
-                // Temporary files of a killed writer are swept later. So are plain answers to settled calls.
+                // Temporary files of a killed writer are removed later. So are plain answers to settled
+                // calls.
                 if name.ends_with(".json") || (!is_first_encryption && !name.ends_with(".tmp")) {
                     documents.push(format!("{folder}/{name}"));
                 }

@@ -7,8 +7,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 impl Interp {
-    /// Calls a function of Math. Returns `None` for a function that the evaluator does not
-    /// support.
+    /// Calls a function of Math. Returns `None` for a function that the evaluator does not support.
     pub(super) fn math_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         const FUNCTIONS: &[&str] =
             &["sqrt", "cbrt", "sin", "cos", "tan", "atan", "exp", "log", "log2", "log10", "hypot"];
