@@ -8,7 +8,7 @@ use super::accelerator::Accelerator;
 use super::disk;
 use super::kernel::{INITRD, KERNEL, KernelStart};
 use super::network::Networks;
-use super::properties::VmProperties;
+use super::properties::VmHardware;
 use super::qmp::SOCKET;
 use crate::cpi::cid::Cid;
 
@@ -30,7 +30,7 @@ pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
 pub(super) struct Machine<'a> {
     pub cid: &'a Cid,
     pub accelerator: Accelerator,
-    pub properties: &'a VmProperties,
+    pub hardware: &'a VmHardware,
     pub networks: &'a Networks,
     /// The attached persistent disks.
     pub disks: &'a [Cid],
@@ -67,8 +67,8 @@ impl Machine<'_> {
         add("machine", "pc,graphics=off".to_owned());
         add("accel", self.accelerator.name().to_owned());
         add("cpu", self.accelerator.cpu().to_owned());
-        add("smp", self.properties.cpu.to_string());
-        add("m", self.properties.ram.to_string());
+        add("smp", self.hardware.cpu.to_string());
+        add("m", self.hardware.ram.to_string());
         add("rtc", "base=utc".to_owned());
         if let Some(kernel) = self.kernel {
             add("kernel", KERNEL.to_owned());
@@ -89,13 +89,13 @@ impl Machine<'_> {
         add("device", format!("virtio-rng-pci,rng=random{}", slot("random")));
         add("blockdev", node("root", "qcow2", ROOT, false).to_string());
         add("device", format!("virtio-blk-pci,drive=root,serial=root,bootindex=1{}", slot("root")));
-        if self.properties.ephemeral_disk.is_some() {
+        if self.hardware.ephemeral_disk.is_some() {
             add("blockdev", node("ephemeral", "qcow2", EPHEMERAL, false).to_string());
             add("device", format!("virtio-blk-pci,drive=ephemeral,serial=ephemeral{}", slot("ephemeral")));
         }
         add("blockdev", node("config", "raw", CONFIG, true).to_string());
         add("device", format!("virtio-blk-pci,drive=config,serial=config{}", slot("config")));
-        let extra_disks = self.properties.extra_disks.len();
+        let extra_disks = self.hardware.extra_disks.len();
         for (index, slot) in (0..extra_disks).zip(DISK_SLOTS) {
             let name = extra_disk(index);
             add("blockdev", node(&name, "qcow2", &extra_image(index), false).to_string());
@@ -130,14 +130,14 @@ mod tests {
     fn persistent_disks_are_behind_the_own_disks_of_the_vm() {
         let [cid, disk] = [ObjectKind::Vm, ObjectKind::Disk].map(ObjectKind::new_cid);
         let properties = json!({"ephemeral_disk": {"size": 1}, "extra_disks": [{"size": 1}, {"size": 1}]});
-        let properties = VmProperties::parse(properties.as_object().unwrap()).unwrap();
+        let hardware = VmHardware::parse(properties.as_object().unwrap()).unwrap();
         let kernel = KernelStart { has_initrd: true, command_line: "root=/dev/vda1 a,b".to_owned() };
         let user = json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true});
         let networks: Networks = serde_json::from_value(json!({"user_network": user})).unwrap();
         let machine = Machine {
             cid: &cid,
             accelerator: Accelerator::Tcg,
-            properties: &properties,
+            hardware: &hardware,
             networks: &networks,
             disks: std::slice::from_ref(&disk),
             kernel: Some(&kernel),

@@ -24,9 +24,9 @@ pub(super) const MAX_DISK_MIB: u64 = 64 << 20;
 const MAX_PORTS: usize = 64;
 const MAX_EXTRA_DISKS: usize = 8;
 
-/// The wanted hardware of a VM. Sizes are in MiB.
+/// The hardware of a VM, as its cloud properties describe it. Sizes are in MiB.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct VmProperties {
+pub(super) struct VmHardware {
     pub cpu: u64,
     pub ram: u64,
     /// The size of the root disk, unless it is that of the stemcell's image.
@@ -47,26 +47,26 @@ pub(super) struct Port {
     pub guest: u16,
 }
 
-impl VmProperties {
+impl VmHardware {
     /// Checks the cloud properties of `create_vm`.
-    pub(super) fn parse(properties: &JsonObject) -> CpiResult<VmProperties> {
+    pub(super) fn parse(properties: &JsonObject) -> CpiResult<VmHardware> {
         check_keys("create_vm", "cloud property", properties, &VM_KEYS)?;
         let ephemeral_disk = match properties.get("ephemeral_disk") {
             None | Some(Value::Null) => None,
             Some(disk) => Some(disk_size("ephemeral_disk", disk)?),
         };
         let memory = machine::memory_mib();
-        let ram = size(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
+        let ram = whole_number(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
         if ram < LEAST_RAM_MIB {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {LEAST_RAM_MIB} \
                  or more"
             )));
         }
-        Ok(VmProperties {
-            cpu: size(properties, "cpu", 255)?.unwrap_or(1),
+        Ok(VmHardware {
+            cpu: whole_number(properties, "cpu", 255)?.unwrap_or(1),
             ram,
-            root_disk_size: size(properties, "root_disk_size", MAX_DISK_MIB)?,
+            root_disk_size: whole_number(properties, "root_disk_size", MAX_DISK_MIB)?,
             ephemeral_disk,
             extra_disks: extra_disks(properties.get("extra_disks").unwrap_or(&Value::Null))?,
             ports: ports(properties.get("ports").unwrap_or(&Value::Null))?,
@@ -83,8 +83,8 @@ pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()>
 /// the CPI of another cloud, unless they resemble a known one: that is an error.
 pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResult<Option<HostDevice>> {
     let Some(Value::Object(properties)) = properties else { return Ok(None) };
-    let network_error = |why: String| {
-        CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {why}"))
+    let network_error = |problem: String| {
+        CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {problem}"))
     };
     if let Some((key, near)) = misspelt_key(properties, NETWORK_KEYS) {
         let key = key.escape_debug();
@@ -125,14 +125,14 @@ fn check_keys(method: &str, kind: &str, hash: &JsonObject, known_keys: &[&str]) 
 }
 
 /// Returns a whole number from 1 to `most`, or `None` if it is missing or null.
-fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>> {
+fn whole_number(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>> {
     match properties.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64() {
-            Some(size) if size > most => Err(CpiFailure::invalid_call(format!(
-                "create_vm: cloud property '{key}' is {size}, and this machine allows at most {most}"
+            Some(number) if number > most => Err(CpiFailure::invalid_call(format!(
+                "create_vm: cloud property '{key}' is {number}: use at most {most}"
             ))),
-            Some(size) if size > 0 => Ok(Some(size)),
+            Some(number) if number > 0 => Ok(Some(number)),
             _ => Err(type_error(key, "a whole number above 0", value)),
         },
     }
@@ -144,7 +144,7 @@ fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
         return Err(type_error(key, "a hash with a size in MiB", disk));
     };
     check_keys("create_vm", &format!("key of '{key}'"), disk, &["size"])?;
-    size(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
+    whole_number(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
         CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' needs a size in MiB"))
     })
 }
@@ -217,8 +217,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn parse(value: Value) -> Result<VmProperties, String> {
-        VmProperties::parse(value.as_object().unwrap()).map_err(|failure| failure.message)
+    fn parse(value: Value) -> Result<VmHardware, String> {
+        VmHardware::parse(value.as_object().unwrap()).map_err(|failure| failure.message)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::kernel;
 use super::network::{self, Networks};
 use super::process;
 use super::programs::QemuSystem;
-use super::properties::VmProperties;
+use super::properties::VmHardware;
 use super::rpc::QemuCall;
 use super::{disk, stemcell};
 use crate::cpi::agent::AgentSettingsInput;
@@ -36,14 +36,14 @@ type QemuRecord = VmRecord<Networks>;
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
 pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
     let cid = ObjectKind::Vm.new_cid();
-    let (properties, system, images, planned, stemcell) = (|| {
-        let properties = VmProperties::parse(&request.cloud_properties)?;
+    let (hardware, system, images, planned, stemcell) = (|| {
+        let hardware = VmHardware::parse(&request.cloud_properties)?;
         let programs = call.programs();
         let (system, images) = (programs.system()?, Images::new(&programs)?);
         let config = &call.config;
-        let ports = &properties.ports;
+        let ports = &hardware.ports;
         let planned = network::plan(&cid, &request.networks, &config.agent, ports, config.restrict)?;
-        Ok((properties, system, images, planned, cloud.hold_existing(&request.stemcell)?))
+        Ok((hardware, system, images, planned, cloud.hold_existing(&request.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
@@ -55,7 +55,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
         kernel::link(&stemcell.path, &staged.path)?;
         drop(stemcell);
-        make_disks(&images, &staged, &properties)?;
+        make_disks(&images, &staged, &hardware)?;
         let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.recorded);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
@@ -65,9 +65,9 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
             env,
             ntp: &call.config.ntp,
         })?;
-        let settings = with_disks(settings, &properties);
+        let settings = with_disks(settings, &hardware);
         config_drive::create_image(&staged.path.join(CONFIG), cid.as_str(), &settings)?;
-        boot(call, &staged, &cid, &record, &properties, &system)
+        boot(call, &staged, &cid, &record, &hardware, &system)
     })();
     if let Err(failure) = created {
         cloud.remove_staged(staged)?;
@@ -79,11 +79,11 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
 }
 
 /// Creates the root disk, the ephemeral disk and the extra disks in the VM's staged directory.
-fn make_disks(images: &Images, staged: &ObjectLock, properties: &VmProperties) -> CpiResult<()> {
+fn make_disks(images: &Images, staged: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
     let directory = staged.path.as_path();
     images.overlay(directory, BASE, ROOT)?;
     let root = directory.join(ROOT);
-    if let Some(size) = properties.root_disk_size {
+    if let Some(size) = hardware.root_disk_size {
         let least = images.info(&root)?.virtual_size.div_ceil(MIB);
         if size < least {
             return Err(CpiFailure::invalid_call(format!(
@@ -93,22 +93,22 @@ fn make_disks(images: &Images, staged: &ObjectLock, properties: &VmProperties) -
         }
         images.resize(staged, &root, size)?;
     }
-    if let Some(size) = properties.ephemeral_disk {
+    if let Some(size) = hardware.ephemeral_disk {
         images.create(&directory.join(EPHEMERAL), size)?;
     }
-    for (index, size) in properties.extra_disks.iter().enumerate() {
+    for (index, size) in hardware.extra_disks.iter().enumerate() {
         images.create(&directory.join(extra_image(index)), *size)?;
     }
     Ok(())
 }
 
 /// Adds the devices of the VM's own disks to the agent's settings.
-fn with_disks(mut settings: JsonObject, properties: &VmProperties) -> JsonObject {
+fn with_disks(mut settings: JsonObject, hardware: &VmHardware) -> JsonObject {
     if let Some(disks) = settings.get_mut("disks") {
-        if properties.ephemeral_disk.is_some() {
+        if hardware.ephemeral_disk.is_some() {
             disks["ephemeral"] = json!(EPHEMERAL_DEVICE);
         }
-        let extra_disks = 0..properties.extra_disks.len();
+        let extra_disks = 0..hardware.extra_disks.len();
         if !extra_disks.is_empty() {
             disks["raw_ephemeral"] = extra_disks.map(|index| json!({"path": extra_device(index)})).collect();
         }
@@ -135,12 +135,12 @@ pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
 pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let held = cloud.hold_existing(cid)?;
     let record: QemuRecord = records::read(&held, cid)?;
-    let properties = VmProperties::parse(&record.cloud_properties)?;
+    let hardware = VmHardware::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;
     process::shut_down(&held.path, call.config.guest_timeout())?;
     let networks = &record.cpi_fields;
     networks.check_host()?;
-    boot(call, &held, cid, &record, &properties, &system)?;
+    boot(call, &held, cid, &record, &hardware, &system)?;
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(())
 }
@@ -151,7 +151,7 @@ fn boot(
     held: &ObjectLock,
     cid: &Cid,
     record: &QemuRecord,
-    properties: &VmProperties,
+    hardware: &VmHardware,
     system: &QemuSystem,
 ) -> CpiResult<()> {
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
@@ -159,7 +159,7 @@ fn boot(
     let disks = disk::of_vm(&held.path)?;
     let kernel = kernel::start(&held.path, &call.config);
     let networks = &record.cpi_fields;
-    let machine = Machine { cid, accelerator, properties, networks, disks: &disks, kernel: kernel.as_ref() };
+    let machine = Machine { cid, accelerator, hardware, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
     process::start(&start, &held.path)?;

@@ -20,7 +20,7 @@ pub struct Desired<'a> {
     pub deploy_digest: &'a str,
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [DesiredLeaf],
-    /// The description of the VM.
+    /// The VM properties of the manifest.
     pub vm_properties: &'a VmProperties,
     /// The stemcell that the manifest names.
     pub stemcell: &'a ArtifactIdentity,

@@ -146,10 +146,10 @@ pub struct VmPropertiesDigests {
 }
 
 impl VmPropertiesDigests {
-    /// Computes the digests of a specification, with a new salt.
-    pub fn of(spec: &VmProperties) -> Self {
+    /// Computes the digests of VM properties, with a new salt.
+    pub fn of(properties: &VmProperties) -> Self {
         let salt = Salt::fresh();
-        let digest = |part: VmPropertiesPart| salt.digest(part.name(), &sorted_json(spec.get(part)));
+        let digest = |part: VmPropertiesPart| salt.digest(part.name(), &sorted_json(properties.get(part)));
         let digests =
             VmPropertiesPart::ALL.into_iter().map(|part| (part.name().to_owned(), digest(part))).collect();
         VmPropertiesDigests { salt, digests }
