@@ -28,18 +28,18 @@ where
 pub(super) struct RendererArgs {
     /// Render job templates with this renderer
     #[arg(long, hide_short_help = true, value_enum, value_name = "MODE", default_value_t)]
-    templates: Templates,
+    templates: RendererValue,
 }
 
-impl From<RendererArgs> for erb::Mode {
+impl From<RendererArgs> for erb::RendererChoice {
     fn from(args: RendererArgs) -> Self {
         args.templates.into()
     }
 }
 
-/// `--templates`: see [`erb::Mode`].
+/// `--templates`: see [`erb::RendererChoice`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Templates {
+enum RendererValue {
     /// Built-in renderer; installed Ruby for templates that it does not support
     #[default]
     Auto,
@@ -49,12 +49,12 @@ enum Templates {
     Ruby,
 }
 
-impl From<Templates> for erb::Mode {
-    fn from(templates: Templates) -> Self {
-        match templates {
-            Templates::Auto => erb::Mode::Auto,
-            Templates::Native => erb::Mode::Native,
-            Templates::Ruby => erb::Mode::Ruby,
+impl From<RendererValue> for erb::RendererChoice {
+    fn from(value: RendererValue) -> Self {
+        match value {
+            RendererValue::Auto => erb::RendererChoice::Auto,
+            RendererValue::Native => erb::RendererChoice::Native,
+            RendererValue::Ruby => erb::RendererChoice::Ruby,
         }
     }
 }

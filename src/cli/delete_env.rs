@@ -113,7 +113,7 @@ impl DeleteEnvArgs {
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.open_calls.forget_open_calls,
-            templates: self.target.templates.into(),
+            renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
         deploy::delete_env(&request, &prepared_run.run).map(CommandResult::Summary)

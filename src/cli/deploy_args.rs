@@ -109,7 +109,7 @@ impl DeployArgs {
                 accepts_new_credentials: self.new_credentials,
                 ignores_untracked_vm: self.ignore_untracked_vm,
             },
-            templates: self.target.templates.into(),
+            renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
         Ok((request, prepared_run))

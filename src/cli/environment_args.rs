@@ -24,7 +24,7 @@ pub(super) struct EnvironmentArgs {
     state: StateArgs,
 
     #[command(flatten)]
-    pub(super) templates: RendererArgs,
+    pub(super) renderer: RendererArgs,
 
     /// Install the packages of the CPI in this directory [default: in the cache]
     #[arg(long, hide_short_help = true, value_name = "DIR",

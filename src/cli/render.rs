@@ -43,7 +43,7 @@ pub(super) struct RenderArgs {
     show_secrets: bool,
 
     #[command(flatten)]
-    templates: RendererArgs,
+    renderer: RendererArgs,
 }
 
 impl RenderArgs {
@@ -51,7 +51,8 @@ impl RenderArgs {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         inputs.discard_generated = true;
-        let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
+        let request =
+            deploy::RenderJobRequest { inputs, job: self.job, renderer_choice: self.renderer.into() };
         let prepared_run = session.prepare_run(state, None, false)?;
         let mut files = deploy::render_job(&request, &prepared_run.run)?;
         if !self.show_secrets {

@@ -37,7 +37,7 @@ pub(super) struct RenderTemplateArgs {
     context: PathBuf,
 
     #[command(flatten)]
-    templates: RendererArgs,
+    renderer: RendererArgs,
 }
 
 impl RenderTemplateArgs {
@@ -54,7 +54,7 @@ impl RenderTemplateArgs {
             .map_err(|error| Error::invalid(wrong.clone()).with_source(json_problem(&error)))?;
         templates::check_context(&text).map_err(|error| error.context(wrong.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(wrong))?;
-        let renderer = templates::renderer(self.templates.into(), &paths::env_vars())?;
+        let renderer = templates::renderer(self.renderer.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
         let template_error = |error| templates::render_error(error, &context, ContextSource::File);

@@ -54,7 +54,7 @@ impl RenewalArgs {
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides::default(),
-            templates: self.target.templates.into(),
+            renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
         Ok((request, prepared_run))

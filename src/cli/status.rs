@@ -82,7 +82,7 @@ pub(super) struct StatusArgs {
     agent_timeout: Duration,
 
     #[command(flatten)]
-    templates: RendererArgs,
+    renderer: RendererArgs,
 
     #[command(flatten)]
     cpi: CpiArgs,
@@ -114,7 +114,7 @@ impl StatusArgs {
         let request = StatusRequest {
             inputs,
             ask_cpi: !self.no_cpi,
-            templates: self.templates.into(),
+            renderer_choice: self.renderer.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
             history: env_vars::HISTORY.path().ok(),

@@ -8,7 +8,7 @@ use crate::run_context::RunContext;
 
 use base::error::nearest;
 use base::{Error, ErrorKind, Result};
-use erb::{Context, ContextError, Mode, ModeRenderer, RenderError, StartError};
+use erb::{ChosenRenderer, Context, ContextError, RenderError, RendererChoice, StartError};
 
 /// Checks the JSON text of an evaluation context, before it is read.
 pub fn check_context(text: &str) -> Result<()> {
@@ -31,16 +31,16 @@ fn context_error(error: ContextError) -> Error {
     }
 }
 
-/// Creates the renderer of a mode for a run. A signal interrupts the start of Ruby and each rendering.
-pub(crate) fn renderer_of(run: &RunContext, mode: Mode) -> Result<ModeRenderer> {
+/// Creates the renderer of a choice for a run. A signal interrupts the start of Ruby and each rendering.
+pub(crate) fn renderer_of(run: &RunContext, choice: RendererChoice) -> Result<ChosenRenderer> {
     let signals = run.signals.clone();
     let interrupted = Arc::new(move || signals.first());
-    ModeRenderer::interruptible(mode, &run.env_vars, interrupted).map_err(start_error)
+    ChosenRenderer::interruptible(choice, &run.env_vars, interrupted).map_err(start_error)
 }
 
-/// Creates the renderer of a mode. `env_vars` are the whole environment of a Ruby process.
-pub fn renderer(mode: Mode, env_vars: &[(String, String)]) -> Result<ModeRenderer> {
-    ModeRenderer::new(mode, env_vars).map_err(start_error)
+/// Creates the renderer of a choice. `env_vars` are the whole environment of a Ruby process.
+pub fn renderer(choice: RendererChoice, env_vars: &[(String, String)]) -> Result<ChosenRenderer> {
+    ChosenRenderer::new(choice, env_vars).map_err(start_error)
 }
 
 fn start_error(error: StartError) -> Error {
@@ -126,7 +126,7 @@ mod tests {
             "default_properties": {"nats.user": null, "port": 8080}
         });
         let context = context(&json).unwrap();
-        let renderer = renderer(Mode::Native, &[]).unwrap();
+        let renderer = renderer(RendererChoice::Native, &[]).unwrap();
         for (template, hint) in [
             ("<%= p('nats.usr') %>", "did you mean the property 'nats.user'?"),
             ("<%= p('user') %>", "did you mean the property 'nats.user'?"),

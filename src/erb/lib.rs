@@ -7,7 +7,7 @@
 //! - [`native::NativeRenderer`] evaluates the Ruby in a template itself. The template has no access to files,
 //!   processes, network or environment, and its steps, memory and depth are limited.
 //! - [`ruby::RubyRenderer`] renders in a Ruby process.
-//! - [`ModeRenderer`] chooses between the two.
+//! - [`ChosenRenderer`] chooses between the two.
 //!
 //! `README.md` lists the supported Ruby, and `ADDING_METHODS.md` shows how to add a method. The crate uses
 //! only `yaml` of this workspace.
@@ -27,15 +27,15 @@
 mod context;
 mod error;
 mod evaluator;
-mod mode;
 pub mod native;
 mod parse;
+mod renderer_choice;
 pub mod ruby;
 mod scanner;
 
 pub use context::Context;
 pub use error::{ContextError, RenderError, StartError, TemplateError};
-pub use mode::{Mode, ModeRenderer};
+pub use renderer_choice::{ChosenRenderer, RendererChoice};
 
 /// Compiles and runs the example in the README.
 #[cfg(doctest)]

@@ -69,7 +69,7 @@ pub(super) struct SourceArgs {
     timeout: Duration,
 
     #[command(flatten)]
-    templates: RendererArgs,
+    renderer: RendererArgs,
 
     #[command(flatten)]
     cpi: CpiVersionArgs,
@@ -133,7 +133,7 @@ impl SourceArgs {
                 inputs.discard_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
                     inputs,
-                    templates: self.templates.into(),
+                    renderer_choice: self.renderer.into(),
                     cpi: self.cpi_name.clone(),
                     needs_vm_and_disk,
                     stemcell: stemcell.map(Path::to_owned),

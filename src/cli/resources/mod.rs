@@ -51,7 +51,7 @@ pub(super) fn begin(
     let (inputs, prepared_run) = target.begin(session, false)?;
     let target = TargetEnvironment {
         inputs,
-        templates: target.templates.into(),
+        renderer_choice: target.renderer.into(),
         cpi_api_version: target.cpi_api_version(),
         forget_open_calls,
     };

@@ -70,7 +70,7 @@ impl ImportArgs {
             disk: self.disk,
             stemcells: self.stemcells,
             stemcell_api_version: self.stemcell_api_version,
-            templates: self.target.templates.into(),
+            renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };

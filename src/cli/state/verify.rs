@@ -31,7 +31,7 @@ impl VerifyArgs {
         self.agent.apply(&mut prepared_run.run);
         let request = ReportRequest {
             inputs,
-            templates: self.target.templates.into(),
+            renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };

@@ -11,7 +11,7 @@ use artifact::Release;
 use base::events::Stage;
 use base::signals::SignalCounter;
 use base::{Error, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::{CpiConfig, Deployment};
 
 /// The pause between two checks for the end of the installation.
@@ -28,7 +28,7 @@ impl EarlyInstallation {
     /// Begins to install the CPI of a deployment from these releases, as a part of `stage`.
     pub(crate) fn begin(
         run: &RunContext,
-        templates: Mode,
+        renderer_choice: RendererChoice,
         (deployment, config): (&Deployment, Option<&CpiConfig>),
         manifest: &Path,
         releases: Vec<Release>,
@@ -40,8 +40,14 @@ impl EarlyInstallation {
         let (manifest, reporter) = (manifest.to_owned(), stage.reporter().clone());
         let install = move || {
             let preparing = reporter.stage("Preparing the CPI");
-            let cpi_inputs =
-                OwnedCpiInputs::of_deployment(&run, templates, &deployment, config, manifest, releases)?;
+            let cpi_inputs = OwnedCpiInputs::of_deployment(
+                &run,
+                renderer_choice,
+                &deployment,
+                config,
+                manifest,
+                releases,
+            )?;
             let resolved_cpis = ResolvedCpis::find(&run, cpi_inputs.borrowed())?;
             let installed = resolved_cpis.install_for_others(deployment.cpi(), &preparing)?;
             preparing.finish();

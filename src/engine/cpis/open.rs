@@ -17,7 +17,7 @@ use crate::state::State;
 use artifact::{self, Source, Stemcell};
 use base::Result;
 use base::events::Stage;
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::{Deployment, Inputs};
 
 /// A request to open the CPI of a manifest.
@@ -26,7 +26,7 @@ pub struct OpenCpiRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the templates of its jobs.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi`: the name of the CPI. The default is that of the availability zone, or the default CPI.
     pub cpi: Option<String>,
     /// True if the inputs of `create_vm` and `create_disk` are also needed.
@@ -67,7 +67,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     let opening = run.reporter.stage("Preparing the CPI");
     let state = State::read(&run.paths.state)?;
     let loaded = prepare::load(run, &request.inputs)?;
-    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &opening)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &opening)?;
     let provider = &cpi_inputs.provider;
     let az = match &request.cpi {
         Some(_) => None,

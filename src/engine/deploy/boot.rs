@@ -10,7 +10,7 @@ use crate::run_context::RunContext;
 use crate::state::{State, VmHandle};
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::deployment::CpiSource;
 use manifest::{Inputs, LoadedManifest};
 
@@ -79,7 +79,7 @@ fn with_vm_that_is_off<T>(
     if vm.cpi().is_none() && !matches!(loaded.provider()?.cpi, CpiSource::Builtin(_)) {
         return Ok(None);
     }
-    let cpi_inputs = OwnedCpiInputs::open(run, inputs, Mode::default(), loaded, stage)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), loaded, stage)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
     match cpis.is_off(&vm)? {
         true => act(&cpis, &vm).map(Some),

@@ -42,7 +42,7 @@ pub fn create_env(
         let manifest = &inputs.manifest;
         early_installation.get_or_init(|| {
             let parts = (deployment, config);
-            EarlyInstallation::begin(run, request.templates, parts, manifest, releases, &validating)
+            EarlyInstallation::begin(run, request.renderer_choice, parts, manifest, releases, &validating)
         });
     };
     let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
@@ -72,7 +72,7 @@ pub fn create_env(
     let provider = &prepared.deployment.cloud_provider;
     let cpi = prepared.deployment.cpi();
     let opened = prepared.open(run, &validating)?;
-    let renderer = templates::renderer_of(run, request.templates)?;
+    let renderer = templates::renderer_of(run, request.renderer_choice)?;
     let (mut deploy_run, cpis) = validate(
         run,
         request,

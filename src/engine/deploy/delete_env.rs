@@ -143,7 +143,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     }
     run.reporter.announce_plan("Delete everything on record", plan.announced(""));
     let endpoint = endpoint(run, &provider)?;
-    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpi_inputs =
+        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();

@@ -159,7 +159,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let mut packages = None;
     if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(run, &validating)?;
-        let renderer = templates::renderer_of(run, request.templates)?;
+        let renderer = templates::renderer_of(run, request.renderer_choice)?;
         let environment = (&draft.prepared, &draft.endpoint);
         let (mut deploy_run, cpis) =
             validate(run, request, environment, (&opened, &renderer), &state, &validating)?;

@@ -8,7 +8,7 @@ use crate::{cpis, prepare, templates};
 use base::error::ResultExt;
 use base::text;
 use base::{Error, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::Inputs;
 use manifest::deployment::CpiSource;
 
@@ -31,7 +31,7 @@ pub struct RenderJobRequest {
     /// The name of a job of the instance group or of the CPI.
     pub job: String,
     /// `--templates`: the renderer for templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
 }
 
 /// A placeholder for the random instance id of an environment.
@@ -44,7 +44,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let loaded = prepare::load(run, &request.inputs)?;
     let deployment = loaded.deployment()?;
     let provider = &deployment.cloud_provider;
-    let renderer = templates::renderer_of(run, request.templates)?;
+    let renderer = templates::renderer_of(run, request.renderer_choice)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => &[],

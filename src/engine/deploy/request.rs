@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::snapshot::SnapshotPolicy;
 use crate::plan::Strategy;
 use crate::prepare::Overrides;
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::Inputs;
 
 /// The way in which jobs are stopped.
@@ -59,7 +59,7 @@ pub struct CreateEnvRequest {
     /// The refusals that are overridden.
     pub overrides: Overrides,
     /// `--templates`: the renderer for templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
 }
@@ -81,7 +81,7 @@ pub struct DeleteEnvRequest {
     /// `--allow-missing`: succeed if there is nothing to delete.
     pub allow_missing: bool,
     /// `--templates`: the renderer for templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
 }

@@ -17,7 +17,7 @@ use crate::state::VmHandle;
 use base::console::Console;
 use base::text::shell_word;
 use base::{Error, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::deployment::CpiSource;
 use manifest::{Inputs, cpi_label};
 
@@ -97,7 +97,7 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
         }
     };
     let preparing = run.reporter.stage("Preparing");
-    let cpi_inputs = OwnedCpiInputs::open(run, inputs, Mode::default(), &loaded, &preparing)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), &loaded, &preparing)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, None)?;
     let directory = cpis.checked_vm_directory(&vm)?;
     preparing.finish();

@@ -23,7 +23,7 @@ use base::console::LastBoot;
 use base::events::Reporter;
 use base::exit_code;
 use base::{Error, ErrorKind, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::{self, Inputs};
 
 /// The number of recent runs shown.
@@ -41,7 +41,7 @@ pub struct StatusRequest {
     /// True to ask the CPI which resources exist.
     pub ask_cpi: bool,
     /// `--templates`: the renderer for the CPI's templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long the agent may take to answer.
@@ -331,7 +331,7 @@ impl<'a> StatusSources<'a> {
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
         sources.given_credentials = (&loaded).into();
         if request.ask_cpi {
-            let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
+            let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.renderer_choice, &loaded, &preparing)?;
             sources.cpi_inputs = Some(cpi_inputs);
         }
         // The networks are omitted if the manifest cannot be deployed.

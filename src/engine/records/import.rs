@@ -12,7 +12,7 @@ use crate::run_context::{RunContext, lock};
 use crate::state::{Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, VmHandle, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::{Deployment, Inputs};
 
 /// The request of `state import`.
@@ -30,7 +30,7 @@ pub struct ImportRequest {
     /// `--stemcell-api-version`: the `api_version` in `stemcell.MF`.
     pub stemcell_api_version: u32,
     /// `--templates`: the renderer for the CPI's templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long the agent may take to answer.
@@ -80,7 +80,8 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = prepare::load(run, &inputs)?;
     let deployment = loaded.deployment()?;
-    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpi_inputs =
+        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;
     let endpoint = endpoint(run, &cpi_inputs.provider)?;
     cpis::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();

@@ -39,7 +39,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
     let cpi_inputs = OwnedCpiInputs::open(
         run,
         &target_environment.inputs,
-        target_environment.templates,
+        target_environment.renderer_choice,
         &loaded,
         &validating,
     )?;

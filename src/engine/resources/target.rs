@@ -8,7 +8,7 @@ use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
 use base::{ErrorKind, Result};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::{Inputs, LoadedManifest};
 
 /// The environment on which an operation works.
@@ -17,7 +17,7 @@ pub struct TargetEnvironment {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with a CPI.
     pub cpi_api_version: Option<u32>,
     /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
@@ -54,7 +54,7 @@ impl TargetEnvironment {
         // know them.
         let inputs = prepare::without_generation(&self.inputs, store.state());
         let loaded = prepare::load(run, &inputs)?;
-        let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
+        let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &loaded, &validating)?;
         cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_inputs })

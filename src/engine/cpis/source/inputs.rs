@@ -9,7 +9,7 @@ use crate::{prepare, templates};
 use artifact::Release;
 use base::Result;
 use base::events::Stage;
-use erb::{Mode, ModeRenderer, Renderer};
+use erb::{ChosenRenderer, Renderer, RendererChoice};
 use manifest::deployment::{CloudProvider, CpiSource, ReleaseRef};
 use manifest::{CpiConfig, Deployment, Inputs, LoadedManifest};
 
@@ -38,7 +38,7 @@ pub(crate) struct OwnedCpiInputs {
     environment_name: String,
     manifest: PathBuf,
     releases: Vec<Release>,
-    renderer: ModeRenderer,
+    renderer: ChosenRenderer,
 }
 
 impl OwnedCpiInputs {
@@ -46,7 +46,7 @@ impl OwnedCpiInputs {
     pub(crate) fn open(
         run: &RunContext,
         inputs: &Inputs,
-        templates: Mode,
+        renderer_choice: RendererChoice,
         loaded: &LoadedManifest,
         stage: &Stage,
     ) -> Result<Self> {
@@ -64,14 +64,14 @@ impl OwnedCpiInputs {
                 .to_owned(),
             manifest: inputs.manifest.clone(),
             releases,
-            renderer: templates::renderer_of(run, templates)?,
+            renderer: templates::renderer_of(run, renderer_choice)?,
         })
     }
 
     /// Returns the inputs of a deployment, whose CPIs are in these releases.
     pub(crate) fn of_deployment(
         run: &RunContext,
-        templates: Mode,
+        renderer_choice: RendererChoice,
         deployment: &Deployment,
         config: Option<CpiConfig>,
         manifest: PathBuf,
@@ -83,7 +83,7 @@ impl OwnedCpiInputs {
             environment_name: deployment.name.clone(),
             manifest,
             releases,
-            renderer: templates::renderer_of(run, templates)?,
+            renderer: templates::renderer_of(run, renderer_choice)?,
         })
     }
 

@@ -23,7 +23,7 @@ use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
 use diagnose::{Diagnosis, Unchecked};
-use erb::Mode;
+use erb::RendererChoice;
 use manifest::Inputs;
 use probe::{CloudCheckInputs, Probe};
 
@@ -35,7 +35,7 @@ pub struct ReportRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
-    pub templates: Mode,
+    pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
@@ -56,7 +56,7 @@ impl CloudCheckRequest {
     pub fn report_request(&self) -> ReportRequest {
         ReportRequest {
             inputs: self.deploy.inputs.clone(),
-            templates: self.deploy.templates,
+            renderer_choice: self.deploy.renderer_choice,
             cpi_api_version: self.deploy.cpi_api_version,
             agent_timeout: self.agent_timeout,
         }

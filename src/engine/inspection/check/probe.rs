@@ -27,7 +27,7 @@ impl CloudCheckInputs {
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
         let loaded = prepare::load_deployed(run, &request.inputs, state)?;
-        let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, stage)?;
+        let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_inputs.provider)?;
         let given_credentials = (&loaded).into();
         Ok((CloudCheckInputs { cpi_inputs, endpoint, given_credentials }, loaded))

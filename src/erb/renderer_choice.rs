@@ -11,7 +11,7 @@ use super::{Context, RenderError, Renderer, StartError};
 
 /// The renderers that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
+pub enum RendererChoice {
     /// The native renderer, and Ruby, if it is installed, for templates that the native renderer does not
     /// support.
     #[default]
@@ -22,8 +22,8 @@ pub enum Mode {
     Ruby,
 }
 
-/// Renders with the renderers of a [`Mode`].
-pub struct ModeRenderer {
+/// Renders with the renderers of a [`RendererChoice`].
+pub struct ChosenRenderer {
     native: NativeRenderer,
     ruby: RubyUse,
 }
@@ -41,17 +41,17 @@ enum RubyUse {
     },
 }
 
-impl ModeRenderer {
-    /// Creates the renderer of `mode`. `env_vars` are the complete environment of a Ruby process; their
+impl ChosenRenderer {
+    /// Creates the renderer of `choice`. `env_vars` are the complete environment of a Ruby process; their
     /// `PATH` decides which `ruby` is started.
     ///
     /// # Errors
     ///
-    /// With [`Mode::Ruby`], returns an error if Ruby cannot be started. With [`Mode::Auto`], Ruby is started
-    /// for the first template that needs it; if that fails, rendering the template returns
-    /// [`RenderError::Unsupported`].
-    pub fn new(mode: Mode, env_vars: &[(String, String)]) -> Result<Self, StartError> {
-        Self::with_interruption(mode, env_vars, None)
+    /// With [`RendererChoice::Ruby`], returns an error if Ruby cannot be started. With
+    /// [`RendererChoice::Auto`], Ruby is started for the first template that needs it; if that fails,
+    /// rendering the template returns [`RenderError::Unsupported`].
+    pub fn new(choice: RendererChoice, env_vars: &[(String, String)]) -> Result<Self, StartError> {
+        Self::with_interruption(choice, env_vars, None)
     }
 
     /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `interrupted` returns a
@@ -59,17 +59,18 @@ impl ModeRenderer {
     ///
     /// # Errors
     ///
-    /// Like [`Self::new`]. With [`Mode::Ruby`], also returns [`StartError::Interrupted`] after a signal.
+    /// Like [`Self::new`]. With [`RendererChoice::Ruby`], also returns [`StartError::Interrupted`] after a
+    /// signal.
     pub fn interruptible(
-        mode: Mode,
+        choice: RendererChoice,
         env_vars: &[(String, String)],
         interrupted: SignalCheck,
     ) -> Result<Self, StartError> {
-        Self::with_interruption(mode, env_vars, Some(interrupted))
+        Self::with_interruption(choice, env_vars, Some(interrupted))
     }
 
     fn with_interruption(
-        mode: Mode,
+        choice: RendererChoice,
         env_vars: &[(String, String)],
         interrupted: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
@@ -77,24 +78,26 @@ impl ModeRenderer {
             Some(interrupted) => NativeRenderer::new().interrupted_by(interrupted.clone()),
             None => NativeRenderer::new(),
         };
-        let ruby = match mode {
-            Mode::Native => RubyUse::Never,
-            Mode::Ruby => RubyUse::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?),
-            Mode::Auto => {
+        let ruby = match choice {
+            RendererChoice::Native => RubyUse::Never,
+            RendererChoice::Ruby => {
+                RubyUse::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?)
+            }
+            RendererChoice::Auto => {
                 RubyUse::Fallback { env_vars: env_vars.to_vec(), interrupted, started: Mutex::default() }
             }
         };
-        Ok(ModeRenderer { native, ruby })
+        Ok(ChosenRenderer { native, ruby })
     }
 }
 
-impl fmt::Debug for ModeRenderer {
+impl fmt::Debug for ChosenRenderer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModeRenderer").field("native", &self.native).finish_non_exhaustive()
+        f.debug_struct("ChosenRenderer").field("native", &self.native).finish_non_exhaustive()
     }
 }
 
-impl Renderer for ModeRenderer {
+impl Renderer for ChosenRenderer {
     fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         if let RubyUse::Always(ruby) = &self.ruby {
             return ruby.render(template_name, source, context);
@@ -139,7 +142,7 @@ fn with_cause(error: &StartError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, ModeRenderer, with_cause};
+    use super::{ChosenRenderer, RendererChoice, with_cause};
     use crate::{Context, Renderer, StartError};
 
     /// A template that only Ruby renders.
@@ -150,18 +153,22 @@ mod tests {
         std::env::var("PATH").unwrap()
     }
 
-    fn render(mode: Mode, path: &str, source: &str) -> Result<String, Box<dyn std::error::Error>> {
+    fn render(
+        choice: RendererChoice,
+        path: &str,
+        source: &str,
+    ) -> Result<String, Box<dyn std::error::Error>> {
         let context = Context::from_json(&serde_json::json!({"default_properties": {}})).unwrap();
-        let renderer = ModeRenderer::new(mode, &[("PATH".into(), path.into())])?;
+        let renderer = ChosenRenderer::new(choice, &[("PATH".into(), path.into())])?;
         Ok(String::from_utf8(renderer.render("a.erb", source, &context)?).expect("these tests make text"))
     }
 
     #[test]
     fn auto_falls_back_to_ruby_only_for_unsupported_templates() {
         let path = path();
-        assert_eq!(render(Mode::Auto, &path, UNSUPPORTED).unwrap(), "ok\nHash");
-        assert_eq!(render(Mode::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
-        assert_eq!(render(Mode::Ruby, &path, "<%= 1 %>").unwrap(), "1");
+        assert_eq!(render(RendererChoice::Auto, &path, UNSUPPORTED).unwrap(), "ok\nHash");
+        assert_eq!(render(RendererChoice::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
+        assert_eq!(render(RendererChoice::Ruby, &path, "<%= 1 %>").unwrap(), "1");
     }
 
     #[test]
@@ -174,11 +181,11 @@ mod tests {
     #[test]
     fn without_ruby_the_error_names_template_and_line() {
         let path = path();
-        for (mode, path) in [(Mode::Auto, "/nowhere"), (Mode::Native, path.as_str())] {
-            let error = render(mode, path, UNSUPPORTED).unwrap_err().to_string();
+        for (choice, path) in [(RendererChoice::Auto, "/nowhere"), (RendererChoice::Native, path.as_str())] {
+            let error = render(choice, path, UNSUPPORTED).unwrap_err().to_string();
             assert!(error.contains("template 'a.erb' line 2: "), "{error}");
             assert!(error.contains("not supported by the built-in renderer"), "{error}");
         }
-        assert!(render(Mode::Ruby, "/nowhere", "<%= 1 %>").is_err());
+        assert!(render(RendererChoice::Ruby, "/nowhere", "<%= 1 %>").is_err());
     }
 }
