@@ -182,7 +182,7 @@ fn names(repairs: &[Repair]) -> String {
 fn result(treated: &TreatedProblem) -> String {
     let repairs: Vec<&str> = treated.attempts.iter().map(|attempt| attempt.repair.name()).collect();
     let repairs = repairs.join(", then ");
-    match (treated.solved, repairs.is_empty(), treated.declined) {
+    match (treated.is_solved, repairs.is_empty(), treated.is_declined) {
         (true, true, _) => "solved without a repair".to_owned(),
         (true, false, _) => format!("repaired by {repairs}"),
         (false, true, true) => "declined".to_owned(),

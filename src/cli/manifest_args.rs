@@ -126,7 +126,7 @@ impl ManifestOptions {
     /// Returns the inputs with a default vars store next to `state`.
     pub(super) fn inputs_with_default_store(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
         let mut inputs = self.inputs(manifest)?;
-        inputs.shared_state = paths::is_url(state);
+        inputs.has_shared_state = paths::is_url(state);
         inputs.default_vars_store = paths::default_vars_store(&inputs.manifest, state);
         Ok(inputs)
     }

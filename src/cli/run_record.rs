@@ -99,7 +99,7 @@ impl RunRecord {
         exit_code: u8,
         elapsed: Duration,
         summary: &str,
-        declined: bool,
+        was_declined: bool,
     ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
@@ -114,7 +114,7 @@ impl RunRecord {
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             summary: self.redact(summary),
             stages: stages.collect(),
-            declined,
+            was_declined,
         })
     }
 

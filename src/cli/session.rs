@@ -83,21 +83,21 @@ impl Session {
     pub(super) fn begin(globals: &Globals, output_mode: &OutputMode, words: EnvironmentWords) -> Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
-        let terminal = std::io::stdout().is_terminal();
-        let color = !globals.no_color && has_colors();
-        let dumb = is_dumb();
+        let is_terminal = std::io::stdout().is_terminal();
+        let allows_color = !globals.no_color && has_colors();
+        let is_dumb = is_dumb();
         let options = ui::Options {
             format: match () {
                 () if globals.json == Some(JsonForm::Bosh) => ui::Format::Bosh,
                 () if globals.prints_json() => ui::Format::Json,
                 () if output_mode.stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
-                () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
+                () if is_terminal && ui::can_redraw() && !is_dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
             },
-            allows_color: color && (terminal || globals.tty),
+            allows_color: allows_color && (is_terminal || globals.tty),
             shows_unicode: is_utf8_locale(),
-            is_dumb: dumb,
+            is_dumb,
             verbose: globals.verbose > 0,
             stdout_reserved: output_mode.stdout_reserved,
             prints_stages: output_mode.prints_stages,
@@ -183,8 +183,8 @@ impl Session {
     }
 
     /// Ends the record of this run, if it has begun.
-    pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, declined: bool) {
-        if let Err(error) = self.record.finish(exit_code, elapsed, summary, declined) {
+    pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, was_declined: bool) {
+        if let Err(error) = self.record.finish(exit_code, elapsed, summary, was_declined) {
             self.reporter
                 .warn(format!("the end of this run is missing in the history: {}", error.chain().join(": ")));
         }

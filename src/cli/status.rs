@@ -283,7 +283,7 @@ fn vm(status: &Status) -> String {
         vm.handle.cid,
         cpi_note(vm.handle.cpi()),
         match vm.exists {
-            PresenceStatus::Yes if vm.stopped => "  STOPPED",
+            PresenceStatus::Yes if vm.is_stopped => "  STOPPED",
             PresenceStatus::Yes => "  exists",
             PresenceStatus::No => "  DOES NOT EXIST",
             PresenceStatus::Unknown => "  the CPI cannot confirm that it exists",

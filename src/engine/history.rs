@@ -79,8 +79,8 @@ pub struct RunEnd {
     #[serde(default, rename = "steps")]
     pub stages: Vec<RecordedStage>,
     /// True if the operator answered a question of the run with no.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub declined: bool,
+    #[serde(default, rename = "declined", skip_serializing_if = "std::ops::Not::not")]
+    pub was_declined: bool,
 }
 
 /// A stage of a run.
@@ -253,7 +253,7 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 fn read(path: &Path) -> Option<RecordedRun> {
     let (record, held) = read_record(path)?;
     let outcome = |record: &HistoryEntry| match &record.end {
-        Some(end) if end.declined => RunOutcome::Declined,
+        Some(end) if end.was_declined => RunOutcome::Declined,
         Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
         Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
         Some(_) => RunOutcome::Failed,
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     fn ended(exit_code: u8) -> RunEnd {
-        RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), stages: Vec::new(), declined: false }
+        RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), stages: Vec::new(), was_declined: false }
     }
 
     fn begin_at(directory: &Path, state: &str) -> RunningRecord {
@@ -343,7 +343,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
         assert_eq!(outcomes(), [RunOutcome::Killed, RunOutcome::Succeeded]);
-        let declined = RunEnd { declined: true, ..ended(2) };
+        let declined = RunEnd { was_declined: true, ..ended(2) };
         let ends = [
             (ended(5), RunOutcome::Failed),
             (ended(130), RunOutcome::Interrupted),

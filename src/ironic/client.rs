@@ -97,8 +97,8 @@ impl Client {
             let reason = reason(answer.status, &answer.body);
             return Err(IronicError::Refused { request: request.into(), status: answer.status, reason });
         }
-        let header = |which: &str| {
-            let name = format!("X-OpenStack-Ironic-API-{which}-Version");
+        let header = |bound: &str| {
+            let name = format!("X-OpenStack-Ironic-API-{bound}-Version");
             answer.header(&name).and_then(|text| text.parse::<Microversion>().ok())
         };
         let (Some(lowest), Some(highest)) = (header("Minimum"), header("Maximum")) else {

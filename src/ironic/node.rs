@@ -14,7 +14,8 @@ use base::JsonObject;
 
 /// The interval between two checks of a node's state.
 const POLL_PAUSE: Duration = Duration::from_millis(500);
-const NAMES: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");
+/// The lowest API version that accepts names of nodes, and the feature's name for messages.
+const NODE_NAMES_VERSION: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");
 
 /// A change of a node's power state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,18 +102,18 @@ impl Client {
 
     /// Returns a part of a node, such as `traits`, given by its path below the node.
     pub fn get_part(&self, node: &str, part: &[&str]) -> Result<JsonObject, IronicError> {
-        self.request_object(&Method::GET, &part_path(node, part), None, NAMES)
+        self.request_object(&Method::GET, &part_path(node, part), None, NODE_NAMES_VERSION)
     }
 
     /// Writes a part of a node, such as `maintenance`.
     pub fn put_part(&self, node: &str, part: &[&str], body: Option<&Value>) -> Result<(), IronicError> {
         body.map_or(Ok(()), |body| values::check(body, ""))?;
-        self.call(&Method::PUT, &part_path(node, part), body, NAMES).map(drop)
+        self.call(&Method::PUT, &part_path(node, part), body, NODE_NAMES_VERSION).map(drop)
     }
 
     /// Deletes a part of a node, such as `maintenance`.
     pub fn delete_part(&self, node: &str, part: &[&str]) -> Result<(), IronicError> {
-        self.call(&Method::DELETE, &part_path(node, part), None, NAMES).map(drop)
+        self.call(&Method::DELETE, &part_path(node, part), None, NODE_NAMES_VERSION).map(drop)
     }
 
     /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
@@ -149,10 +150,10 @@ impl Client {
             if state == target_state && text(node, "target_provision_state").is_none() {
                 return Ok(true);
             }
-            let stuck = state.ends_with("failed")
+            let is_stuck = state.ends_with("failed")
                 || state == "error"
                 || text(node, "target_provision_state").is_none();
-            if stuck && text(node, "reservation").is_none() {
+            if is_stuck && text(node, "reservation").is_none() {
                 let error = text(node, "last_error").unwrap_or("no reason given");
                 return Err(format!("is '{state}' instead of '{target_state}': {error}"));
             }

@@ -38,7 +38,7 @@ pub struct Inputs {
     /// value.
     pub default_vars_store: Option<PathBuf>,
     /// True if several machines share the state. The vars store must also be shared, so it has no default.
-    pub shared_state: bool,
+    pub has_shared_state: bool,
     /// Encryption of the vars store.
     pub encryption: Encryption,
     /// True if generated values are used for this run only and not written.
@@ -63,7 +63,7 @@ impl Inputs {
 
     /// Returns true if the vars store must be named, and is not.
     pub(crate) fn lacks_vars_store_name(&self) -> bool {
-        self.shared_state && self.vars_store.is_none()
+        self.has_shared_state && self.vars_store.is_none()
     }
 }
 

@@ -9,7 +9,7 @@ use indicatif::TermLike;
 use parking_lot::{Mutex, MutexGuard};
 
 /// The size of a terminal that does not report one: columns and rows.
-const USUAL: (u16, u16) = (80, 24);
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
 /// The drawing area, on standard error.
 #[derive(Debug, Default)]
@@ -50,17 +50,17 @@ pub fn stdout_columns() -> usize {
     {
         return usize::from(size.ws_col);
     }
-    usize::from(USUAL.0)
+    usize::from(DEFAULT_SIZE.0)
 }
 
 /// Returns the current numbers of columns and rows of the terminal on standard error.
 pub(super) fn stderr_size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
-        let or = |measured: u16, usual| if measured > 0 { measured } else { usual };
-        return (or(size.ws_col, USUAL.0), or(size.ws_row, USUAL.1));
+        let or = |measured: u16, default| if measured > 0 { measured } else { default };
+        return (or(size.ws_col, DEFAULT_SIZE.0), or(size.ws_row, DEFAULT_SIZE.1));
     }
-    USUAL
+    DEFAULT_SIZE
 }
 
 /// Returns the text that replaces the last drawing with these lines.

@@ -23,17 +23,18 @@ type Line = (Styled, usize);
 /// run are listed.
 pub(super) fn lines(report: &RunReport, exit_code: u8, in_full: bool) -> Vec<Line> {
     let has_failed = exit_code != 0;
-    let interrupted = [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
-    let undone = if interrupted { "INTERRUPTED" } else { "FAILED" };
+    let is_interrupted =
+        [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
+    let failure_label = if is_interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
     if !report.steps.is_empty() && (has_failed || in_full) {
         lines.push(heading("What was done"));
-        lines.extend(steps(report, undone));
+        lines.extend(steps(report, failure_label));
     }
     // A run that failed before its first step did nothing that took long.
     if !report.stages.is_empty() && in_full && !(has_failed && report.steps.is_empty()) {
         lines.push(heading("How long it took"));
-        lines.extend(stages(&report.stages, undone));
+        lines.extend(stages(&report.stages, failure_label));
     }
     lines
 }
@@ -43,12 +44,12 @@ fn heading(text: &str) -> Line {
 }
 
 /// Returns a numbered line for each step of the plan that began, and one for the number of others.
-fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
+fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(index, step)| {
         let line = Styled::plain(format!("  {}. {}", index + 1, base::text::clean_line(&step_text(step))));
         let line = match step {
-            StartedStep { done: false, .. } => line.and(" ").colored(Color::Red, undone),
-            StartedStep { failed_later: true, .. } => line.and(", then ").colored(Color::Red, undone),
+            StartedStep { done: false, .. } => line.and(" ").colored(Color::Red, failure_label),
+            StartedStep { failed_later: true, .. } => line.and(", then ").colored(Color::Red, failure_label),
             StartedStep { .. } => line,
         };
         (line, 5)
@@ -71,7 +72,7 @@ fn step_text(step: &StartedStep) -> String {
 }
 
 /// Returns the longest stages in their order, and the total of the others.
-fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
+fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
     let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
@@ -79,7 +80,7 @@ fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let long = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
     let short = by_length.split_off(long.min(MAX_STAGES));
     let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
-    let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
+    let mut lines: Vec<Line> = shown.map(|stage| line(stage, failure_label)).collect();
     if !short.is_empty() {
         let took = base::text::duration(short.iter().map(elapsed).sum());
         let stages = if short.len() == 1 { "stage" } else { "stages" };
@@ -91,7 +92,7 @@ fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     lines
 }
 
-fn line(stage: &FinishedStage, undone: &str) -> Line {
+fn line(stage: &FinishedStage, failure_label: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
     let took = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
@@ -107,7 +108,7 @@ fn line(stage: &FinishedStage, undone: &str) -> Line {
     let line = match stage.outcome {
         "done" => line,
         "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
-        _ => line.and(" ").colored(Color::Red, undone),
+        _ => line.and(" ").colored(Color::Red, failure_label),
     };
     (line, DURATION_COLUMNS + indent + 2)
 }

@@ -187,8 +187,8 @@ fn vms(svg: &str) -> Vec<String> {
 
 #[test]
 fn pictures_are_up_to_date() {
-    let studio = PictureRecorder::new();
-    let world = &studio.world;
+    let recorder = PictureRecorder::new();
+    let world = &recorder.world;
     world.run(["example", "hello"]).success();
     world.write(
         "port.yml",
@@ -202,8 +202,8 @@ fn pictures_are_up_to_date() {
         ("status", "status hello/manifest.yml", ""),
         ("error", "create-env hello/manifest.yml -o typo.yml", ""),
     ];
-    let drawn = pictures.map(|(name, line, option)| (name, studio.draw(line, option, MAX_WAIT)));
-    assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
+    let drawn = pictures.map(|(name, line, option)| (name, recorder.draw(line, option, MAX_WAIT)));
+    assert!(recorder.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     check(&drawn);
 }

@@ -12,7 +12,7 @@
 //!   ([`Links::Verbatim`]). Nothing is ever written through a link. A hard link must name a file that was
 //!   unpacked before it.
 //! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write. With
-//!   [`Options::attributes`], the caller gets the modes and owners that the archive has.
+//!   [`Options::returns_attributes`], the caller gets the modes and owners that the archive has.
 //! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`Limits`]). Memory use is
 //!   bounded.
 //! - Case: two names that differ only in case are distinct, as on Linux. On a file system that ignores case,
@@ -84,7 +84,7 @@ pub struct Options<'a> {
     /// Algorithms to compute for every file written. Empty for none.
     pub hash: &'a [Algorithm],
     /// Returns the owner and the mode of everything written.
-    pub attributes: bool,
+    pub returns_attributes: bool,
 }
 
 /// The attributes of an entry in the archive. Unpacking does not set all of them: it needs no root, and no
@@ -133,7 +133,7 @@ pub struct Unpacked {
     /// Digests of the files written, by path in the archive. Empty unless [`Options::hash`] asks for them.
     pub files: BTreeMap<PathBuf, Digest>,
     /// Attributes of everything written, by path in the archive; those of the root at the empty path. Empty
-    /// unless [`Options::attributes`] asks for them.
+    /// unless [`Options::returns_attributes`] asks for them.
     pub attributes: BTreeMap<PathBuf, Attributes>,
     /// Number of entries in the archive.
     pub entries: u64,

@@ -267,7 +267,7 @@ impl<'a> UnpackedTree<'a> {
         let checked_directories = HashSet::new();
         let digests = BTreeMap::new();
         let mut attributes = BTreeMap::new();
-        if options.attributes {
+        if options.returns_attributes {
             attributes.insert(PathBuf::new(), Attributes::IMPLICIT_DIRECTORY);
         }
         UnpackedTree {
@@ -453,7 +453,7 @@ impl<'a> UnpackedTree<'a> {
 
     /// Keeps the attributes of an entry that was written, if the caller wants them.
     fn keep_attributes(&mut self, path: &Path, entry: &Entry, mode: u32) -> Result<(), ArchiveError> {
-        if !self.options.attributes {
+        if !self.options.returns_attributes {
             return Ok(());
         }
         let (uid, gid) = entry.owner.ok_or_else(|| {
@@ -510,7 +510,7 @@ impl<'a> UnpackedTree<'a> {
                 }
                 let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
-                if self.options.attributes {
+                if self.options.returns_attributes {
                     self.hold_name(path)?;
                     self.attributes.insert(path.to_owned(), Attributes::IMPLICIT_DIRECTORY);
                 }

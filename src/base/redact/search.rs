@@ -323,8 +323,8 @@ fn is_word(text: &[u8], range: &Range<usize>) -> bool {
 /// Returns true if a fragment looks like part of a key rather than of a word or an address.
 fn is_opaque(fragment: &[u8]) -> bool {
     let has = |kind: fn(&u8) -> bool| fragment.iter().any(kind);
-    let mixed = has(u8::is_ascii_digit) || (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase));
-    mixed && has(u8::is_ascii_alphabetic)
+    let is_mixed = has(u8::is_ascii_digit) || (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase));
+    is_mixed && has(u8::is_ascii_alphabetic)
 }
 
 /// Returns the places of `…` and `...` in a text. In a longer run of dots, the last three are the ellipsis.

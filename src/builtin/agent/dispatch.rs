@@ -114,12 +114,12 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
         return outcome.context(method_context);
     }
     match as_task(method, &mut arguments) {
-        Ok(Some((mode, work))) => {
+        Ok(Some((concurrency, work))) => {
             let agent = agent.clone();
             agent
                 .tasks
                 .clone()
-                .start(method, move |task| agent.run_in_turn(&mode, task, work))
+                .start(method, move |task| agent.run_in_turn(&concurrency, task, work))
                 .context(method_context)
         }
         Ok(None) => Err(Error::invalid(format!("unknown message {method}"))),
@@ -265,11 +265,11 @@ impl Agent {
     /// Runs a task as soon as no task runs that must not run at the same time.
     fn run_in_turn(
         self: &Arc<Self>,
-        mode: &TaskConcurrency,
+        concurrency: &TaskConcurrency,
         task: &TaskControl,
         work: TaskFunction,
     ) -> Result<Value> {
-        match mode {
+        match concurrency {
             TaskConcurrency::Free => work(self, task),
             TaskConcurrency::Shared => {
                 let _turn = self.turn.read();
@@ -294,13 +294,13 @@ impl Agent {
         Ok(json!(self.disks.mounted(&self.settings()?)?))
     }
 
-    fn state(&self, full: bool) -> Result<Value> {
+    fn state(&self, in_full: bool) -> Result<Value> {
         let settings = self.settings()?;
         let mut state = serde_json::to_value(self.spec.get())
             .map_err(|e| Error::failure("Getting current spec").with_source(e))?;
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
-        if full {
+        if in_full {
             state["vitals"] = vitals::vitals(&self.dirs);
         }
         let processes = self.supervisor.processes();

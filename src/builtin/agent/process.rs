@@ -32,7 +32,7 @@ struct Shared {
 
 #[derive(Default)]
 struct TaskState {
-    cancelled: bool,
+    is_cancelled: bool,
     groups: HashSet<i32>,
 }
 
@@ -41,7 +41,7 @@ impl TaskControl {
     pub(super) fn cancel(&self) {
         let groups: Vec<i32> = {
             let mut state = self.lock();
-            state.cancelled = true;
+            state.is_cancelled = true;
             for group in &state.groups {
                 signal_group(*group, Signal::TERM);
             }
@@ -74,7 +74,7 @@ impl TaskControl {
 
     /// Returns true if the task was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
-        self.lock().cancelled
+        self.lock().is_cancelled
     }
 
     /// Fails if the task was cancelled.
@@ -87,7 +87,7 @@ impl TaskControl {
         let end = Instant::now().checked_add(time);
         let mut state = self.lock();
         loop {
-            if state.cancelled {
+            if state.is_cancelled {
                 return Err(cancelled_error());
             }
             let remaining = match end {
@@ -105,7 +105,7 @@ impl TaskControl {
         command.stdin(Stdio::null()).process_group(0);
         let (mut child, group) = {
             let mut state = self.lock();
-            if state.cancelled {
+            if state.is_cancelled {
                 return Err(cancelled_error());
             }
             let child = spawn(command).map_err(|e| Error::io(&action, e))?;

@@ -48,8 +48,12 @@ impl StemcellImage {
         let unpacked = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
         let path = unpacked.path().join("image");
         // A root file system has absolute links and may have devices.
-        let options =
-            Options { links: Links::Verbatim, skip_devices: true, attributes: true, ..Options::default() };
+        let options = Options {
+            links: Links::Verbatim,
+            skip_devices: true,
+            returns_attributes: true,
+            ..Options::default()
+        };
         let attributes = unpack_file(image, "the stemcell's image", &path, None, &options, &mut |_, _| {})
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?
             .attributes;

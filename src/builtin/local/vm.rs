@@ -158,8 +158,8 @@ pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
 /// Returns true if the running VM has mounted the attached disk.
 pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     let Some(process) = read_json::<ProcessIdentity>(&held.path.join(PROCESS))? else { return Ok(false) };
-    let running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
-    if !running {
+    let is_running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
+    if !is_running {
         return Ok(false);
     }
     let path = format!("/proc/{}/mountinfo", process.pid);

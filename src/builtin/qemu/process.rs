@@ -161,7 +161,7 @@ pub(super) fn stop(directory: &Path) -> CpiResult<()> {
     if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
         stop_qemu(&process)?;
     }
-    wait_until_empty(directory)
+    stop_unrecorded_and_wait(directory)
 }
 
 /// Stops QEMU with SIGTERM, and with SIGKILL after [`STOP_GRACE`].
@@ -171,9 +171,9 @@ fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
         .map_err(|error| CpiFailure::io(format_args!("ending the VM's QEMU (pid {})", process.pid), error))
 }
 
-/// Waits until no process holds the log of this VM. Stops a QEMU that is not on record, because the call that
-/// started it was killed.
-fn wait_until_empty(directory: &Path) -> CpiResult<()> {
+/// Stops a QEMU of this VM that is not on record, because the call that started it was killed. Waits until no
+/// process holds the log of the VM.
+fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
     let path = directory.join(LOG);
     let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match File::open(&path) {
@@ -210,7 +210,7 @@ pub(super) fn stop_unrecorded(cid: &str) -> CpiResult<bool> {
     if ObjectKind::Vm.parse(cid).is_none() {
         return Ok(false);
     }
-    let mut any = false;
+    let mut has_stopped = false;
     for name in names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
@@ -220,10 +220,10 @@ pub(super) fn stop_unrecorded(cid: &str) -> CpiResult<bool> {
         let is_qemu = words.next().is_some_and(|program| program.windows(5).any(|part| part == b"qemu-"));
         if is_qemu && words.skip_while(|word| *word != b"-name").nth(1) == Some(cid.as_bytes()) {
             stop_qemu(&process)?;
-            any = true;
+            has_stopped = true;
         }
     }
-    Ok(any)
+    Ok(has_stopped)
 }
 
 /// Stops the VM in a staged directory, before the directory is removed.

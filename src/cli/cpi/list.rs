@@ -22,7 +22,7 @@ impl ListArgs {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
         target.inputs.discard_generated = true;
         let listed = resources::list_cpis(&target, &prepared_run.run)?;
-        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
+        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&listed)?,
             false => CommandResult::Output(cpis_table(listed, &session.layout()).into_bytes()),
@@ -54,14 +54,14 @@ fn cpis_table(listed: Vec<ListedCpi>, layout: &Layout) -> String {
             (None, None) => "the default CPI".to_owned(),
             (Some(_), None) => String::new(),
         };
-        let formats = match (cpi.reachable, cpi.stemcell_formats) {
+        let formats = match (cpi.is_reachable, cpi.stemcell_formats) {
             (_, Some(formats)) => formats.join(", "),
             (true, None) => "unknown".to_owned(),
             (false, None) => String::new(),
         };
         let version = describe_versions(cpi.version.as_deref(), cpi.release.as_deref());
         let api = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
-        let (name, reachable) = (cpi.name.unwrap_or_default(), yes_or_no(cpi.reachable));
+        let (name, reachable) = (cpi.name.unwrap_or_default(), yes_or_no(cpi.is_reachable));
         table.row([name, cpi.kind, version, api, formats, reachable, note]);
     }
     table.print(layout)

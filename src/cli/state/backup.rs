@@ -83,7 +83,8 @@ struct ListedVersion {
     vm: Option<VmCid>,
     disks: Vec<DiskCid>,
     stemcells: Vec<StemcellCid>,
-    deployed: bool,
+    #[serde(rename = "deployed")]
+    is_deployed: bool,
     problem: Option<String>,
 }
 
@@ -98,7 +99,7 @@ impl From<Version> for ListedVersion {
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),
-            deployed: !state.current_deploy_digest.is_empty(),
+            is_deployed: !state.current_deploy_digest.is_empty(),
             problem,
         }
     }
@@ -110,7 +111,7 @@ fn versions_table(versions: &[ListedVersion], layout: &Layout) -> String {
     }
     let mut table = Table::new(["Version", "Written", "VM", "Disks", "Stemcells", "Deployed"]);
     for version in versions {
-        let deployed = match (&version.problem, version.deployed) {
+        let deployed = match (&version.problem, version.is_deployed) {
             (Some(problem), _) => format!("unusable: {problem}"),
             (None, true) => "yes".to_owned(),
             (None, false) => "no".to_owned(),

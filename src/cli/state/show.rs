@@ -122,7 +122,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);
         table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
-    let deployed = match (overview.deployed, &overview.vm) {
+    let deployed = match (overview.is_deployed, &overview.vm) {
         (true, _) => "yes",
         (false, Some(_)) => "no: the last deploy did not finish",
         (false, None) => "no: there is no VM",

@@ -278,7 +278,7 @@ impl RunningCheck<'_, '_> {
         }
         // Callers handle this error.
         if has_error_type(&refusal, "NotSupported")
-            && method.facts().absence == MissingMethodPolicy::Tolerated
+            && method.facts().if_missing == MissingMethodPolicy::Tolerated
         {
             return Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
         }
@@ -294,7 +294,7 @@ impl RunningCheck<'_, '_> {
             return Ok(());
         }
         let facts = method.facts();
-        match facts.absence {
+        match facts.if_missing {
             MissingMethodPolicy::Breaks => {
                 fail(format!("`{method}` is not implemented; it is called by {}", facts.callers))
             }

@@ -260,9 +260,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const V1: Terms = Terms { api_version: 1, contract: Contract::V1, builtin: false };
-    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1, builtin: false };
-    const V2: Terms = Terms { api_version: 2, contract: Contract::V2, builtin: false };
+    const V1: Terms = Terms { api_version: 1, contract: Contract::V1, is_builtin: false };
+    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1, is_builtin: false };
+    const V2: Terms = Terms { api_version: 2, contract: Contract::V2, is_builtin: false };
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
         match CheckedAnswer::parse(Method::CreateVm, terms, &result) {

@@ -30,7 +30,7 @@ pub struct CpiSettings {
     /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
     pub highest_api_version: Option<u32>,
     /// True if the CPI ships inside the program.
-    pub builtin: bool,
+    pub is_builtin: bool,
 }
 
 /// A CPI whose `info` is known.
@@ -116,7 +116,7 @@ impl Cpi {
 
     /// Returns the terms by which an answer is read.
     pub fn terms(&self, stemcell_api_version: Option<u32>) -> Terms {
-        Terms { builtin: self.settings.builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
+        Terms { is_builtin: self.settings.is_builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
     }
 
     /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
@@ -220,7 +220,7 @@ pub fn read_answer(
 ) -> Result<Answer, CpiError> {
     let result = parse_answer(bytes, method, request_id).map_err(|mut error| {
         if let CpiError::Answered { made_nothing, .. } = &mut error {
-            *made_nothing &= terms.builtin;
+            *made_nothing &= terms.is_builtin;
         }
         error
     })?;
@@ -245,7 +245,7 @@ mod tests {
             scratch: PathBuf::new(),
             context,
             highest_api_version: cap,
-            builtin: false,
+            is_builtin: false,
         };
         Cpi {
             settings: setup,
@@ -312,10 +312,10 @@ mod tests {
     #[test]
     fn made_nothing_is_trusted_from_built_in_cpis_only() {
         let answer = br#"{"result": null, "error": {"type": "X", "message": "m", "made_nothing": true}}"#;
-        for builtin in [false, true] {
-            let terms = Terms { builtin, ..Terms::new(2, None) };
+        for is_builtin in [false, true] {
+            let terms = Terms { is_builtin, ..Terms::new(2, None) };
             match read_answer(answer, Method::CreateVm, &RequestId::fresh(), terms) {
-                Err(CpiError::Answered { made_nothing, .. }) => assert_eq!(made_nothing, builtin),
+                Err(CpiError::Answered { made_nothing, .. }) => assert_eq!(made_nothing, is_builtin),
                 other => panic!("{other:?}"),
             }
         }

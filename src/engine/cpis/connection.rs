@@ -119,7 +119,7 @@ impl<'a> CpiConnection<'a> {
             scratch: run.paths.scratch.clone(),
             context: located.context,
             highest_api_version: highest,
-            builtin: located.builtin,
+            is_builtin: located.is_builtin,
         };
         let mut retries = Retries::default();
         loop {

@@ -135,8 +135,8 @@ impl<'a> DeployRun<'a> {
                     let id = vm::create_stemcell(executor, stemcell, deployment, cpi, reason, &deploying)?;
                     new_stemcell = Some(id);
                 }
-                Step::CreateVm(which) => {
-                    let stemcell = stemcell_record(executor.state(), which, new_stemcell.as_deref())?;
+                Step::CreateVm(stemcell_ref) => {
+                    let stemcell = stemcell_record(executor.state(), stemcell_ref, new_stemcell.as_deref())?;
                     // The agent of the new VM gets these values, even if the rest of the deploy fails.
                     let are_new = !self.prepared.changed_credentials.is_empty();
                     if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| are_new) {
@@ -160,8 +160,8 @@ impl<'a> DeployRun<'a> {
                         self.run.reporter.announce_plan(headline, plan.announced(&instance));
                     }
                 }
-                Step::AttachDisk(which) => {
-                    let disk = match which {
+                Step::AttachDisk(disk_ref) => {
+                    let disk = match disk_ref {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
                         DiskRef::New => created(new_disk.as_ref())?,
                     };
@@ -313,8 +313,8 @@ fn created(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
 }
 
 /// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.
-fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Result<StemcellRecord> {
-    let id = match which {
+fn stemcell_record(state: &State, stemcell_ref: &StemcellRef, new: Option<&str>) -> Result<StemcellRecord> {
+    let id = match stemcell_ref {
         StemcellRef::Existing(id) => Some(id.as_str()),
         StemcellRef::New => new,
     };

@@ -223,7 +223,7 @@ pub(super) fn stop(
     let tunnel = deletion_run
         .registry
         .as_ref()
-        .and_then(|registry| registry.begin(executor.state(), deletion_run.agent_timeout));
+        .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
     match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),

@@ -69,7 +69,7 @@ fn is_stemcell_missing(effect: &Effect, error: &CpiError) -> bool {
 fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
     let method = effect.method();
     let is_absent = error.kind() == Some(&CpiErrorKind::NotImplemented);
-    (is_absent && method.facts().absence != MissingMethodPolicy::Breaks)
+    (is_absent && method.facts().if_missing != MissingMethodPolicy::Breaks)
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 

@@ -80,7 +80,7 @@ impl<'a> RunRegistry<'a> {
         stage: &Stage,
     ) -> Result<()> {
         let started = Instant::now();
-        if let Some(tunnel) = self.begin(executor.state(), timeout) {
+        if let Some(tunnel) = self.begin_tunnel(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
             let waiting = self.run.clock.measure(Activity::Waiting);
             let opened = tunnel.wait_until_open(
@@ -118,7 +118,7 @@ impl<'a> RunRegistry<'a> {
     }
 
     /// Starts to open the tunnel to the VM on record, if that VM was created under contract v1.
-    pub(crate) fn begin(&self, state: &State, timeout: Duration) -> Option<Tunnel> {
+    pub(crate) fn begin_tunnel(&self, state: &State, timeout: Duration) -> Option<Tunnel> {
         let vm = state.vm().filter(|vm| vm.contract == Contract::V1)?;
         let server = ssh::SshServer { host_key: vm.ssh_host_key.clone(), ..self.login.clone()? };
         let serve = self.server.serve_tunnel();

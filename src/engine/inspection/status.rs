@@ -154,8 +154,8 @@ pub struct VmStatus {
     /// The CPI's answer to whether it exists.
     pub exists: PresenceStatus,
     /// True if it is on this machine, and its processes have ended.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub stopped: bool,
+    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
 }
 
 /// The result of asking the agent.
@@ -374,7 +374,7 @@ impl StatusCollector<'_> {
             VmStatus {
                 instance: vm.instance.clone(),
                 exists: self.presence_of(&handle.clone().into()),
-                stopped: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
+                is_stopped: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
                 handle,
             }
         });
@@ -708,7 +708,7 @@ impl Status {
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
         let newest = self.last_change_of_jobs.as_ref();
         let newest = newest
-            .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.deployed);
+            .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.is_deployed);
         let (command, outcome) =
             match newest.map_or("create-env", |recorded_run| recorded_run.record.command.as_str()) {
                 "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
@@ -743,7 +743,7 @@ impl Status {
     /// Returns true if a VM is on record, but the last deploy to it did not finish, and no run is in
     /// progress.
     pub fn is_deploy_unfinished(&self) -> bool {
-        self.vm.is_some() && !self.record.deployed && self.has_failed_deploy && self.running().is_none()
+        self.vm.is_some() && !self.record.is_deployed && self.has_failed_deploy && self.running().is_none()
     }
 
     /// Returns the error for the gravest problem, if there is one.
@@ -794,7 +794,7 @@ impl Status {
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             );
         }
-        if vm.stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
+        if vm.is_stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(error.with_hint(next("to start it and its jobs: `monopile start-env MANIFEST`")));
         }

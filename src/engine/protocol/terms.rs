@@ -14,8 +14,8 @@ pub struct Terms {
     pub contract: Contract,
     /// True if the CPI ships inside the program. Its answer is then believed when it states that the call
     /// made nothing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub builtin: bool,
+    #[serde(default, rename = "builtin", skip_serializing_if = "std::ops::Not::not")]
+    pub is_builtin: bool,
 }
 
 impl Terms {
@@ -23,6 +23,6 @@ impl Terms {
     /// stemcell.
     pub fn new(api_version: u32, stemcell: Option<u32>) -> Self {
         let contract = Contract::negotiate(api_version, stemcell.unwrap_or(u32::MAX));
-        Terms { api_version, contract, builtin: false }
+        Terms { api_version, contract, is_builtin: false }
     }
 }

@@ -19,7 +19,8 @@ pub struct StateOverview {
     /// The id by which monopile identifies this environment to CPIs and agents.
     pub director_id: String,
     /// True if the last deploy succeeded.
-    pub deployed: bool,
+    #[serde(rename = "deployed")]
+    pub is_deployed: bool,
     /// The VM on record, if any.
     pub vm: Option<ShownVm>,
     /// Persistent disks, those that are no longer in use included.
@@ -218,7 +219,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
     StateOverview {
         state: storage.to_string(),
         director_id: state.director_id.clone(),
-        deployed: !state.current_deploy_digest.is_empty(),
+        is_deployed: !state.current_deploy_digest.is_empty(),
         vm,
         disks,
         snapshots: state.monopile.snapshots.clone(),

@@ -19,7 +19,8 @@ pub struct ListedCpi {
     #[serde(rename = "type")]
     pub kind: String,
     /// True if it answers `info`.
-    pub reachable: bool,
+    #[serde(rename = "reachable")]
+    pub is_reachable: bool,
     /// The version of the CPI itself, if it answers `info` with one.
     pub version: Option<String>,
     /// The release that it comes from: `NAME/VERSION`.
@@ -60,7 +61,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
                 ListedCpi {
                     name,
                     kind,
-                    reachable: true,
+                    is_reachable: true,
                     version,
                     release,
                     api_version: Some(connection.api_version()),
@@ -75,7 +76,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
                 ListedCpi {
                     name,
                     kind,
-                    reachable: false,
+                    is_reachable: false,
                     version: None,
                     release: None,
                     api_version: None,

@@ -183,7 +183,7 @@ impl CallFiles {
     }
 
     /// Removes the files of the call.
-    pub(super) fn forget(&self) {
+    pub(super) fn remove(&self) {
         for kind in [PREPARED, ANSWER_KIND, LOG, ANNOUNCED] {
             let _ = fs::remove_file(self.file(kind));
         }

@@ -307,7 +307,7 @@ impl OpenCall {
                 self.storage.remove(&self.document(kind)).map_err(settle_error)?;
             }
         }
-        self.files.forget();
+        self.files.remove();
         // Succeeds only after the last open call.
         self.storage.remove_if_empty(JOURNAL);
         Ok(())

@@ -33,7 +33,7 @@ pub(super) fn replace(
         visited = descend_creating(visited.node, step, token, index)?;
     }
     // An empty path means the whole document.
-    index.forget(visited.node);
+    index.drop_lists(visited.node);
     *visited.node = value;
     Ok(())
 }

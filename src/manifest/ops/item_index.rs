@@ -121,7 +121,7 @@ impl ItemIndex {
 
     /// Reports that `item` was removed from the list, and that the items after it have moved.
     pub(super) fn note_removal(&mut self, item_address: ItemAddress, item: &Node) {
-        self.forget(item);
+        self.drop_lists(item);
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         list.length -= 1;
         let is_last = item_address.at == list.length;
@@ -137,7 +137,7 @@ impl ItemIndex {
 
     /// Reports that `old` was replaced by `new`.
     pub(super) fn note_replacement(&mut self, item_address: ItemAddress, old: &Node, new: &Node) {
-        self.forget(old);
+        self.drop_lists(old);
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         for (key, by_hash) in list.built() {
             if let Some(text) = text(old, key) {
@@ -158,7 +158,7 @@ impl ItemIndex {
         old: Option<&Node>,
         new: Option<&Node>,
     ) {
-        old.into_iter().for_each(|old| self.forget(old));
+        old.into_iter().for_each(|old| self.drop_lists(old));
         let Some(item_address) = item_address else { return };
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         let Some(by_hash) = list.keys.get_mut(key).and_then(|indices| indices.by_hash.as_mut()) else {
@@ -172,17 +172,17 @@ impl ItemIndex {
         }
     }
 
-    /// Forgets all lists in a value that will be dropped. Another list can get their addresses.
-    pub(super) fn forget(&mut self, value: &Node) {
+    /// Drops the entries of all lists in a value that will be dropped. Another list can get their addresses.
+    pub(super) fn drop_lists(&mut self, value: &Node) {
         if self.lists.is_empty() {
             return;
         }
         match &value.data {
             Data::Seq(items) => {
                 self.lists.remove(&address(items));
-                items.iter().for_each(|item| self.forget(item));
+                items.iter().for_each(|item| self.drop_lists(item));
             }
-            Data::Map(map) => map.iter().for_each(|(_, value)| self.forget(value)),
+            Data::Map(map) => map.iter().for_each(|(_, value)| self.drop_lists(value)),
             _ => {}
         }
     }

@@ -166,11 +166,11 @@ impl CrashLife<'_> {
     /// Runs the command, and acts when it reaches a point.
     fn run_and_act_at(&mut self, command: Command, point: ConversationPoint, act: MachineAction) -> Run {
         match point {
-            ConversationPoint::Call(number, side) => {
-                let when = if side == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
+            ConversationPoint::Call(number, moment) => {
+                let when = if moment == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
                 self.hello.set_script(self.script().stopped_at(number, when));
             }
-            ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
+            ConversationPoint::Message(number, moment) => self.gate.set(Some((number, moment))),
         }
         let mut child = self.start(command);
         let (mut started, mut acted) = (Instant::now(), false);

@@ -39,15 +39,15 @@ fn kill_at_an_agent_message_loses_no_resource() {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             let messages = 1..=reference.messages[stage];
-            let sides = [Moment::Before, Moment::During, Moment::After];
-            let points = messages.flat_map(|message| sides.map(|side| (message, side)));
+            let moments = [Moment::Before, Moment::During, Moment::After];
+            let points = messages.flat_map(|message| moments.map(|moment| (message, moment)));
             // Messages under v1 are nearly the same, so each is tried at only one moment.
             let taken = points
                 .enumerate()
                 .filter(|(at, _)| setting == LifeSetting::V2 || (at / 3 + setting as usize) % 3 == at % 3);
             taken
-                .map(|(_, (message, side))| {
-                    Disturbance::At(ConversationPoint::Message(message, side), MachineAction::Kill)
+                .map(|(_, (message, moment))| {
+                    Disturbance::At(ConversationPoint::Message(message, moment), MachineAction::Kill)
                 })
                 .collect()
         });

@@ -5,18 +5,18 @@ use super::{
 };
 use crate::support::scripted::Interruption;
 
-/// Returns the points of a stage: before and after every call, and before or during every message. The acts
-/// alternate from point to point.
-fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Disturbance> {
-    let sides = [Moment::Before, Moment::After];
-    let calls =
-        (1..=reference.calls[stage]).flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
+/// Returns the points of a stage: before and after every call, and before or during every message. The
+/// actions alternate from point to point.
+fn points(reference: &Reference, stage: usize, actions: &[MachineAction]) -> Vec<Disturbance> {
+    let moments = [Moment::Before, Moment::After];
+    let calls = (1..=reference.calls[stage])
+        .flat_map(|call| moments.map(|moment| ConversationPoint::Call(call, moment)));
     let messages = (1..=reference.messages[stage]).map(|message| {
-        let side = if (message + stage).is_multiple_of(2) { Moment::Before } else { Moment::During };
-        ConversationPoint::Message(message, side)
+        let moment = if (message + stage).is_multiple_of(2) { Moment::Before } else { Moment::During };
+        ConversationPoint::Message(message, moment)
     });
     let points = calls.chain(messages).enumerate();
-    points.map(|(number, point)| Disturbance::At(point, acts[(number + stage) % acts.len()])).collect()
+    points.map(|(number, point)| Disturbance::At(point, actions[(number + stage) % actions.len()])).collect()
 }
 
 #[test]
@@ -38,12 +38,12 @@ fn killing_the_cpi_loses_no_resource() {
 #[test]
 fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
     let mut sweep = Sweep::new("killed agents and rebooted VMs");
-    let acts = [MachineAction::KillAgent, MachineAction::Reboot];
-    for act in acts {
-        sweep.add(LifeSetting::V2, 1, |stage| points(reference(LifeSetting::V2), stage, &[act]));
+    let actions = [MachineAction::KillAgent, MachineAction::Reboot];
+    for action in actions {
+        sweep.add(LifeSetting::V2, 1, |stage| points(reference(LifeSetting::V2), stage, &[action]));
     }
     for (setting, sample) in chosen([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
-        sweep.add(setting, sample, |stage| points(reference(setting), stage, &acts));
+        sweep.add(setting, sample, |stage| points(reference(setting), stage, &actions));
     }
     sweep.run();
 }
@@ -51,13 +51,13 @@ fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
 #[test]
 fn restarting_the_machine_loses_no_resource() {
     let mut sweep = Sweep::new("machine restarts and VMs switched off");
-    let acts = [
+    let actions = [
         MachineAction::Restart { booted: true },
         MachineAction::SwitchOff,
         MachineAction::Restart { booted: false },
     ];
     for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
-        sweep.add(setting, sample, |stage| points(reference(setting), stage, &acts));
+        sweep.add(setting, sample, |stage| points(reference(setting), stage, &actions));
     }
     sweep.run();
 }

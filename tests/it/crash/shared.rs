@@ -43,8 +43,9 @@ fn another_machine_resumes_after_a_kill_at_any_instant() {
     let reference = reference(LifeSetting::Shared);
     sweep.add(LifeSetting::Shared, 1, |stage| {
         let messages = 1..=reference.messages[stage];
-        let sides = [Moment::Before, Moment::During, Moment::After];
-        let points = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
+        let moments = [Moment::Before, Moment::During, Moment::After];
+        let points =
+            messages.flat_map(|message| moments.map(|moment| ConversationPoint::Message(message, moment)));
         points.map(|point| Disturbance::At(point, MachineAction::Kill)).collect()
     });
     // The default run has random instants on one machine only.
@@ -61,9 +62,9 @@ fn another_machine_resumes_after_the_first_is_lost() {
     let mut sweep = Sweep::new("machines that are no more, another goes on");
     let reference = reference(LifeSetting::Shared);
     sweep.add(LifeSetting::Shared, 1, |stage| {
-        let sides = [Moment::Before, Moment::After];
+        let moments = [Moment::Before, Moment::After];
         let calls = (1..=reference.calls[stage])
-            .flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
+            .flat_map(|call| moments.map(|moment| ConversationPoint::Call(call, moment)));
         calls.map(|point| Disturbance::At(point, MachineAction::Restart { booted: true })).collect()
     });
     sweep.run();

@@ -225,9 +225,9 @@ impl Supervisor {
         Ok(services)
     }
 
-    fn set_flag(&self, name: &str, on: bool) -> Result<()> {
+    fn set_flag(&self, name: &str, is_set: bool) -> Result<()> {
         let path = self.dir.join(name);
-        if on {
+        if is_set {
             return dirs::write_atomically(&path, b"", 0o600);
         }
         match fs::remove_file(&path) {

@@ -43,7 +43,7 @@ pub(super) struct Program {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Token {
     text: String,
-    quoted: bool,
+    is_quoted: bool,
     line: usize,
 }
 
@@ -82,7 +82,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
                         }
                     }
                 }
-                tokens.push(Token { text: word, quoted: true, line: start });
+                tokens.push(Token { text: word, is_quoted: true, line: start });
             }
             c => {
                 let mut word = String::from(c);
@@ -91,7 +91,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
                 {
                     word.push(c);
                 }
-                tokens.push(Token { text: word, quoted: false, line });
+                tokens.push(Token { text: word, is_quoted: false, line });
             }
         }
     }
@@ -111,7 +111,7 @@ impl Parser<'_> {
         // `None` before the first check, and inside a check that is ignored.
         let mut current: Option<ProcessSpec> = None;
         while let Some(token) = self.take() {
-            let word = if token.quoted { String::new() } else { token.text.to_ascii_lowercase() };
+            let word = if token.is_quoted { String::new() } else { token.text.to_ascii_lowercase() };
             match word.as_str() {
                 "check" => {
                     processes.extend(current.take());
@@ -208,10 +208,10 @@ impl Parser<'_> {
     fn rule(&mut self) {
         loop {
             while let Some(token) = self.take() {
-                if !token.quoted && token.text.eq_ignore_ascii_case("then") {
+                if !token.is_quoted && token.text.eq_ignore_ascii_case("then") {
                     break;
                 }
-                if !token.quoted && token.text.eq_ignore_ascii_case("check") {
+                if !token.is_quoted && token.text.eq_ignore_ascii_case("check") {
                     self.next -= 1;
                     return;
                 }
@@ -253,7 +253,7 @@ impl Parser<'_> {
 
     fn peek_is(&self, words: &[&str]) -> bool {
         self.tokens.get(self.next).is_some_and(|token| {
-            !token.quoted && words.iter().any(|word| token.text.eq_ignore_ascii_case(word))
+            !token.is_quoted && words.iter().any(|word| token.text.eq_ignore_ascii_case(word))
         })
     }
 

@@ -71,11 +71,11 @@ pub struct MethodFacts {
     /// True if it changes anything in the IaaS.
     pub changes_iaas: bool,
     /// The shape of its result for requests with `api_version` 1.
-    pub v1: ResultShape,
+    pub result_at_1: ResultShape,
     /// The shape of its result for requests with `api_version` 2 or higher.
-    pub v2: ResultShape,
+    pub result_from_2: ResultShape,
     /// The consequence if the CPI does not implement it.
-    pub absence: MissingMethodPolicy,
+    pub if_missing: MissingMethodPolicy,
     /// Its callers, and when they call it.
     pub callers: &'static str,
 }
@@ -169,7 +169,7 @@ impl Method {
 
     /// Returns the shape of its result for requests with this `api_version`.
     pub fn result_shape(self, api_version: u32) -> ResultShape {
-        if api_version >= 2 { self.facts().v2 } else { self.facts().v1 }
+        if api_version >= 2 { self.facts().result_from_2 } else { self.facts().result_at_1 }
     }
 
     /// Describes a call: `create_disk SIZE CLOUD_PROPERTIES [VM_CID]`.

@@ -21,9 +21,9 @@ const COMMON: MethodFacts = MethodFacts {
     purpose: "",
     arguments: &[],
     changes_iaas: false,
-    v1: ResultShape::Nothing,
-    v2: ResultShape::Nothing,
-    absence: MissingMethodPolicy::Breaks,
+    result_at_1: ResultShape::Nothing,
+    result_from_2: ResultShape::Nothing,
+    if_missing: MissingMethodPolicy::Breaks,
     callers: "",
 };
 
@@ -61,10 +61,10 @@ pub(super) fn facts(method: Method) -> &'static MethodFacts {
 static INFO: MethodFacts = MethodFacts {
     name: "info",
     purpose: "return the API version and stemcell formats of the CPI",
-    v1: ResultShape::Info,
-    v2: ResultShape::Info,
+    result_at_1: ResultShape::Info,
+    result_from_2: ResultShape::Info,
     // A CPI without `info` has API version 1.
-    absence: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "every command that uses a CPI, as its first call",
     ..COMMON
 };
@@ -78,8 +78,8 @@ static CREATE_STEMCELL: MethodFacts = MethodFacts {
         Argument { name: "env", kind: ArgumentKind::Hash, since: 3, is_optional: true },
     ],
     changes_iaas: true,
-    v1: ResultShape::Cid(ResourceKind::Stemcell),
-    v2: ResultShape::Cid(ResourceKind::Stemcell),
+    result_at_1: ResultShape::Cid(ResourceKind::Stemcell),
+    result_from_2: ResultShape::Cid(ResourceKind::Stemcell),
     callers: "create-env, upload-stemcell and a director, to create VMs from it",
     ..COMMON
 };
@@ -106,8 +106,8 @@ static CREATE_VM: MethodFacts = MethodFacts {
         Argument { is_optional: true, ..argument("environment", ArgumentKind::Hash) },
     ],
     changes_iaas: true,
-    v1: ResultShape::Cid(ResourceKind::Vm),
-    v2: ResultShape::CidAndNetworks,
+    result_at_1: ResultShape::Cid(ResourceKind::Vm),
+    result_from_2: ResultShape::CidAndNetworks,
     callers: "create-env and a director's deploy, for every VM",
     ..COMMON
 };
@@ -117,7 +117,7 @@ static SET_VM_METADATA: MethodFacts = MethodFacts {
     purpose: "tag a VM",
     arguments: &[VM, METADATA],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env and a director, after create_vm",
     ..COMMON
 };
@@ -126,9 +126,9 @@ static HAS_VM: MethodFacts = MethodFacts {
     name: "has_vm",
     purpose: "check whether a VM exists",
     arguments: &[VM],
-    v1: ResultShape::Boolean,
-    v2: ResultShape::Boolean,
-    absence: MissingMethodPolicy::Tolerated,
+    result_at_1: ResultShape::Boolean,
+    result_from_2: ResultShape::Boolean,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, \
         and a director's cloud check",
     ..COMMON
@@ -148,9 +148,9 @@ static CALCULATE_VM_CLOUD_PROPERTIES: MethodFacts = MethodFacts {
     name: "calculate_vm_cloud_properties",
     purpose: "turn CPUs, memory and disk into cloud properties",
     arguments: &[argument("desired_instance_size", ArgumentKind::Hash)],
-    v1: ResultShape::Hash,
-    v2: ResultShape::Hash,
-    absence: MissingMethodPolicy::Feature,
+    result_at_1: ResultShape::Hash,
+    result_from_2: ResultShape::Hash,
+    if_missing: MissingMethodPolicy::Feature,
     callers: "create-env and a director, for instance groups with `vm_resources`",
     ..COMMON
 };
@@ -164,8 +164,8 @@ static CREATE_DISK: MethodFacts = MethodFacts {
         Argument { is_optional: true, ..VM },
     ],
     changes_iaas: true,
-    v1: ResultShape::Cid(ResourceKind::Disk),
-    v2: ResultShape::Cid(ResourceKind::Disk),
+    result_at_1: ResultShape::Cid(ResourceKind::Disk),
+    result_from_2: ResultShape::Cid(ResourceKind::Disk),
     callers: "create-env and a director, for instance groups with a persistent disk",
     ..COMMON
 };
@@ -174,9 +174,9 @@ static HAS_DISK: MethodFacts = MethodFacts {
     name: "has_disk",
     purpose: "check whether a disk exists",
     arguments: &[DISK],
-    v1: ResultShape::Boolean,
-    v2: ResultShape::Boolean,
-    absence: MissingMethodPolicy::Tolerated,
+    result_at_1: ResultShape::Boolean,
+    result_from_2: ResultShape::Boolean,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env and delete-env after a disk was not found, attach-disk, status, cloud-check, and a \
         director's cloud check",
     ..COMMON
@@ -187,7 +187,7 @@ static ATTACH_DISK: MethodFacts = MethodFacts {
     purpose: "attach a disk to a VM",
     arguments: &[VM, DISK],
     changes_iaas: true,
-    v2: ResultShape::Hint,
+    result_from_2: ResultShape::Hint,
     callers: "create-env and a director, for instance groups with a persistent disk",
     ..COMMON
 };
@@ -197,7 +197,7 @@ static SET_DISK_METADATA: MethodFacts = MethodFacts {
     purpose: "tag a disk",
     arguments: &[DISK, METADATA],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env and a director, after attach_disk",
     ..COMMON
 };
@@ -206,9 +206,9 @@ static GET_DISKS: MethodFacts = MethodFacts {
     name: "get_disks",
     purpose: "list the disks that are attached to a VM",
     arguments: &[VM],
-    v1: ResultShape::DiskCids,
-    v2: ResultShape::DiskCids,
-    absence: MissingMethodPolicy::Feature,
+    result_at_1: ResultShape::DiskCids,
+    result_from_2: ResultShape::DiskCids,
+    if_missing: MissingMethodPolicy::Feature,
     callers: "cloud-check, and a director for snapshots of its own disks",
     ..COMMON
 };
@@ -218,9 +218,9 @@ static SNAPSHOT_DISK: MethodFacts = MethodFacts {
     purpose: "take a snapshot of a disk",
     arguments: &[DISK, METADATA],
     changes_iaas: true,
-    v1: ResultShape::Cid(ResourceKind::Snapshot),
-    v2: ResultShape::Cid(ResourceKind::Snapshot),
-    absence: MissingMethodPolicy::Feature,
+    result_at_1: ResultShape::Cid(ResourceKind::Snapshot),
+    result_from_2: ResultShape::Cid(ResourceKind::Snapshot),
+    if_missing: MissingMethodPolicy::Feature,
     callers: "create-env with --snapshot, take-snapshot, and a director that takes snapshots",
 };
 
@@ -229,7 +229,7 @@ static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
     purpose: "delete a snapshot",
     arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodPolicy::Feature,
     callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director \
         that takes snapshots",
     ..COMMON
@@ -240,7 +240,7 @@ static RESIZE_DISK: MethodFacts = MethodFacts {
     purpose: "change the size of a disk that is not attached",
     arguments: &[DISK, NEW_SIZE],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env and a director, when a disk grows; they copy it to a new disk otherwise",
     ..COMMON
 };
@@ -250,9 +250,9 @@ static UPDATE_DISK: MethodFacts = MethodFacts {
     purpose: "change size and cloud properties of a disk",
     arguments: &[DISK, NEW_SIZE, CLOUD_PROPERTIES],
     changes_iaas: true,
-    v1: ResultShape::DiskCidOrNothing,
-    v2: ResultShape::DiskCidOrNothing,
-    absence: MissingMethodPolicy::Tolerated,
+    result_at_1: ResultShape::DiskCidOrNothing,
+    result_from_2: ResultShape::DiskCidOrNothing,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env and a director, when a disk changes; they copy it to a new disk otherwise",
 };
 
@@ -288,9 +288,9 @@ static CREATE_NETWORK: MethodFacts = MethodFacts {
     purpose: "create a network",
     arguments: &[argument("subnet_definition", ArgumentKind::Hash)],
     changes_iaas: true,
-    v1: ResultShape::Network,
-    v2: ResultShape::Network,
-    absence: MissingMethodPolicy::Feature,
+    result_at_1: ResultShape::Network,
+    result_from_2: ResultShape::Network,
+    if_missing: MissingMethodPolicy::Feature,
     callers: "a director, for managed networks",
 };
 
@@ -299,7 +299,7 @@ static DELETE_NETWORK: MethodFacts = MethodFacts {
     purpose: "delete a network",
     arguments: &[argument("network_id", ArgumentKind::Cid)],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodPolicy::Feature,
     callers: "a director, for managed networks",
     ..COMMON
 };
@@ -309,7 +309,7 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
     purpose: "change the networks of a VM",
     arguments: &[VM, argument("networks", ArgumentKind::Hash)],
     changes_iaas: true,
-    absence: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "old directors; newer ones create a new VM",
     ..COMMON
 };
@@ -317,9 +317,9 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
 static CURRENT_VM_ID: MethodFacts = MethodFacts {
     name: "current_vm_id",
     purpose: "return the VM on which the CPI runs",
-    v1: ResultShape::Cid(ResourceKind::Vm),
-    v2: ResultShape::Cid(ResourceKind::Vm),
-    absence: MissingMethodPolicy::Feature,
+    result_at_1: ResultShape::Cid(ResourceKind::Vm),
+    result_from_2: ResultShape::Cid(ResourceKind::Vm),
+    if_missing: MissingMethodPolicy::Feature,
     callers: "a director, for snapshots of its own disks",
     ..COMMON
 };
@@ -327,9 +327,9 @@ static CURRENT_VM_ID: MethodFacts = MethodFacts {
 static PING: MethodFacts = MethodFacts {
     name: "ping",
     purpose: "answer",
-    v1: ResultShape::Anything,
-    v2: ResultShape::Anything,
-    absence: MissingMethodPolicy::Tolerated,
+    result_at_1: ResultShape::Anything,
+    result_from_2: ResultShape::Anything,
+    if_missing: MissingMethodPolicy::Tolerated,
     callers: "only directors",
     ..COMMON
 };

@@ -143,7 +143,7 @@ pub(super) fn install(
         executable,
         // Its configuration is in its rendered files.
         context: Map::new(),
-        builtin: false,
+        is_builtin: false,
         release: Some(format!("{}/{}", release.name, release.version)),
         installed: Some(installed),
     })

@@ -41,7 +41,7 @@ pub(crate) struct LocatedCpi {
     pub(crate) executable: Executable,
     pub(crate) context: Map<String, Value>,
     /// True if it ships inside this program.
-    pub(crate) builtin: bool,
+    pub(crate) is_builtin: bool,
     /// Its release as `NAME/VERSION`, if it is a job of one.
     pub(crate) release: Option<String>,
     /// Keeps its packages in place.
@@ -200,7 +200,7 @@ impl<'a> ResolvedCpis<'a> {
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
         let program = self.run.paths.executable.clone();
-        Ok(LocatedCpi { builtin: true, ..self.plain(program, arguments, context, root) })
+        Ok(LocatedCpi { is_builtin: true, ..self.plain(program, arguments, context, root) })
     }
 
     fn plain(
@@ -212,7 +212,7 @@ impl<'a> ResolvedCpis<'a> {
     ) -> LocatedCpi {
         let env_vars = with_directories(self.run, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, env_vars };
-        LocatedCpi { executable, context, builtin: false, release: None, installed: None }
+        LocatedCpi { executable, context, is_builtin: false, release: None, installed: None }
     }
 }
 

@@ -236,10 +236,11 @@ pub struct TreatedProblem {
     #[serde(rename = "tried")]
     pub attempts: Vec<RepairAttempt>,
     /// True if the problem is gone.
-    pub solved: bool,
+    #[serde(rename = "solved")]
+    pub is_solved: bool,
     /// True if the operator declined the repairs that were left.
     #[serde(skip)]
-    pub declined: bool,
+    pub is_declined: bool,
 }
 
 impl TreatedProblem {
@@ -326,7 +327,8 @@ impl CloudCheckResult {
     }
 
     fn unsolved_error(&self) -> Option<Error> {
-        let unsolved: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
+        let unsolved: Vec<&TreatedProblem> =
+            self.problems.iter().filter(|treated| !treated.is_solved).collect();
         let first = unsolved.first()?;
         let (count, all) = (unsolved.len(), self.problems.len());
         let count = match count == all {
@@ -371,7 +373,7 @@ impl CloudCheckResult {
             return false;
         }
         let is_safe = |treated: &TreatedProblem| treated.untried().any(Repair::is_safe);
-        self.problems.iter().any(|treated| !treated.solved && is_safe(treated))
+        self.problems.iter().any(|treated| !treated.is_solved && is_safe(treated))
     }
 }
 
@@ -451,7 +453,7 @@ fn check_and_repair(
         checked.is_anything_on_record = !findings.is_empty();
         checked.unchecked = unchecked;
         for treated in &mut checked.problems {
-            treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
+            treated.is_solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
         let mut chosen = None;
         for problem in problems {
@@ -463,8 +465,12 @@ fn check_and_repair(
                     index
                 }
                 None => {
-                    let (attempts, solved, declined) = (Vec::new(), false, false);
-                    checked.problems.push(TreatedProblem { problem, attempts, solved, declined });
+                    checked.problems.push(TreatedProblem {
+                        problem,
+                        attempts: Vec::new(),
+                        is_solved: false,
+                        is_declined: false,
+                    });
                     checked.problems.len() - 1
                 }
             };
@@ -483,7 +489,7 @@ fn check_and_repair(
                     chosen = Some((index, repair));
                     break;
                 }
-                Decision::Declined => treated.declined = true,
+                Decision::Declined => treated.is_declined = true,
                 Decision::Leave => {}
             }
         }

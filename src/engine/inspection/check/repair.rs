@@ -118,8 +118,10 @@ impl<'a> RepairContext<'a> {
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let timeout = self.request.deploy.boot_timeout;
-        let tunnel =
-            self.registry.as_ref().and_then(|registry| registry.begin(self.probe.executor.state(), timeout));
+        let tunnel = self
+            .registry
+            .as_ref()
+            .and_then(|registry| registry.begin_tunnel(self.probe.executor.state(), timeout));
         self.probe.agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
         self.check_own()?;

@@ -232,7 +232,11 @@ impl Worker {
     }
 
     /// Opens the tunnel once. If it was open, returns the error that ended it.
-    async fn attempt(&mut self, opened: &mut bool, refusals: &mut Refusals) -> Result<SshError, SshError> {
+    async fn attempt(
+        &mut self,
+        has_opened: &mut bool,
+        refusals: &mut Refusals,
+    ) -> Result<SshError, SshError> {
         let mut session = ssh::connect(&self.server).await?;
         refusals.login = None;
         if self.server.host_key.is_none()
@@ -243,7 +247,7 @@ impl Worker {
         }
         session.forward(self.port).await?;
         refusals.forwarding = None;
-        *opened = true;
+        *has_opened = true;
         self.send_event(TunnelEvent::Open);
         Ok(session.wait_for_end().await)
     }

@@ -86,7 +86,7 @@ pub(super) enum ModelAction {
     Kill { run: usize },
     ForkDies { call: usize },
     BecomeCpi { call: usize },
-    CpiEnds { call: usize, made: bool, answer: &'static str },
+    CpiEnds { call: usize, was_made: bool, answer: &'static str },
     LeaseExpires,
     LeaseIsRenewed,
     OperatorRemovesLock,
@@ -431,7 +431,7 @@ impl Model {
                     }
                 }
                 CpiProcess::Running => {
-                    for (made, content, answer) in [
+                    for (was_made, content, answer) in [
                         (true, AnswerContent::Result, "result"),
                         (true, AnswerContent::Error, "error"),
                         (true, AnswerContent::Unusable, "none"),
@@ -446,11 +446,13 @@ impl Model {
                             this.content = content;
                         }
                         match this.kind {
-                            CallKind::Delete(target) => next.calls[usize::from(target)].is_alive &= !made,
-                            CallKind::Resize(target) => next.calls[usize::from(target)].is_resized |= made,
-                            CallKind::Create | CallKind::Unused | CallKind::Over => this.is_alive = made,
+                            CallKind::Delete(target) => next.calls[usize::from(target)].is_alive &= !was_made,
+                            CallKind::Resize(target) => {
+                                next.calls[usize::from(target)].is_resized |= was_made
+                            }
+                            CallKind::Create | CallKind::Unused | CallKind::Over => this.is_alive = was_made,
                         }
-                        transitions.push((ModelAction::CpiEnds { call, made, answer }, next));
+                        transitions.push((ModelAction::CpiEnds { call, was_made, answer }, next));
                     }
                 }
             }

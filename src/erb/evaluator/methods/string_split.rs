@@ -20,7 +20,7 @@ impl Interp {
         let mut parts: Vec<String> = Vec::new();
         let limit_reached = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
         // As in awk, a single space stands for any run of whitespace.
-        let awk = match &separator {
+        let splits_at_spaces = match &separator {
             Value::Nil => true,
             Value::Str(separator) => *separator.get() == " ",
             _ => false,
@@ -34,7 +34,7 @@ impl Interp {
         if limit == 1 {
             return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
         }
-        if awk {
+        if splits_at_spaces {
             let blank = crate::evaluator::stdlib::number::is_space;
             let mut rest = text.trim_start_matches(blank);
             if rest.is_empty() && !text.is_empty() && limit != 0 {

@@ -14,7 +14,7 @@ const MAX_INTERVAL_BYTES: usize = 16;
 #[derive(Clone, Copy, Default)]
 struct Scope {
     ignores_case: bool,
-    extended: bool,
+    is_extended: bool,
     /// True inside a look-behind, which has a fixed length in Ruby.
     looks_behind: bool,
     /// The number of groups opened by `(?i)` and the like. They end where this scope ends.
@@ -61,8 +61,12 @@ pub(super) struct Translated {
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
 /// engine cannot match as Ruby does.
 pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String> {
-    let whole =
-        Scope { ignores_case: options & 1 != 0, extended: options & 2 != 0, looks_behind: false, inner: 0 };
+    let whole = Scope {
+        ignores_case: options & 1 != 0,
+        is_extended: options & 2 != 0,
+        looks_behind: false,
+        inner: 0,
+    };
     let mut translator = Translator {
         characters: source.chars(),
         out: String::with_capacity(source.len()),
@@ -107,8 +111,8 @@ impl<'s> Translator<'s> {
 
     /// Translates a token outside character classes.
     fn token(&mut self, character: char) -> Result<(), String> {
-        let Scope { extended, looks_behind, .. } = *self.scope();
-        if extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
+        let Scope { is_extended, looks_behind, .. } = *self.scope();
+        if is_extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
             if character == '#' {
                 let _ = self.characters.by_ref().find(|comment| *comment == '\n');
             }
@@ -186,7 +190,7 @@ impl<'s> Translator<'s> {
             // There is no line after the last line break, so `^` does not match there.
             '^' => {
                 let mut next = rest.chars();
-                let consumes = !extended
+                let consumes = !is_extended
                     && next.next().is_some_and(|next| next.is_ascii_alphanumeric())
                     && !next.as_str().starts_with(['?', '*', '{'])
                     && !next.as_str().starts_with("(?#");
@@ -270,7 +274,7 @@ impl<'s> Translator<'s> {
                 match flag {
                     '-' => is_on = false,
                     'i' => scope.ignores_case = is_on,
-                    'x' => scope.extended = is_on,
+                    'x' => scope.is_extended = is_on,
                     _ => {}
                 }
                 match flag {
