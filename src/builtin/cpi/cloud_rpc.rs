@@ -13,7 +13,7 @@ use super::cloud_call::{CloudCall, create_in_cloud, delete_in_cloud, open_cloud}
 use super::config::stemcell_formats;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 use super::machine;
-use super::records::{self, VmRequest};
+use super::records::{self, CreateVmArguments};
 use super::rpc::{Request, VERSION, api_version};
 use base::JsonObject;
 
@@ -41,7 +41,7 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
         image: &Path,
         cloud_properties: JsonObject,
     ) -> CpiResult<Value>;
-    fn create_vm(&mut self, cloud: &Cloud, request: VmRequest) -> CpiResult<Value>;
+    fn create_vm(&mut self, cloud: &Cloud, arguments: CreateVmArguments) -> CpiResult<Value>;
     fn delete_vm(&mut self, cloud: &Cloud, cid: &Cid) -> CpiResult<()>;
     fn reboot_vm(&mut self, cloud: &Cloud, cid: &Cid) -> CpiResult<()>;
     fn get_disks(&mut self, cloud: &Cloud, vm: &Cid) -> CpiResult<Vec<Cid>>;
@@ -106,7 +106,7 @@ pub(crate) fn answer<C: CloudMethods>(
         "delete_stemcell" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Stemcell)?),
         "create_vm" => {
             let mut arguments = take(5, 6)?;
-            let vm_request = VmRequest {
+            let vm_arguments = CreateVmArguments {
                 agent_id: arguments.string("agent_id")?,
                 stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
                 cloud_properties: arguments.hash("cloud_properties")?,
@@ -114,7 +114,7 @@ pub(crate) fn answer<C: CloudMethods>(
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            create_in_cloud(call, |call, cloud| call.create_vm(cloud, vm_request))
+            create_in_cloud(call, |call, cloud| call.create_vm(cloud, vm_arguments))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;

@@ -12,8 +12,8 @@ use super::failure::{CpiFailure, CpiResult};
 use super::files::{read_json, write_json};
 use base::JsonObject;
 
-/// The arguments of `create_vm`.
-pub(crate) struct VmRequest {
+/// The arguments of `create_vm`, for CPIs whose cloud is a directory.
+pub(crate) struct CreateVmArguments {
     pub agent_id: String,
     pub stemcell: Cid,
     pub cloud_properties: JsonObject,
@@ -46,19 +46,19 @@ impl<T> VmRecord<T> {
     /// Creates the record of a new VM, with the networks that `create_vm` answers.
     pub(crate) fn new(
         cid: &Cid,
-        request: &VmRequest,
+        arguments: &CreateVmArguments,
         is_v2: bool,
         networks: &JsonObject,
         cpi_fields: T,
     ) -> Self {
         VmRecord {
             cid: cid.to_string(),
-            agent_id: request.agent_id.clone(),
-            stemcell_cid: request.stemcell.to_string(),
+            agent_id: arguments.agent_id.clone(),
+            stemcell_cid: arguments.stemcell.to_string(),
             contract: if is_v2 { 2 } else { 1 },
-            cloud_properties: request.cloud_properties.clone(),
+            cloud_properties: arguments.cloud_properties.clone(),
             networks: networks.clone(),
-            disk_cids: request.disk_cids.clone(),
+            disk_cids: arguments.disk_cids.clone(),
             created_at: base::encoding::now(),
             metadata: JsonObject::new(),
             cpi_fields,

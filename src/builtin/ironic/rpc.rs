@@ -137,7 +137,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
             let networks = arguments.hash("networks")?;
             arguments.strings("disk_cids")?;
             let env = arguments.hash("environment")?;
-            vm::create(call, vm::VmRequest { agent_id, stemcell, cloud_properties, networks, env })
+            vm::create(call, vm::IronicVmArguments { agent_id, stemcell, cloud_properties, networks, env })
         }
         "delete_vm" => {
             let cid = vm_cid(&mut arguments)??;

@@ -16,8 +16,8 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use base::JsonObject;
 use ironic::{Collection, ListOptions, Microversion, Patch, Power, Provision};
 
-/// The arguments of `create_vm`.
-pub(super) struct VmRequest {
+/// The arguments of `create_vm` of this CPI, which takes no disks.
+pub(super) struct IronicVmArguments {
     pub agent_id: String,
     pub stemcell: VolumeName,
     pub cloud_properties: JsonObject,
@@ -33,13 +33,13 @@ const MAX_DELETION_PAUSE: Duration = Duration::from_secs(10);
 
 /// `create_vm`: returns the CID and, under contract v2, the networks. After an error, deletes everything that
 /// it created.
-pub(super) fn create(call: &mut IronicCall, request: VmRequest) -> CpiResult<Value> {
-    if call.storage.size(&request.stemcell)?.is_none() {
-        return Err(request.stemcell.not_found_error());
+pub(super) fn create(call: &mut IronicCall, arguments: IronicVmArguments) -> CpiResult<Value> {
+    if call.storage.size(&arguments.stemcell)?.is_none() {
+        return Err(arguments.stemcell.not_found_error());
     }
     leftovers::clean_up(call)?;
     let cid = VolumeName::new(VolumeKind::Root).cid();
-    match deploy_vm(call, &cid, request) {
+    match deploy_vm(call, &cid, arguments) {
         Ok(networks) => Ok(if call.is_v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
@@ -105,10 +105,10 @@ fn volumes(cid: &str) -> impl Iterator<Item = VolumeName> {
 
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
-fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<JsonObject> {
+fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> CpiResult<JsonObject> {
     let creation_error = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
-    let extra = leftovers::creator_extra(call, &request.agent_id)?;
-    let node_uuid = claim(call, cid, &request.cloud_properties, extra)?;
+    let extra = leftovers::creator_extra(call, &arguments.agent_id)?;
+    let node_uuid = claim(call, cid, &arguments.cloud_properties, extra)?;
     let node = Node::read(&call.ironic, &node_uuid)?;
     let name = node.described();
     call.log(format_args!("VM '{cid}' uses {name}"));
@@ -130,19 +130,19 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
         VolumeName::parse(kind, cid).ok_or_else(|| CpiFailure::cloud(format!("'{cid}' is not a UUID")))
     };
     let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
-    call.storage.copy(&request.stemcell, &root)?;
-    if let Some(size) = request.cloud_properties.get("root_disk_size") {
+    call.storage.copy(&arguments.stemcell, &root)?;
+    if let Some(size) = arguments.cloud_properties.get("root_disk_size") {
         let size = size.as_u64().ok_or_else(|| {
             CpiFailure::invalid_call("create_vm: root_disk_size must be a whole number of MiB")
         })?;
         call.storage.grow(&root, size)?;
     }
-    let networks = with_addresses(call, &node_uuid, request.networks)?;
+    let networks = with_addresses(call, &node_uuid, arguments.networks)?;
     let settings = call.config.agent.settings(AgentSettingsInput {
-        agent_id: &request.agent_id,
+        agent_id: &arguments.agent_id,
         vm_cid: cid,
         networks: &networks,
-        env: request.env,
+        env: arguments.env,
         ntp: &call.config.ntp,
     })?;
     config_drive::create_drive(call.storage.as_ref(), &config, &settings)?;
@@ -177,7 +177,7 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
         .provision(&node_uuid, Provision::Active, call.deploy_timeout)
         .map_err(|error| CpiFailure { kind: FailureKind::VmCreationFailed, ..CpiFailure::from(error) })?;
     leftovers::remove_creator(call, cid)?;
-    call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", request.agent_id));
+    call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", arguments.agent_id));
     Ok(networks)
 }
 

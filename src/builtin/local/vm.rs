@@ -28,7 +28,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::listen;
 use crate::cpi::process::ProcessIdentity;
-use crate::cpi::records::{self, VmRecord, VmRequest};
+use crate::cpi::records::{self, CreateVmArguments, VmRecord};
 use base::JsonObject;
 use base::files;
 
@@ -48,21 +48,25 @@ struct LocalFields {
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    cloud: &Cloud,
+    mut arguments: CreateVmArguments,
+) -> CpiResult<Value> {
     let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
-        let namespace = network::namespace(&request.cloud_properties)?;
+        let namespace = network::namespace(&arguments.cloud_properties)?;
         let listener = call.config.agent.listener()?;
         let networks = network::run_inside(namespace.as_deref(), || {
-            let networks = assign_addresses(request.networks.clone())?;
+            let networks = assign_addresses(arguments.networks.clone())?;
             listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
-        Ok((namespace, networks, cloud.hold_existing(&request.stemcell)?))
+        Ok((namespace, networks, cloud.hold_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
     let cid = ObjectKind::Vm.new_cid();
-    let env = std::mem::take(&mut request.env);
+    let env = std::mem::take(&mut arguments.env);
     let staged = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -73,9 +77,9 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
             .create(staged.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
         let cpi_fields = LocalFields { settings_in_registry: false };
-        let mut record = VmRecord::new(&cid, &request, call.is_v2, &networks, cpi_fields);
+        let mut record = VmRecord::new(&cid, &arguments, call.is_v2, &networks, cpi_fields);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
-            agent_id: &request.agent_id,
+            agent_id: &arguments.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
             env,
@@ -93,7 +97,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
-    call.log(format_args!("VM '{cid}' created, with agent '{}'", request.agent_id));
+    call.log(format_args!("VM '{cid}' created, with agent '{}'", arguments.agent_id));
     Ok(if call.is_v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
 

@@ -13,7 +13,7 @@ use crate::cpi::cloud::{Cloud, PrepareRemoval};
 use crate::cpi::cloud_call::CloudCall;
 use crate::cpi::cloud_rpc::{CloudMethods, DiskAndVm, answer};
 use crate::cpi::failure::CpiResult;
-use crate::cpi::records::VmRequest;
+use crate::cpi::records::CreateVmArguments;
 use crate::cpi::rpc::{Log, exchange};
 use base::{JsonObject, Result};
 
@@ -62,8 +62,8 @@ impl CloudMethods for QemuCall<'_, '_> {
         stemcell::create(self, cloud, image, cloud_properties)
     }
 
-    fn create_vm(&mut self, cloud: &Cloud, request: VmRequest) -> CpiResult<Value> {
-        vm::create(self, cloud, request)
+    fn create_vm(&mut self, cloud: &Cloud, arguments: CreateVmArguments) -> CpiResult<Value> {
+        vm::create(self, cloud, arguments)
     }
 
     fn delete_vm(&mut self, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {

@@ -25,7 +25,7 @@ use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{Cloud, ObjectLock};
 use crate::cpi::config_drive;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::records::{self, VmRecord, VmRequest};
+use crate::cpi::records::{self, CreateVmArguments, VmRecord};
 use base::JsonObject;
 
 const MIB: u64 = 1 << 20;
@@ -34,20 +34,24 @@ const MIB: u64 = 1 << 20;
 type QemuRecord = VmRecord<Networks>;
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(
+    call: &mut QemuCall,
+    cloud: &Cloud,
+    mut arguments: CreateVmArguments,
+) -> CpiResult<Value> {
     let cid = ObjectKind::Vm.new_cid();
     let (hardware, system, images, planned, stemcell) = (|| {
-        let hardware = VmHardware::parse(&request.cloud_properties)?;
+        let hardware = VmHardware::parse(&arguments.cloud_properties)?;
         let programs = call.programs();
         let (system, images) = (programs.system()?, Images::new(&programs)?);
         let config = &call.config;
         let ports = &hardware.ports;
-        let planned = network::plan(&cid, &request.networks, &config.agent, ports, config.restrict)?;
-        Ok((hardware, system, images, planned, cloud.hold_existing(&request.stemcell)?))
+        let planned = network::plan(&cid, &arguments.networks, &config.agent, ports, config.restrict)?;
+        Ok((hardware, system, images, planned, cloud.hold_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
-    let env = std::mem::take(&mut request.env);
+    let env = std::mem::take(&mut arguments.env);
     let staged = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -56,10 +60,10 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         kernel::link(&stemcell.path, &staged.path)?;
         drop(stemcell);
         make_disks(&images, &staged, &hardware)?;
-        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.recorded);
+        let record = VmRecord::new(&cid, &arguments, call.is_v2, &planned.answered, planned.recorded);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
-            agent_id: &request.agent_id,
+            agent_id: &arguments.agent_id,
             vm_cid: cid.as_str(),
             networks: &planned.guest,
             env,
@@ -74,7 +78,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
-    call.log(format_args!("VM '{cid}' created, with agent '{}'", request.agent_id));
+    call.log(format_args!("VM '{cid}' created, with agent '{}'", arguments.agent_id));
     Ok(if call.is_v2 { json!([cid.as_str(), planned.answered]) } else { json!(cid.as_str()) })
 }
 
