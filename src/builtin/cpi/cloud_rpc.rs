@@ -1,6 +1,7 @@
 //! The methods of a CPI whose cloud is a directory: checks the arguments of a request, opens the cloud, and
 //! calls the function of the method.
 
+use std::io::{Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -14,8 +15,24 @@ use super::config::stemcell_formats;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 use super::machine;
 use super::records::{self, CreateVmArguments};
-use super::rpc::{Request, VERSION, api_version};
-use base::JsonObject;
+use super::rpc::{Log, Request, VERSION, api_version, exchange};
+use base::{JsonObject, Result};
+
+/// The context of one request to a CPI whose configuration is a `C`.
+pub(crate) struct CallContext<'a, 'l, C> {
+    pub executable: &'a Path,
+    pub config: C,
+    /// True if contract v2 applies, see [`Request::parts`].
+    pub is_v2: bool,
+    log: &'a mut Log<'l>,
+}
+
+impl<C> CallContext<'_, '_, C> {
+    /// Writes a line to standard error and to the answer's log. It must not contain secrets.
+    pub(crate) fn log(&mut self, line: impl std::fmt::Display) {
+        self.log.write_line(line);
+    }
+}
 
 /// A disk that is attached to a VM or detached from it. Both are locked.
 pub(crate) struct DiskAndVm {
@@ -70,9 +87,28 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value>;
 }
 
+/// Reads a request, carries it out and writes the answer. `load` reads the configuration from a file and the
+/// context of the request.
+pub(crate) fn serve<C>(
+    (config, load): (&Path, impl FnOnce(&Path, &JsonObject) -> CpiResult<C>),
+    executable: &Path,
+    request: impl Read,
+    answer_out: impl Write,
+    log: impl Write,
+) -> Result<()>
+where
+    for<'a, 'l> CallContext<'a, 'l, C>: CloudMethods,
+{
+    exchange(request, answer_out, log, |request, log| {
+        answer(request, config, |context, is_v2| {
+            Ok(CallContext { executable, config: load(config, context)?, is_v2, log })
+        })
+    })
+}
+
 /// Answers a request. `open` reads the configuration with the context of the request, and gets true if
 /// contract v2 applies.
-pub(crate) fn answer<C: CloudMethods>(
+fn answer<C: CloudMethods>(
     request: Request,
     config: &Path,
     open: impl FnOnce(&JsonObject, bool) -> CpiResult<C>,

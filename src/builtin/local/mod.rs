@@ -32,7 +32,9 @@ mod vm;
 use std::io::{Read, Write};
 use std::path::Path;
 
+use crate::cpi::cloud_rpc::serve;
 use base::Result;
+use config::Config;
 
 /// Answers one CPI request. An error of the method is in the answer; an `Err` means that writing the answer
 /// failed.
@@ -46,5 +48,5 @@ pub fn run(
     answer_out: impl Write,
     log: impl Write,
 ) -> Result<()> {
-    rpc::serve(config, executable, request, answer_out, log)
+    serve((config, Config::load), executable, request, answer_out, log)
 }

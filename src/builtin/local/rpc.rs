@@ -1,6 +1,5 @@
 //! Connects the methods of the protocol with their functions.
 
-use std::io::{Read, Write};
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,27 +9,13 @@ use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::cid::Cid;
 use crate::cpi::cloud::{Cloud, PrepareRemoval};
 use crate::cpi::cloud_call::CloudCall;
-use crate::cpi::cloud_rpc::{CloudMethods, DiskAndVm, answer};
+use crate::cpi::cloud_rpc::{CallContext, CloudMethods, DiskAndVm};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::records::CreateVmArguments;
-use crate::cpi::rpc::{Log, exchange};
-use base::{JsonObject, Result};
+use base::JsonObject;
 
 /// The context of one request.
-pub(super) struct LocalCall<'a, 'l> {
-    pub executable: &'a Path,
-    pub config: Config,
-    /// True if contract v2 applies, see [`Request::parts`](crate::cpi::rpc::Request::parts).
-    pub is_v2: bool,
-    log: &'a mut Log<'l>,
-}
-
-impl LocalCall<'_, '_> {
-    /// Writes a line to standard error and to the answer's log. It must not contain secrets.
-    pub(super) fn log(&mut self, line: impl std::fmt::Display) {
-        self.log.write_line(line);
-    }
-}
+pub(super) type LocalCall<'a, 'l> = CallContext<'a, 'l, Config>;
 
 impl CloudCall for LocalCall<'_, '_> {
     fn cloud_settings(&self) -> (&Path, PrepareRemoval) {
@@ -38,7 +23,7 @@ impl CloudCall for LocalCall<'_, '_> {
     }
 
     fn log_line(&mut self, line: std::fmt::Arguments<'_>) {
-        self.log.write_line(line);
+        self.log(line);
     }
 }
 
@@ -109,19 +94,4 @@ impl CloudMethods for LocalCall<'_, '_> {
     fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value> {
         snapshot::create(self, cloud, disk, metadata)
     }
-}
-
-/// Reads a request, carries it out and writes the answer.
-pub(super) fn serve(
-    config: &Path,
-    executable: &Path,
-    request: impl Read,
-    answer_out: impl Write,
-    log: impl Write,
-) -> Result<()> {
-    exchange(request, answer_out, log, |request, log| {
-        answer(request, config, |context, is_v2| {
-            Ok(LocalCall { executable, config: Config::load(config, context)?, is_v2, log })
-        })
-    })
 }
