@@ -90,7 +90,7 @@ impl Agent {
             let parent = self.dirs.data_jobs().join(&job.name);
             dirs::make_dir(&parent, 0o755)?;
             fs::rename(&source, &target)
-                .map_err(|e| Error::io(format!("moving job '{}' to its place", job.name), e))?;
+                .map_err(|error| Error::io(format!("moving job '{}' to its place", job.name), error))?;
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
     for entry in packages::list(&dirs.jobs()) {
         if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
-                .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
+                .map_err(|error| Error::io(format!("removing '{}'", entry.path().display()), error))?;
         }
     }
     let builds: HashSet<PathBuf> = spec.jobs().iter().map(|job| job_dir(dirs, spec, job)).collect();
@@ -173,7 +173,8 @@ fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
 fn fix_permissions(dirs: &Dirs, job: &Path) -> Result<()> {
     let bin = job.join("bin");
     for entry in WalkDir::new(job) {
-        let entry = entry.map_err(|e| Error::failure("Correcting file permissions").with_source(e))?;
+        let entry =
+            entry.map_err(|error| Error::failure("Correcting file permissions").with_source(error))?;
         dirs.give_to_vcap(entry.path());
         if entry.file_type().is_symlink() {
             continue;

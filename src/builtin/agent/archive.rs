@@ -22,7 +22,7 @@ pub(super) fn unpack(file: File, source_name: &str, dest: &Path) -> Result<()> {
 
 /// Packs all files in a directory. Names in the tarball begin with `./`.
 pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
-    let compress_error = |e| Error::io(format!("Compressing files in '{}'", dir.display()), e);
+    let compress_error = |error| Error::io(format!("Compressing files in '{}'", dir.display()), error);
     // The tarball stays on this machine, so speed matters more than size.
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
@@ -35,7 +35,7 @@ pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
 
 /// Packs files, given as (path on disk, name in the tarball). Files that cannot be opened are left out.
 pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tarball: &File) -> Result<()> {
-    let tarball_error = |e| Error::io("Making logs tarball", e);
+    let tarball_error = |error| Error::io("Making logs tarball", error);
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
     builder.sparse(false);

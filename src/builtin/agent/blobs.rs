@@ -30,23 +30,22 @@ impl Blobs {
 
     /// Creates a temporary file for a blob that is being received or created.
     pub(super) fn create_incoming(&self) -> Result<NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix(".incoming-")
-            .tempfile_in(&self.dir)
-            .map_err(|e| Error::io(format!("creating a file for a blob in '{}'", self.dir.display()), e))
+        tempfile::Builder::new().prefix(".incoming-").tempfile_in(&self.dir).map_err(|error| {
+            Error::io(format!("creating a file for a blob in '{}'", self.dir.display()), error)
+        })
     }
 
     /// Turns a complete temporary file into the blob with this id.
     pub(super) fn commit(&self, file: NamedTempFile, id: &str) -> Result<()> {
         let path = self.path(id).ok_or_else(|| Error::invalid(format!("'{id}' is not a blob id")))?;
-        file.persist(path).map_err(|e| Error::io(format!("storing blob '{id}'"), e.error))?;
+        file.persist(path).map_err(|error| Error::io(format!("storing blob '{id}'"), error.error))?;
         Ok(())
     }
 
     /// Stores a temporary file as a new blob. Returns its id and digest.
     pub(super) fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
         let id = uuid::Uuid::new_v4().to_string();
-        file.rewind().map_err(|e| Error::io("reading a new blob", e))?;
+        file.rewind().map_err(|error| Error::io("reading a new blob", error))?;
         let digest = digest::compute(file.as_file_mut())?;
         self.commit(file, &id)?;
         Ok((id, digest))
@@ -56,9 +55,9 @@ impl Blobs {
     pub(super) fn open(&self, id: &str, digest: &str) -> Result<File> {
         let not_found_error = || Error::failure(format!("Blob '{id}' not found"));
         let path = self.path(id).ok_or_else(not_found_error)?;
-        let mut file = File::open(&path).map_err(|e| not_found_error().with_source(e))?;
+        let mut file = File::open(&path).map_err(|error| not_found_error().with_source(error))?;
         digest::verify(digest, &mut file, "stream").context(|| format!("Checking blob '{id}'"))?;
-        file.rewind().map_err(|e| Error::io(format!("reading blob '{id}'"), e))?;
+        file.rewind().map_err(|error| Error::io(format!("reading blob '{id}'"), error))?;
         Ok(file)
     }
 
@@ -67,8 +66,8 @@ impl Blobs {
         let Some(path) = self.path(id) else { return Ok(false) };
         match std::fs::remove_file(&path) {
             Ok(()) => Ok(true),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(Error::io(format!("deleting blob '{id}'"), e)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io(format!("deleting blob '{id}'"), error)),
         }
     }
 
@@ -100,7 +99,7 @@ pub(super) fn create_scratch(dir: &Path) -> Result<tempfile::TempDir> {
         .prefix(".unpack-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(dir)
-        .map_err(|e| Error::io(format!("creating a directory in '{}'", dir.display()), e))
+        .map_err(|error| Error::io(format!("creating a directory in '{}'", dir.display()), error))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Agent {
         let install = tempfile::Builder::new()
             .prefix(".compile-")
             .tempdir_in(&parent)
-            .map_err(|e| Error::io("Setting up new package bundle", e))?;
+            .map_err(|error| Error::io("Setting up new package bundle", error))?;
         dirs::set_mode(install.path(), 0o755)?;
         links.push((package.name.clone(), install.path().to_path_buf()));
         let hold = self.links.hold(&self.dirs, &links)?;
@@ -98,10 +98,10 @@ impl Agent {
                 .append(true)
                 .create(true)
                 .open(&path)
-                .map_err(|e| Error::io(format!("opening '{}'", path.display()), e))
+                .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
         };
         let (mut stdout, mut stderr) = (open("packaging.stdout.log")?, open("packaging.stderr.log")?);
-        let copy = |file: &File| file.try_clone().map_err(|e| Error::io("opening a log twice", e));
+        let copy = |file: &File| file.try_clone().map_err(|error| Error::io("opening a log twice", error));
         let mut command = Command::new("bash");
         command
             .args(["-x", "packaging"])

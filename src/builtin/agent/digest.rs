@@ -33,7 +33,7 @@ pub(super) fn sha1_hex(text: &str) -> String {
 
 fn hash(content: &mut dyn Read, algorithms: &[Algorithm]) -> Result<Digest> {
     let mut hasher = Hasher::new(algorithms);
-    std::io::copy(content, &mut hasher).map_err(|e| Error::io("reading for a digest", e))?;
+    std::io::copy(content, &mut hasher).map_err(|error| Error::io("reading for a digest", error))?;
     Ok(hasher.finish())
 }
 

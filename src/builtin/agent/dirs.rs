@@ -148,13 +148,12 @@ impl Dirs {
         match fs::symlink_metadata(&link) {
             Ok(meta) if meta.is_symlink() => return Ok(()),
             // The stemcell may have a directory `sys`. It is replaced only if it is empty.
-            Ok(_) => {
-                fs::remove_dir(&link).map_err(|e| Error::io(format!("replacing '{}'", link.display()), e))?
-            }
+            Ok(_) => fs::remove_dir(&link)
+                .map_err(|error| Error::io(format!("replacing '{}'", link.display()), error))?,
             Err(_) => {}
         }
         symlink(self.base.join("data/sys"), &link)
-            .map_err(|e| Error::io(format!("linking '{}'", link.display()), e))
+            .map_err(|error| Error::io(format!("linking '{}'", link.display()), error))
     }
 
     /// Sets the group of a path to `vcap`, if the group exists and the agent has the permission.
@@ -169,14 +168,15 @@ impl Dirs {
 
 /// Creates a directory and its parents, and sets its mode independently of the umask.
 pub(super) fn make_dir(path: &Path, mode: u32) -> Result<()> {
-    fs::create_dir_all(path).map_err(|e| Error::io(format!("creating directory '{}'", path.display()), e))?;
+    fs::create_dir_all(path)
+        .map_err(|error| Error::io(format!("creating directory '{}'", path.display()), error))?;
     set_mode(path, mode)
 }
 
 /// Sets the permission bits of a file or directory.
 pub(super) fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(|e| Error::io(format!("setting the mode of '{}'", path.display()), e))
+        .map_err(|error| Error::io(format!("setting the mode of '{}'", path.display()), error))
 }
 
 /// Replaces a file atomically.
@@ -184,12 +184,13 @@ pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result
     Replacement::write(path, content, mode)
         .and_then(Replacement::put_in_place)
         .map(drop)
-        .map_err(|e| Error::io(format!("writing '{}'", path.display()), e))
+        .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))
 }
 
 /// Sets the target of a link atomically. Creates the link if it does not exist.
 pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
-    let link_error = |e| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), e);
+    let link_error =
+        |error| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), error);
     if fs::read_link(link).is_ok_and(|now| now == target) {
         return Ok(());
     }
@@ -197,15 +198,15 @@ pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
     name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
     let fresh = PathBuf::from(name);
     symlink(target, &fresh).map_err(link_error)?;
-    fs::rename(&fresh, link).map_err(|e| {
+    fs::rename(&fresh, link).map_err(|error| {
         let _ = fs::remove_file(&fresh);
-        link_error(e)
+        link_error(error)
     })
 }
 
 /// Removes a directory tree or a file, which need not exist.
 pub(super) fn remove_tree(path: &Path) -> Result<()> {
-    files::remove_tree(path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))
+    files::remove_tree(path).map_err(|error| Error::io(format!("removing '{}'", path.display()), error))
 }
 
 /// Returns true for a name that is safe as one path component: of a job, a package, a script or a blob.

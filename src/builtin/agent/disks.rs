@@ -60,7 +60,8 @@ impl Disks {
         .context(|| "Removing persistent disk hints".to_owned())?;
         if self.disk_on_store().as_deref() == Some(cid) {
             let path = self.managed_path();
-            fs::remove_file(&path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))?;
+            fs::remove_file(&path)
+                .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
         }
         Ok(())
     }
@@ -229,7 +230,8 @@ impl Disks {
 /// Returns true if the path is a mount point in the kernel's table.
 pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(false) };
-    let table = fs::read("/proc/self/mountinfo").map_err(|e| Error::io("reading /proc/self/mountinfo", e))?;
+    let table =
+        fs::read("/proc/self/mountinfo").map_err(|error| Error::io("reading /proc/self/mountinfo", error))?;
     let escaped_path = escape(path.as_os_str().as_encoded_bytes());
     Ok(table
         .split(|b| *b == b'\n')
@@ -256,7 +258,9 @@ fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
         match rustix::mount::unmount(mount_point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(()),
             Err(Errno::BUSY) => task.sleep(wait)?,
-            Err(e) => return Err(Error::io(format!("unmounting '{}'", mount_point.display()), e.into())),
+            Err(error) => {
+                return Err(Error::io(format!("unmounting '{}'", mount_point.display()), error.into()));
+            }
         }
         wait *= 2;
     }
@@ -292,7 +296,9 @@ fn users(mount_point: &Path) -> String {
 /// namespace. The mount may then stay writable, because the jobs are stopped.
 fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
     let now = rustix::fs::statvfs(mount_point)
-        .map_err(|e| Error::io(format!("reading the mount flags of '{}'", mount_point.display()), e.into()))?
+        .map_err(|error| {
+            Error::io(format!("reading the mount flags of '{}'", mount_point.display()), error.into())
+        })?
         .f_flag;
     // A remount must repeat the flags that the user namespace locks.
     let mut flags = MountFlags::BIND;
@@ -318,7 +324,7 @@ fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
                 permitted");
             Ok(false)
         }
-        Err(e) => Err(Error::io(format!("remounting '{}'", mount_point.display()), e.into())),
+        Err(error) => Err(Error::io(format!("remounting '{}'", mount_point.display()), error.into())),
     }
 }
 

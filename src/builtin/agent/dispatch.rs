@@ -45,12 +45,12 @@ impl Arguments {
     fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.taken += 1;
         match self.values.next() {
-            Some(value) => serde_json::from_value(value).map_err(|e| {
+            Some(value) => serde_json::from_value(value).map_err(|error| {
                 Error::invalid(format!(
                     "Extracting method arguments from payload: Unmarshalling action argument {}",
                     self.taken
                 ))
-                .with_source(e)
+                .with_source(error)
             }),
             None => Err(Error::invalid(format!(
                 "Extracting method arguments from payload: Not enough arguments, expected {}, got {}",
@@ -201,7 +201,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
             let next = match next {
                 Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
                     .map(Some)
-                    .map_err(|e| Error::invalid("Unmarshalling action argument 2").with_source(e))?,
+                    .map_err(|error| Error::invalid("Unmarshalling action argument 2").with_source(error))?,
                 _ => None,
             };
             alone(Box::new(move |agent, task| agent.drain(&kind, next, task)))
@@ -297,7 +297,7 @@ impl Agent {
     fn state(&self, in_full: bool) -> Result<Value> {
         let settings = self.settings()?;
         let mut state = serde_json::to_value(self.spec.get())
-            .map_err(|e| Error::failure("Getting current spec").with_source(e))?;
+            .map_err(|error| Error::failure("Getting current spec").with_source(error))?;
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
         if in_full {

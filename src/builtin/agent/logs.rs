@@ -19,9 +19,11 @@ impl Agent {
         let mut globs = GlobSetBuilder::new();
         for filter in if filters.is_empty() { &all[..] } else { filters } {
             let glob = GlobBuilder::new(filter).literal_separator(true).build();
-            globs.add(glob.map_err(|e| Error::invalid(format!("'{filter}' is not a glob")).with_source(e))?);
+            globs.add(
+                glob.map_err(|error| Error::invalid(format!("'{filter}' is not a glob")).with_source(error))?,
+            );
         }
-        let globs = globs.build().map_err(|e| Error::invalid("too many filters").with_source(e))?;
+        let globs = globs.build().map_err(|error| Error::invalid("too many filters").with_source(error))?;
         let mut files = Vec::new();
         for kind in types.split(',') {
             let (root, prefix) = match kind {
@@ -33,7 +35,7 @@ impl Agent {
             };
             // `sys` is a link. Below the root, only regular files are logs.
             let root = std::fs::canonicalize(&root)
-                .map_err(|e| Error::io(format!("reading logs in '{}'", root.display()), e))?;
+                .map_err(|error| Error::io(format!("reading logs in '{}'", root.display()), error))?;
             for entry in WalkDir::new(&root).sort_by_file_name().into_iter().flatten() {
                 if let (true, Ok(name)) = (entry.file_type().is_file(), entry.path().strip_prefix(&root))
                     && globs.is_match(name)

@@ -21,11 +21,12 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
     let mut dirs = Vec::new();
     for entry in walkdir::WalkDir::new(from).same_file_system(true) {
         task.check()?;
-        let entry =
-            entry.map_err(|e| Error::failure(format!("reading '{}'", from.display())).with_source(e))?;
+        let entry = entry
+            .map_err(|error| Error::failure(format!("reading '{}'", from.display())).with_source(error))?;
         let Ok(relative) = entry.path().strip_prefix(from) else { continue };
         let target = to.join(relative);
-        let copy_error = |e: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), e);
+        let copy_error =
+            |error: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), error);
         let meta = fs::symlink_metadata(entry.path()).map_err(copy_error)?;
         if meta.is_dir() {
             if !fs::symlink_metadata(&target).is_ok_and(|now| now.is_dir()) {
@@ -51,10 +52,10 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
     // forbid new entries.
     for (source, target, meta) in dirs.iter().rev() {
         attributes(source, target, meta)
-            .map_err(|e| Error::io(format!("copying the attributes of '{}'", source.display()), e))?;
+            .map_err(|error| Error::io(format!("copying the attributes of '{}'", source.display()), error))?;
     }
     let synced = File::open(to).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    synced.map_err(|e| Error::io(format!("syncing '{}'", to.display()), e))
+    synced.map_err(|error| Error::io(format!("syncing '{}'", to.display()), error))
 }
 
 fn copy_one(source: &Path, target: &Path, meta: &Metadata, task: &TaskControl) -> std::io::Result<()> {
@@ -92,7 +93,7 @@ fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -
             // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => position,
-            Err(e) => return Err(e.into()),
+            Err(error) => return Err(error.into()),
         };
         let end = rustix::fs::seek(&from, rustix::fs::SeekFrom::Hole(start)).unwrap_or(length).max(start + 1);
         from.seek(SeekFrom::Start(start))?;
@@ -114,7 +115,9 @@ fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -
 fn attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Result<()> {
     match lchown(target, Some(meta.uid()), Some(meta.gid())) {
         // The user namespace of an ordinary user maps only some owners.
-        Err(e) if !matches!(Errno::from_io_error(&e), Some(Errno::PERM | Errno::INVAL)) => return Err(e),
+        Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::INVAL)) => {
+            return Err(error);
+        }
         _ => {}
     }
     copy_xattrs(source, target)?;
@@ -135,7 +138,7 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
     let length = match rustix::fs::llistxattr(source, &mut names[..]) {
         Ok(length) => length,
         Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
-        Err(e) => return Err(e.into()),
+        Err(error) => return Err(error.into()),
     };
     let mut value = vec![0; 64 * 1024];
     for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
@@ -147,7 +150,7 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
                 path = %target.display(), name = %name.to_string_lossy(), "copying an extended attribute is \
                     not permitted"
             ),
-            Err(e) => return Err(e.into()),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -158,8 +161,8 @@ fn remove(target: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(target) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(target),
         Ok(_) => fs::remove_file(target),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(e),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

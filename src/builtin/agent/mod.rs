@@ -96,15 +96,17 @@ pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| Error::io("starting the agent's runtime", e))?;
+        .map_err(|error| Error::io("starting the agent's runtime", error))?;
     let outcome = runtime.block_on(async {
         // The agent listens first, because an agent that cannot be reached must not change jobs or disks.
         let address = endpoint.address()?;
         let listener = tokio::net::TcpListener::bind(address)
             .await
-            .map_err(|e| Error::io(format!("listening on {address}"), e))?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(|e| Error::io("handling SIGTERM", e))?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| Error::io("handling SIGINT", e))?;
+            .map_err(|error| Error::io(format!("listening on {address}"), error))?;
+        let mut terminate =
+            signal(SignalKind::terminate()).map_err(|error| Error::io("handling SIGTERM", error))?;
+        let mut interrupt =
+            signal(SignalKind::interrupt()).map_err(|error| Error::io("handling SIGINT", error))?;
         let agent = Arc::new(set_up(platform, source, base, &settings, endpoint)?);
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(agent_id = settings.agent_id, address = %bound, "the agent listens");

@@ -47,7 +47,7 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
         Ok(()) => Ok(target),
         // Another task has installed the same build.
         Err(_) if target.is_dir() => Ok(target),
-        Err(e) => Err(Error::io(format!("moving package '{}' to its place", package.name), e)),
+        Err(error) => Err(Error::io(format!("moving package '{}' to its place", package.name), error)),
     }
 }
 
@@ -76,7 +76,8 @@ pub(super) fn link_all(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Res
     for package in packages.values() {
         dirs::replace_link(&build_dir(dirs, package), &fresh.join(&package.name))?;
     }
-    fs::rename(&fresh, &target).map_err(|e| Error::io(format!("renaming to '{}'", target.display()), e))?;
+    fs::rename(&fresh, &target)
+        .map_err(|error| Error::io(format!("renaming to '{}'", target.display()), error))?;
     Ok(target)
 }
 
@@ -86,7 +87,7 @@ pub(super) fn keep_only(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Re
     for entry in list(&dirs.packages()) {
         if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
-                .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
+                .map_err(|error| Error::io(format!("removing '{}'", entry.path().display()), error))?;
         }
     }
     let mut builds: HashSet<PathBuf> = packages.values().map(|package| build_dir(dirs, package)).collect();
@@ -181,7 +182,7 @@ impl Drop for PackageHold<'_> {
                 let restored = match &entry.before {
                     Some(target) if target.exists() => dirs::replace_link(target, &link),
                     _ => fs::remove_file(&link)
-                        .map_err(|e| Error::io(format!("removing '{}'", link.display()), e)),
+                        .map_err(|error| Error::io(format!("removing '{}'", link.display()), error)),
                 };
                 if let Err(error) = restored {
                     tracing::warn!(%error, name, "restoring the link of a package failed");

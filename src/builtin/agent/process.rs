@@ -108,7 +108,7 @@ impl TaskControl {
             if state.is_cancelled {
                 return Err(cancelled_error());
             }
-            let child = spawn(command).map_err(|e| Error::io(&action, e))?;
+            let child = spawn(command).map_err(|error| Error::io(&action, error))?;
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
             state.groups.insert(group);
             (child, group)
@@ -123,7 +123,7 @@ impl TaskControl {
         }
         self.lock().groups.remove(&group);
         self.shared.changed.notify_all();
-        let status = child.wait().map_err(|e| Error::io(&action, e))?;
+        let status = child.wait().map_err(|error| Error::io(&action, error))?;
         self.check()?;
         Ok(status)
     }
@@ -138,7 +138,7 @@ impl TaskControl {
 pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
     for _ in 0..50 {
         match command.spawn() {
-            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
                 std::thread::sleep(Duration::from_millis(2));
             }
             other => return other,

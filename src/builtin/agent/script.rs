@@ -53,7 +53,7 @@ impl Agent {
                     .append(true)
                     .create(true)
                     .open(&path)
-                    .map_err(|e| Error::io(format!("opening '{}'", path.display()), e))
+                    .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
             };
             let status = task.run(command.stdout(open("stdout")?).stderr(open("stderr")?))?;
             if status.success() {
@@ -100,7 +100,7 @@ impl Agent {
             command.env("BOSH_JOB_NEXT_STATE", next);
         }
         // A file is used instead of a pipe, which background processes of the script would keep open.
-        let create_error = |e| Error::io("creating a file for the output of a drain script", e);
+        let create_error = |error| Error::io("creating a file for the output of a drain script", error);
         let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(create_error)?;
         let output = stdout.try_clone().map_err(create_error)?;
         task.run(command.stdout(output).stderr(std::process::Stdio::null()))

@@ -169,7 +169,7 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
 }
 
 async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
-    let update_error = |e| Error::io("Updating blob", e);
+    let update_error = |error| Error::io("Updating blob", error);
     let file = agent.blobs.create_incoming()?;
     let writer = tokio::fs::File::from_std(file.reopen().map_err(update_error)?);
     let mut writer = BufWriter::with_capacity(CHUNK_BYTES, writer);
@@ -183,8 +183,8 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
         else {
             break;
         };
-        let frame =
-            frame.map_err(|e| Error::failure("Updating blob: the request ended early").with_source(e))?;
+        let frame = frame
+            .map_err(|error| Error::failure("Updating blob: the request ended early").with_source(error))?;
         if let Ok(data) = frame.into_data() {
             length = length.saturating_add(data.len() as u64);
             if length > MAX_BLOB_BYTES {

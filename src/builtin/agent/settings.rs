@@ -90,10 +90,10 @@ impl AgentSettings {
     /// Reads the settings from a file.
     pub(super) fn load(path: &Path) -> Result<AgentSettings> {
         let text = std::fs::read(path)
-            .map_err(|e| Error::io(format!("reading settings '{}'", path.display()), e))?;
-        serde_json::from_slice(&text).map_err(|e| {
+            .map_err(|error| Error::io(format!("reading settings '{}'", path.display()), error))?;
+        serde_json::from_slice(&text).map_err(|error| {
             Error::invalid(format!("settings '{}' are not in the format of BOSH", path.display()))
-                .with_source(e)
+                .with_source(error)
         })
     }
 

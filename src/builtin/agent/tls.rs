@@ -19,12 +19,12 @@ pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> R
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::failure("setting up TLS failed").with_source(e))?
+        .map_err(|error| Error::failure("setting up TLS failed").with_source(error))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|e| {
+        .map_err(|error| {
             Error::invalid("the certificate and private key in env.bosh.mbus.cert do not belong together")
-                .with_source(e)
+                .with_source(error)
                 .with_hint("set both from the same variable of type certificate")
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -36,19 +36,20 @@ type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 fn configured(certificate: &Certificate) -> Result<Pair> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes())
         .collect::<Result<_, _>>()
-        .map_err(|e| Error::invalid("env.bosh.mbus.cert.certificate is not PEM").with_source(e))?;
-    let key = PrivateKeyDer::from_pem_slice(certificate.private_key.as_bytes())
-        .map_err(|e| Error::invalid("env.bosh.mbus.cert.private_key is not a PEM key").with_source(e))?;
+        .map_err(|error| Error::invalid("env.bosh.mbus.cert.certificate is not PEM").with_source(error))?;
+    let key = PrivateKeyDer::from_pem_slice(certificate.private_key.as_bytes()).map_err(|error| {
+        Error::invalid("env.bosh.mbus.cert.private_key is not a PEM key").with_source(error)
+    })?;
     Ok((chain, key))
 }
 
 /// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
 fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
     let certificate_error =
-        |e: rcgen::Error| Error::failure("generating a certificate failed").with_source(e);
+        |error: rcgen::Error| Error::failure("generating a certificate failed").with_source(error);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];
     let generated = rcgen::generate_simple_self_signed(names).map_err(certificate_error)?;
     let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
-        .map_err(|e| Error::failure(format!("generating a certificate failed: {e}")))?;
+        .map_err(|error| Error::failure(format!("generating a certificate failed: {error}")))?;
     Ok((vec![generated.cert.der().clone()], key))
 }

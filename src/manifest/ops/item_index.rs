@@ -276,7 +276,7 @@ mod tests {
                 let outcome = ops.clone().apply_to(&mut indexed, &mut index);
                 // A list is indexed when it is searched again, so a new index searches.
                 let expected = ops.apply_to(&mut searched, &mut ItemIndex::default());
-                let [outcome, expected] = [outcome, expected].map(|it| it.map_err(|e| e.to_string()));
+                let [outcome, expected] = [outcome, expected].map(|it| it.map_err(|error| error.to_string()));
                 prop_assert_eq!(outcome, expected, "{}", text);
                 prop_assert_eq!(&indexed, &searched, "{}", text);
             }

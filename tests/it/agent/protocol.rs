@@ -177,7 +177,7 @@ fn slow_clients_are_disconnected() {
     trickle.sock.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut rest = Vec::new();
     let ended = trickle.read_to_end(&mut rest);
-    assert!(ended.is_ok() || ended.is_err_and(|e| e.kind() == std::io::ErrorKind::UnexpectedEof));
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof));
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 

@@ -18,8 +18,9 @@ pub(super) fn find(hint: &Value) -> Result<PathBuf> {
     match fs::metadata(&path) {
         Ok(meta) if meta.is_dir() => Ok(path),
         Ok(_) => Err(Error::failure(format!("the disk's path '{}' is not a directory", path.display()))),
-        Err(e) => {
-            Err(Error::failure(format!("the disk's device '{}' is missing", path.display())).with_source(e))
+        Err(error) => {
+            Err(Error::failure(format!("the disk's device '{}' is missing", path.display()))
+                .with_source(error))
         }
     }
 }
@@ -33,10 +34,10 @@ pub(super) fn is_mounted_at(disk: &Path, target: &Path) -> bool {
 }
 
 pub(super) fn mount(disk: &Path, target: &Path) -> Result<()> {
-    rustix::mount::mount_bind(disk, target).map_err(|e| {
+    rustix::mount::mount_bind(disk, target).map_err(|error| {
         Error::io(
             format!("Mounting persistent disk: binding '{}' to '{}'", disk.display(), target.display()),
-            e.into(),
+            error.into(),
         )
     })
 }

@@ -77,7 +77,7 @@ impl Supervisor {
         std::thread::Builder::new()
             .name("supervisor".into())
             .spawn(move || watcher.watch())
-            .map_err(|e| Error::io("starting the job supervisor", e))?;
+            .map_err(|error| Error::io("starting the job supervisor", error))?;
         Ok(supervisor)
     }
 
@@ -88,7 +88,8 @@ impl Supervisor {
         dirs::make_dir(&jobs, 0o700)?;
         let count = files.len();
         for (index, (label, path)) in files.iter().enumerate() {
-            let text = fs::read(path).map_err(|e| Error::io(format!("reading '{}'", path.display()), e))?;
+            let text =
+                fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?;
             // The last job gets the lowest number, as in the bosh-agent.
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
             dirs::write_atomically(&jobs.join(name), &text, 0o600)?;
@@ -209,7 +210,8 @@ impl Supervisor {
         files.sort();
         let mut services: Vec<Service> = Vec::new();
         for path in files {
-            let text = fs::read(&path).map_err(|e| Error::io(format!("reading '{}'", path.display()), e))?;
+            let text =
+                fs::read(&path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?;
             let source = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             for spec in parse::parse(&String::from_utf8_lossy(&text), &source)? {
                 if services.iter().any(|service| service.spec.name == spec.name) {
@@ -231,8 +233,8 @@ impl Supervisor {
             return dirs::write_atomically(&path, b"", 0o600);
         }
         match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io(format!("removing '{}'", path.display()), e))
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io(format!("removing '{}'", path.display()), error))
             }
             _ => Ok(()),
         }

@@ -236,7 +236,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
             .ok_or_else(|| Error::failure(format!("/etc/group has no group '{group}'")))?;
         command.gid(gid);
     }
-    let mut child = spawn(&mut command).map_err(|e| Error::io(format!("running '{name}'"), e))?;
+    let mut child = spawn(&mut command).map_err(|error| Error::io(format!("running '{name}'"), error))?;
     let exit = Arc::new(OnceLock::new());
     let (ended, wake) = (exit.clone(), wake.wake());
     // A thread waits for the program, which would otherwise remain as a zombie.
@@ -249,7 +249,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
             }
             wake();
         })
-        .map_err(|e| Error::io(format!("starting a thread that waits for '{name}'"), e))?;
+        .map_err(|error| Error::io(format!("starting a thread that waits for '{name}'"), error))?;
     Ok(exit)
 }
 
