@@ -478,3 +478,23 @@ fn local_cpi_passes_with_a_registry() {
     assert!(!transcript.contains("reg-secret"));
     assert_eq!(hello.world.leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn cpi_arguments_may_be_called_args_or_arguments() {
+    for key in ["arguments", "args"] {
+        let mut hello = Hello::new();
+        let cpi = hello.world.write("own-cpi", "#!/bin/sh\necho \"$*\" > \"$(dirname \"$0\")/said\"\n");
+        std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let value = format!("{{path: ../own-cpi, {key}: [one, two]}}");
+        hello
+            .add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+        let run = hello.world.finish(hello.subcommand(&["cpi", "info"], &[]));
+        assert_eq!(hello.world.read("said"), "one two\n", "{key}: {}", run.stderr);
+        assert!(!run.stderr.contains("unknown key"), "{}", run.stderr);
+    }
+    let mut hello = Hello::new();
+    let value = "{path: /bin/true, args: [one], arguments: [two]}";
+    hello.add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
+    let run = hello.create(&[]).exits_with(3);
+    assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
+}

@@ -1,7 +1,4 @@
-//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties, keys and variables, and a
-//! command that only reads.
-
-use std::os::unix::fs::PermissionsExt;
+//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties, keys and variables.
 
 use crate::support::Run;
 use crate::support::hello::Hello;
@@ -96,58 +93,4 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
                 'exec_path'?",
         ],
     );
-}
-
-#[test]
-fn cpi_arguments_may_be_called_args_or_arguments() {
-    for key in ["arguments", "args"] {
-        let mut hello = Hello::new();
-        let cpi = hello.world.write("own-cpi", "#!/bin/sh\necho \"$*\" > \"$(dirname \"$0\")/said\"\n");
-        std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let value = format!("{{path: ../own-cpi, {key}: [one, two]}}");
-        hello
-            .add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
-        let run = hello.world.finish(hello.subcommand(&["cpi", "info"], &[]));
-        assert_eq!(hello.world.read("said"), "one two\n", "{key}: {}", run.stderr);
-        assert!(!run.stderr.contains("unknown key"), "{}", run.stderr);
-    }
-    let mut hello = Hello::new();
-    let value = "{path: /bin/true, args: [one], arguments: [two]}";
-    hello.add_ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
-    let run = hello.create(&[]).exits_with(3);
-    assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
-}
-
-#[test]
-fn read_only_commands_write_no_vars_store() {
-    const COMMANDS: [&[&str]; 5] =
-        [&["cpi", "info"], &["cpis"], &["plan"], &["status"], &["state", "verify"]];
-    let hello = Hello::new();
-    hello.create(&[]).success();
-    let whole = hello.world.read("creds.yml");
-    std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
-    let files = || {
-        let entries = std::fs::read_dir(hello.world.path(".")).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let before = files();
-    for command in COMMANDS {
-        let run = hello.world.finish(hello.subcommand(command, &[]));
-        assert_eq!(files(), before, "{command:?} wrote: {}", run.stderr);
-    }
-    // Some of the declared variables have values.
-    let path = hello.world.write("creds.yml", "mbus_bootstrap_password: secret\n");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
-    let before = files();
-    for command in COMMANDS {
-        let run = hello.world.finish(hello.subcommand(command, &[]));
-        assert!(!run.stderr.contains("ermission denied"), "{command:?}: {}", run.stderr);
-        assert_eq!(hello.world.read("creds.yml"), "mbus_bootstrap_password: secret\n", "{command:?}");
-        assert_eq!(files(), before, "{command:?}");
-    }
-    std::fs::remove_file(&path).unwrap();
-    hello.world.write("creds.yml", whole);
-    hello.delete(&[]).success();
 }

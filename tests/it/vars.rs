@@ -1,10 +1,12 @@
 //! Generated variables and `monopile vars`, verified with OpenSSL and OpenSSH.
 
 use crate::support::process::{RunToEnd, prepare};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::support::World;
+use crate::support::hello::Hello;
 
 const MANIFEST: &str = "\
 name: ((password))
@@ -195,7 +197,6 @@ fn passwords_have_their_length_and_alphabet() {
 #[test]
 #[cfg(unix)]
 fn store_is_private_and_keeps_its_content() {
-    use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.write("m.yml", "variables:\n- {name: a, type: password}\nx: ((b))\n");
     world.write("s.yml", "b: {kept: [1, ~]}\n");
@@ -580,4 +581,38 @@ fn interpolate_warns_about_expiring_certificates() {
     let run = world.run(["int", "m.yml", "--vars-store", "s.yml"]).success();
     assert!(run.stderr.contains("certificate 'r.ca' expires in 19 days, on "), "{}", run.stderr);
     assert_eq!(run.stderr.matches("expires in").count(), 1, "a certificate is named once: {}", run.stderr);
+}
+
+#[test]
+fn read_only_commands_write_no_vars_store() {
+    const COMMANDS: [&[&str]; 5] =
+        [&["cpi", "info"], &["cpis"], &["plan"], &["status"], &["state", "verify"]];
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let whole = hello.world.read("creds.yml");
+    std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
+    let files = || {
+        let entries = std::fs::read_dir(hello.world.path(".")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files();
+    for command in COMMANDS {
+        let run = hello.world.finish(hello.subcommand(command, &[]));
+        assert_eq!(files(), before, "{command:?} wrote: {}", run.stderr);
+    }
+    // Some of the declared variables have values.
+    let path = hello.world.write("creds.yml", "mbus_bootstrap_password: secret\n");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    let before = files();
+    for command in COMMANDS {
+        let run = hello.world.finish(hello.subcommand(command, &[]));
+        assert!(!run.stderr.contains("ermission denied"), "{command:?}: {}", run.stderr);
+        assert_eq!(hello.world.read("creds.yml"), "mbus_bootstrap_password: secret\n", "{command:?}");
+        assert_eq!(files(), before, "{command:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    hello.world.write("creds.yml", whole);
+    hello.delete(&[]).success();
 }

@@ -563,14 +563,14 @@ impl State {
     }
 
     fn parse_or_explain(bytes: &[u8]) -> Result<Self, Unusable> {
-        let damaged = |error: Error| Unusable { error, is_newer: false };
+        let damage_error = |error: Error| Unusable { error, is_newer: false };
         if bytes.starts_with(b"\xef\xbb\xbf") {
-            return Err(damaged(Error::invalid(
+            return Err(damage_error(Error::invalid(
                 "line 1: it begins with a byte order mark; save the file as UTF-8 without one",
             )));
         }
         if bytes.trim_ascii().is_empty() {
-            return Err(damaged(Error::invalid("the file is empty")));
+            return Err(damage_error(Error::invalid("the file is empty")));
         }
         let at_its_line = |word: &str, problem: String| {
             // The line of the problem. The search fails if the word is written with escapes.
@@ -581,7 +581,7 @@ impl State {
             let error = Error::invalid(format!("{line_prefix}{problem}"));
             match word {
                 "format" => Unusable { error: error.with_hint(NEWER_HINT), is_newer: true },
-                _ => damaged(error),
+                _ => damage_error(error),
             }
         };
         let parsed = serde_json::from_slice::<State>(bytes);
@@ -602,7 +602,9 @@ impl State {
         if let Some((written, correct)) = misspelt {
             let problem = format!("it has the key '{written}', which must be '{correct}'");
             let error = at_its_line(&written, problem).error;
-            return Err(damaged(error.with_hint(format!("rename '{written}' to '{correct}', or remove it"))));
+            return Err(damage_error(
+                error.with_hint(format!("rename '{written}' to '{correct}', or remove it")),
+            ));
         }
         let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
@@ -610,9 +612,9 @@ impl State {
                 Some((word, problem)) => at_its_line(word, problem),
                 None if untyped.is_object() && STATE_KEYS.iter().all(|key| untyped.get(key).is_none()) => {
                     let problem = "it has no `director_id`, which every state has: it is another JSON file";
-                    damaged(Error::invalid(problem))
+                    damage_error(Error::invalid(problem))
                 }
-                None => damaged(Error::invalid(describe_damage(&error, bytes))),
+                None => damage_error(Error::invalid(describe_damage(&error, bytes))),
             }
         })?;
         match state.problem() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{LOCK, foreign, lock, start_held_create_vm, start_held_run, wait_for_end};
+use super::{LOCK, foreign_lease, lock, start_held_create_vm, start_held_run, wait_for_end};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
@@ -165,7 +165,7 @@ fn run_that_lost_its_lease_stops() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = start_held_create_vm(&hello, Interruption::HoldDone);
     let before = bucket.read("state.json");
-    bucket.put(LOCK, foreign(3600).as_bytes());
+    bucket.put(LOCK, foreign_lease(3600).as_bytes());
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
     hello.take_requests();
@@ -176,7 +176,7 @@ fn run_that_lost_its_lease_stops() {
     }
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
-    assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
+    assert_eq!(bucket.read(LOCK), foreign_lease(3600), "the other run keeps its lease");
     // The keeper still publishes the outcome.
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
@@ -197,7 +197,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
     let before = bucket.read("state.json");
-    bucket.put(LOCK, foreign(2).as_bytes());
+    bucket.put(LOCK, foreign_lease(2).as_bytes());
     let started = Instant::now();
     // The holder's clock does not affect the end of the lease.
     let refused = hello.create(&[]).exits_with(4);
@@ -315,7 +315,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
-    bucket.put(LOCK, foreign(3).as_bytes());
+    bucket.put(LOCK, foreign_lease(3).as_bytes());
     // Waits until the lease has expired and the server's clock has advanced by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
@@ -347,13 +347,13 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     // The call is `create_stemcell`.
     let child = start_held_run(&hello, 2, Interruption::HoldDone);
     bucket.delete(LOCK);
-    bucket.put(LOCK, foreign(3600).as_bytes());
+    bucket.put(LOCK, foreign_lease(3600).as_bytes());
     hello.take_requests();
     hello.release_call();
     let run = wait_for_end(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
-    assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
+    assert_eq!(bucket.read(LOCK), foreign_lease(3600), "the other run keeps its lease");
     hello.wait_for_keeper();
     bucket.delete(LOCK);
     hello.change_machine();

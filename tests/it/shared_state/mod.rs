@@ -46,7 +46,7 @@ fn lock(bucket: &Bucket) -> Value {
 }
 
 /// Returns a lease of a holder that does not exist.
-fn foreign(lasts: u64) -> String {
+fn foreign_lease(lasts: u64) -> String {
     json!({
         "pid": 4711, "host": "elsewhere", "user": "ci", "command": "create-env",
         "since": "2026-01-01T00:00:00Z",

@@ -11,7 +11,7 @@ use crate::support::hello::Hello;
 use crate::support::process::wait_until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 
-fn url() -> String {
+fn url_line() -> String {
     format!("url: {}", root().display())
 }
 
@@ -26,14 +26,14 @@ fn packages(cache: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn compiled_packages_do_not_depend_on_the_machine() {
     let (one, other) = (Machine::new(), Machine::new());
-    let user = UserlandEnv::new(&one, &release(""), &url());
-    let world = &user.env.hello.world;
-    world.finish(without_compilers(&user.command(&["cpi", "info"], &[]))).success();
+    let userland_env = UserlandEnv::new(&one, &release(""), &url_line());
+    let world = &userland_env.env.hello.world;
+    world.finish(without_compilers(&userland_env.command(&["cpi", "info"], &[]))).success();
     let compiled = packages(&one.path("cache"));
     assert_eq!(compiled.len(), 2, "{:?}", compiled.keys());
 
     // Another machine compiles the same bytes.
-    let second = UserlandEnv::new(&other, &release(""), &url());
+    let second = UserlandEnv::new(&other, &release(""), &url_line());
     second.run_info().success();
     assert_eq!(packages(&other.path("cache")), compiled);
     // It also uses what the first one compiled, below another home directory.
@@ -44,10 +44,10 @@ fn compiled_packages_do_not_depend_on_the_machine() {
         &["-a", &one.path("cache").display().to_string(), &third.path("cache").display().to_string()],
         Path::new("/"),
     );
-    let user = UserlandEnv::new(&third, &release("exit 9"), &url());
-    user.run_info().exits_with(1);
-    let user = UserlandEnv::new(&third, &release(""), &url());
-    let info = user.run_info().success();
+    let userland_env = UserlandEnv::new(&third, &release("exit 9"), &url_line());
+    userland_env.run_info().exits_with(1);
+    let userland_env = UserlandEnv::new(&third, &release(""), &url_line());
+    let info = userland_env.run_info().success();
     assert_eq!(
         info.stderr.matches("Compiling package").count() + info.stdout.matches("Compiling package").count(),
         0,
@@ -75,8 +75,8 @@ fn packaging_scripts_see_nothing_of_the_machine() {
         echo x > /tmp/x && echo x > ~/x",
         machine = outside.parent().unwrap().display(),
     );
-    let user = UserlandEnv::new(&machine, &release(&script), &url());
-    user.run_info().success();
+    let userland_env = UserlandEnv::new(&machine, &release(&script), &url_line());
+    userland_env.run_info().success();
     let names =
         packages(&machine.path("cache")).into_iter().find(|(path, _)| path.ends_with("names")).unwrap().1;
     let names = String::from_utf8(names).unwrap();
@@ -104,9 +104,9 @@ fn packaging_scripts_see_nothing_of_the_machine() {
 fn endless_forks_are_stopped() {
     // One process after the other, so that the other tests still run.
     let machine = Machine::new();
-    let user = UserlandEnv::new(&machine, &release("while :; do sleep 100 & done"), &url());
+    let userland_env = UserlandEnv::new(&machine, &release("while :; do sleep 100 & done"), &url_line());
     let started = Instant::now();
-    let refused = user.run_info().exits_with(1);
+    let refused = userland_env.run_info().exits_with(1);
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert!(
         refused.stderr.contains("was ended: it had more than 1000 processes at once"),
@@ -127,8 +127,8 @@ fn missing_tools_of_a_userland_are_named_before_compiling() {
     let machine = Machine::new();
     let mut release = release("");
     release.packages[1].files[0].1 = "cmake .\nmake\n".to_owned();
-    let user = UserlandEnv::new(&machine, &release, &url());
-    let refused = user.run_info().exits_with(1);
+    let userland_env = UserlandEnv::new(&machine, &release, &url_line());
+    let refused = userland_env.run_info().exits_with(1);
     for text in [
         "the CPI cannot be compiled in the userland",
         "not found: cmake (package 'base')",
@@ -155,12 +155,12 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
         ReleaseTarball::new("test-cpi", "7").job(job).package(package)
     };
     let machine = Machine::new();
-    let user = UserlandEnv::new(&machine, &compiled("testix-7/1.5"), &url());
-    let command = without_compilers(&user.command(&["cpi", "info"], &[]));
-    let info = user.env.hello.world.finish(command).success();
+    let userland_env = UserlandEnv::new(&machine, &compiled("testix-7/1.5"), &url_line());
+    let command = without_compilers(&userland_env.command(&["cpi", "info"], &[]));
+    let info = userland_env.env.hello.world.finish(command).success();
     assert!(info.stdout.contains("compiled"), "{}", info.stdout);
-    let user = UserlandEnv::new(&machine, &compiled("ubuntu-jammy/1.5"), &url());
-    let refused = user.run_info().exits_with(3);
+    let userland_env = UserlandEnv::new(&machine, &compiled("ubuntu-jammy/1.5"), &url_line());
+    let refused = userland_env.run_info().exits_with(3);
     for text in ["is compiled for 'ubuntu-jammy/1.5'", "is 'testix-7'", "the source of the release"] {
         assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
     }
@@ -169,37 +169,37 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
 #[test]
 fn denied_change_of_owner_is_explained() {
     let machine = Machine::new();
-    let user = UserlandEnv::new(&machine, &release("touch a; chown 5:5 a"), &url());
-    let refused = user.run_info().exits_with(1);
+    let userland_env = UserlandEnv::new(&machine, &release("touch a; chown 5:5 a"), &url_line());
+    let refused = userland_env.run_info().exits_with(1);
     assert!(refused.stderr.contains("packaging scripts are not root"), "{}", refused.stderr);
 }
 
 #[test]
 fn option_and_directory_name_a_userland() {
     let machine = Machine::new();
-    let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
-    let refused = user.run_info().exits_with(3);
+    let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
+    let refused = userland_env.run_info().exits_with(3);
     assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
     let directory = machine.path("root");
     unpack_root(&directory);
     // Its files are used where they are, with the socket of the option's machine.
-    let refused = user.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
+    let refused = userland_env.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
     // The option has no `files`, so the CPI does not see its socket.
-    assert_eq!((refused.code, user.methods().len()), (1, 0), "{}", refused.stderr);
-    let user = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
-    user.run_info().success();
+    assert_eq!((refused.code, userland_env.methods().len()), (1, 0), "{}", refused.stderr);
+    let userland_env = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
+    userland_env.run_info().success();
     assert_eq!(std::fs::read_dir(directory.join("var")).unwrap().count(), 1, "the directory is not changed");
 }
 
 #[test]
 fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
     let machine = Machine::new();
-    let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
+    let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
     let config = |more: &str| {
-        let (root, socket) = (root().display(), user.socket().display());
+        let (root, socket) = (root().display(), userland_env.socket().display());
         let userland = format!("userland: {{url: {root}, files: [{socket}]}}");
-        user.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {userland}, {more}}}]"));
-        user.run(&["cpi", "info"], &["--cpi-config", "cpis.yml", "--cpi", "a"])
+        userland_env.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {userland}, {more}}}]"));
+        userland_env.run(&["cpi", "info"], &["--cpi-config", "cpis.yml", "--cpi", "a"])
     };
     config("type: test").success();
     for other in ["type: local", "type: x, exec_path: /bin/sh"] {
@@ -227,7 +227,7 @@ fn built_in_cpi_has_no_userland() {
 #[test]
 fn digest_of_a_userland_is_verified() {
     let machine = Machine::new();
-    let wrong = format!("{}, sha1: 'sha256:{}'", url(), "a".repeat(64));
+    let wrong = format!("{}, sha1: 'sha256:{}'", url_line(), "a".repeat(64));
     let refused = UserlandEnv::new(&machine, &release(""), &wrong).run_info().exits_with(3);
     assert!(refused.stderr.contains("aaaaaaaa"), "{}", refused.stderr);
     assert!(!machine.path("cache/monopile/userlands").exists());

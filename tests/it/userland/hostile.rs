@@ -42,8 +42,9 @@ fn links_of_a_root_file_system_stay_inside() {
         Path::new("/"),
     );
     for userland in [&root, &tarball] {
-        let user = UserlandEnv::new(&machine, &release(&script), &format!("url: {}", userland.display()));
-        user.run_info().success();
+        let userland_env =
+            UserlandEnv::new(&machine, &release(&script), &format!("url: {}", userland.display()));
+        userland_env.run_info().success();
     }
     let files =
         walkdir::WalkDir::new(&outside).into_iter().flatten().filter(|entry| entry.file_type().is_file());

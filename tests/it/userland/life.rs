@@ -15,77 +15,77 @@ fn env(machine: &Machine) -> UserlandEnv {
 #[test]
 fn environment_lives_on_a_machine_without_compilers() {
     let machine = Machine::new();
-    let user = env(&machine);
-    let world = &user.env.hello.world;
-    let created = world.finish(without_compilers(&user.command(&["create-env"], &[]))).success();
+    let userland_env = env(&machine);
+    let world = &userland_env.env.hello.world;
+    let created = world.finish(without_compilers(&userland_env.command(&["create-env"], &[]))).success();
     assert!(created.stdout.contains("Unpacking the userland"), "{}", created.stdout);
-    assert!(user.env.hello.answers());
-    let methods = user.methods();
+    assert!(userland_env.env.hello.answers());
+    let methods = userland_env.methods();
     assert!(methods.contains(&"create_stemcell".to_owned()) && methods.contains(&"create_vm".to_owned()));
 
     // The userland and the packages are in the cache, and a changed userland needs no deploy.
-    user.run(&["create-env"], &["--recreate"]).success();
-    let again = user.run(&["create-env"], &["--cpi-userland", "host"]).success();
+    userland_env.run(&["create-env"], &["--recreate"]).success();
+    let again = userland_env.run(&["create-env"], &["--cpi-userland", "host"]).success();
     assert!(!again.stdout.contains("Unpacking the userland"), "{}", again.stdout);
-    assert!(!user.methods()[methods.len()..].contains(&"create_stemcell".to_owned()));
-    user.run(&["delete-env"], &["-n"]).success();
+    assert!(!userland_env.methods()[methods.len()..].contains(&"create_stemcell".to_owned()));
+    userland_env.run(&["delete-env"], &["-n"]).success();
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn call_outlives_a_killed_run_and_is_picked_up() {
     let machine = Machine::new();
-    let user = env(&machine);
-    user.close_for("create_vm");
-    let mut first = user.command(&["create-env"], &[]);
+    let userland_env = env(&machine);
+    userland_env.close_for("create_vm");
+    let mut first = userland_env.command(&["create-env"], &[]);
     let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    user.wait_for("create_vm");
+    userland_env.wait_for("create_vm");
     first.kill().unwrap();
     first.end();
     // A later run waits for the process, because it holds the lock of its answer.
-    let mut second = user.command(&["create-env"], &[]);
+    let mut second = userland_env.command(&["create-env"], &[]);
     let second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(500));
-    user.open();
+    userland_env.open();
     let output = second.end_with_output();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = String::from_utf8_lossy(&output.stdout);
     assert!(log.contains("`create_vm` of an earlier run is still at work (pid "), "{log}");
     // The plan replaces the VM of the run that was killed, which is on record.
-    let methods = user.methods();
+    let methods = userland_env.methods();
     let count = |name| methods.iter().filter(|method| *method == name).count();
     assert_eq!(count("create_vm"), count("delete_vm") + 1, "{methods:?}");
-    user.run(&["delete-env"], &["-n"]).success();
-    assert_eq!(user.env.hello.world.leftovers(), Vec::<String>::new());
+    userland_env.run(&["delete-env"], &["-n"]).success();
+    assert_eq!(userland_env.env.hello.world.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn interrupted_run_finishes_the_call_in_flight() {
     let machine = Machine::new();
-    let user = env(&machine);
-    user.close_for("create_stemcell");
-    let mut command = user.command(&["create-env"], &[]);
+    let userland_env = env(&machine);
+    userland_env.close_for("create_stemcell");
+    let mut command = userland_env.command(&["create-env"], &[]);
     let run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    user.wait_for("create_stemcell");
+    userland_env.wait_for("create_stemcell");
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(200));
-    user.open();
+    userland_env.open();
     assert_eq!(run.end_with_output().status.code(), Some(130));
-    user.run(&["create-env"], &[]).success();
-    let uploads = user.methods().iter().filter(|method| *method == "create_stemcell").count();
+    userland_env.run(&["create-env"], &[]).success();
+    let uploads = userland_env.methods().iter().filter(|method| *method == "create_stemcell").count();
     assert_eq!(uploads, 1, "its stemcell is on record");
-    user.run(&["delete-env"], &["-n"]).success();
+    userland_env.run(&["delete-env"], &["-n"]).success();
 }
 
 #[test]
 fn timeout_ends_a_call_with_everything_in_its_userland() {
     let machine = Machine::new();
-    let user = env(&machine);
-    user.run_info().success();
-    user.close_for("info");
-    let ended = user.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
+    let userland_env = env(&machine);
+    userland_env.run_info().success();
+    userland_env.close_for("info");
+    let ended = userland_env.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
     assert!(ended.stderr.contains("`info`"), "{}", ended.stderr);
-    let world = user.env.hello.world.root().display().to_string();
+    let world = userland_env.env.hello.world.root().display().to_string();
     wait_until("no process of the CPI is left", || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         !processes
@@ -97,22 +97,22 @@ fn timeout_ends_a_call_with_everything_in_its_userland() {
 #[test]
 fn recorded_calls_and_checks_work_in_a_userland() {
     let machine = Machine::new();
-    let user = env(&machine);
-    let record = user.env.hello.world.path("record.jsonl").display().to_string();
-    let info = user.run(&["cpi", "info"], &["--record", &record]).success();
+    let userland_env = env(&machine);
+    let record = userland_env.env.hello.world.path("record.jsonl").display().to_string();
+    let info = userland_env.run(&["cpi", "info"], &["--record", &record]).success();
     assert!(info.stdout.contains("local-directory"), "{}", info.stdout);
-    assert!(user.env.hello.world.read("record.jsonl").contains("stemcell_formats"));
-    let checked = user.run(&["cpi", "check"], &[]);
+    assert!(userland_env.env.hello.world.read("record.jsonl").contains("stemcell_formats"));
+    let checked = userland_env.run(&["cpi", "check"], &[]);
     assert_eq!(checked.code, 0, "{}\n{}", checked.stdout, checked.stderr);
-    let text = user.env.hello.world.read("record.jsonl");
+    let text = userland_env.env.hello.world.read("record.jsonl");
     assert!(!text.contains("hunter2-of-the-cpi"), "{text}");
 }
 
 #[test]
 fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
     let machine = Machine::new();
-    let user = env(&machine);
-    let command = user.command(&["cpi", "info"], &[]);
+    let userland_env = env(&machine);
+    let command = userland_env.command(&["cpi", "info"], &[]);
     let mut forbidden = crate::support::process::prepare("unshare");
     let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
     forbidden.args(["--user", "--map-root-user", "--mount", "bash", "-ec", script, "bash"]);
@@ -121,7 +121,7 @@ fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
         value.map(|value| forbidden.env(name, value));
     }
     forbidden.current_dir(command.get_current_dir().unwrap());
-    let refused = user.env.hello.world.finish(forbidden).exits_with(1);
+    let refused = userland_env.env.hello.world.finish(forbidden).exits_with(1);
     for text in [
         "cannot be entered",
         "sysctl user.max_user_namespaces is 0 (allow them: `sysctl -w user.max_user_namespaces=15000`)",
@@ -129,5 +129,5 @@ fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
     ] {
         assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
     }
-    assert!(user.methods().is_empty());
+    assert!(userland_env.methods().is_empty());
 }
