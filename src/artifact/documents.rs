@@ -27,7 +27,7 @@ pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> 
     let invalid_document_error = || Error::invalid(format!("{file} is not valid"));
     let text = std::str::from_utf8(text)
         .map_err(|_| invalid_document_error().with_source("it is not UTF-8 text"))?;
-    check_shape(text).map_err(|why| invalid_document_error().with_source(why))?;
+    check_shape(text).map_err(|error| invalid_document_error().with_source(error))?;
     serde_yaml::from_str(text).map_err(|error| decode_error(text, file, &error))
 }
 
@@ -323,9 +323,10 @@ mod tests {
             "['}]', ".repeat(300_000),
         ] {
             let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
-            let why = error.chain().join(": ");
-            let refused = ["nested deeper", "recursion limit", "nodes"].iter().any(|word| why.contains(word));
-            assert!(refused, "{why}");
+            let reason = error.chain().join(": ");
+            let refused =
+                ["nested deeper", "recursion limit", "nodes"].iter().any(|word| reason.contains(word));
+            assert!(refused, "{reason}");
         }
         assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
         // Brackets in text do not count as depth.

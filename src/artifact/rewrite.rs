@@ -44,24 +44,24 @@ pub fn repack_stemcell(
 ) -> Result<()> {
     let source_name = source.describe("stemcell");
     refuse_directory(source, &source_name)?;
-    let dir = work.join("stemcell");
+    let directory = work.join("stemcell");
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    archive::unpack_file(&source.path, &source_name, &dir, None, &Options::default(), &mut progress)?;
-    let image = dir.join(stemcell::IMAGE);
+    archive::unpack_file(&source.path, &source_name, &directory, None, &Options::default(), &mut progress)?;
+    let image = directory.join(stemcell::IMAGE);
     if !image.is_file() {
         return Err(stemcell::no_image_error(&source_name));
     }
     if changes.empty_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
-    let manifest_path = dir.join(stemcell::MANIFEST);
+    let manifest_path = directory.join(stemcell::MANIFEST);
     // This checks its size and its required keys.
     let typed = stemcell::read_manifest(&manifest_path, &source_name)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
     let manifest: Mapping = documents::decode(&text, &format!("{} of {source_name}", stemcell::MANIFEST))?;
     let manifest = change(manifest, typed, changes)?;
-    pack(&dir, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
+    pack(&directory, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
 }
 
 /// Applies the changes to a stemcell's manifest. Name and version are written as text, because YAML would
@@ -114,7 +114,7 @@ pub fn redigest_release(
     let source_name = source.describe("release");
     refuse_directory(source, &source_name)?;
     let mut release = release::open(source, None, work, stage)?;
-    let dir = work.join("release");
+    let directory = work.join("release");
     let digest = |path: &Path| Digest::of_file(path, &[algorithm]);
     for job in &mut release.jobs {
         job.digest = digest(&job.archive)?;
@@ -131,7 +131,7 @@ pub fn redigest_release(
         }),
         None => None,
     };
-    let manifest_path = dir.join("release.MF");
+    let manifest_path = directory.join("release.MF");
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
     let no_compression = documents::decode::<Mapping>(&text, "release.MF")
@@ -149,7 +149,7 @@ pub fn redigest_release(
         license,
         no_compression,
     };
-    pack(&dir, ("release.MF", to_yaml(&manifest)?), result)?;
+    pack(&directory, ("release.MF", to_yaml(&manifest)?), result)?;
     Ok(release)
 }
 
@@ -229,16 +229,16 @@ fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Packs `dir` into the archive `result`. The manifest comes first and has this content, so that readers find
-/// it without reading the rest.
-fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
+/// Packs `directory` into the archive `result`. The manifest comes first and has this content, so that
+/// readers find it without reading the rest.
+fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
     let write_error =
         |error| Error::io(format!("writing '{}'", result.display()), error).with_owner_hint(result, "");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
     let mut packer = Packer::create(temporary.path())?;
     packer.add(Path::new(manifest), &Input::Bytes(content))?;
-    let inputs: BTreeMap<PathBuf, Input> = archive::tree(dir)?.into_iter().collect();
+    let inputs: BTreeMap<PathBuf, Input> = archive::tree(directory)?.into_iter().collect();
     for (name, input) in inputs.iter().filter(|(name, _)| name.as_path() != Path::new(manifest)) {
         packer.add(name, input)?;
     }

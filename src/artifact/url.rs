@@ -27,11 +27,11 @@ impl fmt::Display for ArtifactUrl {
 }
 
 impl ArtifactUrl {
-    /// Parses the `url` of a manifest in the directory `manifest_dir`, an absolute path.
+    /// Parses the `url` of a manifest in the directory `manifest_directory`, an absolute path.
     ///
     /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
     /// and `~` stands for `home`.
-    pub fn parse(url: &str, manifest_dir: &Path, home: Option<&Path>) -> Result<Self> {
+    pub fn parse(url: &str, manifest_directory: &Path, home: Option<&Path>) -> Result<Self> {
         let url = url.trim();
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         let path = match scheme.as_deref() {
@@ -65,7 +65,7 @@ impl ArtifactUrl {
                 return Err(Error::invalid(message).with_hint("set HOME, or write the path without `~`"));
             }
             // `join` keeps an absolute path as it is.
-            (None, path, _) => manifest_dir.join(path),
+            (None, path, _) => manifest_directory.join(path),
         };
         Ok(ArtifactUrl::Local(path))
     }

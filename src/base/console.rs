@@ -375,19 +375,19 @@ mod tests {
         let text = described(&"ä".repeat(50_000));
         assert!(text.ends_with("\n  (a word of 100000 bytes)"), "{text}");
 
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(LastBoot::read(dir.path()), None);
-        let write = |text: &[u8]| fs::write(dir.path().join(CONSOLE), text).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(LastBoot::read(directory.path()), None);
+        let write = |text: &[u8]| fs::write(directory.path().join(CONSOLE), text).unwrap();
         write(b"");
-        assert_eq!(LastBoot::read(dir.path()), None);
+        assert_eq!(LastBoot::read(directory.path()), None);
         write(b"\xff\xfe Kernel panic - not syncing: \xc3(\n");
-        let boot = LastBoot::read(dir.path()).unwrap();
+        let boot = LastBoot::read(directory.path()).unwrap();
         assert!(boot.describe("vm-1").ends_with("not syncing: \u{fffd}("), "{boot:?}");
         // Only the end of a console of any size is read. The first line of it is not complete.
-        let file = File::create(dir.path().join(CONSOLE)).unwrap();
+        let file = File::create(directory.path().join(CONSOLE)).unwrap();
         file.set_len(10 << 30).unwrap();
         file.write_all_at(b"\nlast\n", 10 << 30).unwrap();
-        assert_eq!(LastBoot::read(dir.path()).unwrap().lines, ["last"]);
+        assert_eq!(LastBoot::read(directory.path()).unwrap().lines, ["last"]);
     }
 
     fn text(reader: &mut ConsoleReader) -> String {
@@ -398,49 +398,49 @@ mod tests {
 
     #[test]
     fn files_follow_each_other() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(Console::open(dir.path()).unwrap().is_none());
-        fs::write(dir.path().join(OLDER), "a\nb\nc").unwrap();
-        fs::write(dir.path().join(CONSOLE), "d\ne\n").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Console::open(directory.path()).unwrap().is_none());
+        fs::write(directory.path().join(OLDER), "a\nb\nc").unwrap();
+        fs::write(directory.path().join(CONSOLE), "d\ne\n").unwrap();
         for (count, expected) in
             [(0, ""), (1, "e\n"), (2, "cd\ne\n"), (3, "b\ncd\ne\n"), (9, "a\nb\ncd\ne\n")]
         {
-            let mut reader = Console::open(dir.path()).unwrap().unwrap().last_lines(count).unwrap();
+            let mut reader = Console::open(directory.path()).unwrap().unwrap().last_lines(count).unwrap();
             assert_eq!(reader.opened_bytes(), expected.len() as u64);
             assert_eq!(text(&mut reader), expected, "{count}");
         }
         // The older file may be the only one.
-        fs::remove_file(dir.path().join(CONSOLE)).unwrap();
-        assert_eq!(LastBoot::read(dir.path()).unwrap().lines, ["a", "b", "c"]);
+        fs::remove_file(directory.path().join(CONSOLE)).unwrap();
+        assert_eq!(LastBoot::read(directory.path()).unwrap().lines, ["a", "b", "c"]);
         // The console of a `local` VM.
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(AGENT_LOG), "init: x\n").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(AGENT_LOG), "init: x\n").unwrap();
         assert_eq!(
-            text(&mut Console::open(dir.path()).unwrap().unwrap().last_lines(1).unwrap()),
+            text(&mut Console::open(directory.path()).unwrap().unwrap().last_lines(1).unwrap()),
             "init: x\n"
         );
-        assert_eq!(LastBoot::read(dir.path()), None);
+        assert_eq!(LastBoot::read(directory.path()), None);
     }
 
     #[test]
     fn reader_follows_a_console_that_grows() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(CONSOLE);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(CONSOLE);
         let mut file = File::create(&path).unwrap();
         file.write_all(b"1\n2\n").unwrap();
-        let mut reader = Console::open(dir.path()).unwrap().unwrap().last_lines(1).unwrap();
+        let mut reader = Console::open(directory.path()).unwrap().unwrap().last_lines(1).unwrap();
         assert_eq!(text(&mut reader), "2\n");
         assert_eq!(text(&mut reader), "");
         file.write_all(b"3\n").unwrap();
         assert_eq!(text(&mut reader), "3\n");
         // The file is full, and the next one begins.
         file.write_all(b"4\n").unwrap();
-        fs::rename(&path, dir.path().join(OLDER)).unwrap();
+        fs::rename(&path, directory.path().join(OLDER)).unwrap();
         assert_eq!(text(&mut reader), "4\n");
         fs::write(&path, "5\n").unwrap();
         assert_eq!(text(&mut reader), "5\n");
         assert!(!reader.is_deleted());
-        drop(dir);
+        drop(directory);
         assert!(reader.is_deleted());
     }
 }

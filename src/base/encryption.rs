@@ -100,8 +100,8 @@ impl Encryption {
             check_recipient(recipient).map_err(|error| error.context(problem()))?;
         }
         for (name, text) in &identities {
-            let identity_file_error = |why: String| {
-                Error::usage(format!("'{name}' is not an age identity file: {why}"))
+            let identity_file_error = |reason: String| {
+                Error::usage(format!("'{name}' is not an age identity file: {reason}"))
                     .with_hint("make one with `age-keygen -o FILE`: a line begins with AGE-SECRET-KEY-1")
             };
             if is_encrypted(text.as_bytes()) {
@@ -189,7 +189,7 @@ impl Encryption {
         if !is_encrypted(&bytes) {
             return Ok(bytes);
         }
-        let identity_error = |why: Error| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let identity_error = |error: Error| io::Error::new(io::ErrorKind::InvalidInput, error);
         if self.identities.is_empty() {
             return Err(identity_error(
                 Error::invalid("it is encrypted with age, and this run has no identity").with_hint(

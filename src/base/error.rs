@@ -512,13 +512,13 @@ mod tests {
 
     #[test]
     fn unwritable_path_gets_a_hint() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("missing/file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("missing/file");
         let hints_for = |kind: io::ErrorKind, path: &Path| {
             Error::io("writing 'x'", kind.into()).with_owner_hint(path, "--to FILE").hints().concat()
         };
         let hint = hints_for(io::ErrorKind::PermissionDenied, &path);
-        assert!(hint.starts_with(&format!("'{}' has mode ", dir.path().display())), "{hint}");
+        assert!(hint.starts_with(&format!("'{}' has mode ", directory.path().display())), "{hint}");
         assert!(
             hint.contains("choose another path with --to FILE, or give yourself access: `chmod u+rwx"),
             "{hint}"
@@ -538,11 +538,11 @@ mod tests {
 
     #[test]
     fn only_the_named_file_is_offered_to_be_taken_over() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let path = dir.path().join("file");
+        let path = directory.path().join("file");
         fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         let hints_for = |path: &Path, option: &str| {
@@ -550,11 +550,11 @@ mod tests {
             Error::io("writing 'x'", denied).with_owner_hint(path, option).hints().concat()
         };
         assert!(hints_for(&path, "").contains(": run as ") && hints_for(&path, "").contains("`sudo chown"));
-        std::os::unix::fs::chown(dir.path(), Some(1), None).unwrap();
-        let below = hints_for(&dir.path().join("missing/file"), "--to FILE");
+        std::os::unix::fs::chown(directory.path(), Some(1), None).unwrap();
+        let below = hints_for(&directory.path().join("missing/file"), "--to FILE");
         assert!(!below.contains("chown"), "{below}");
         assert!(below.ends_with(", or choose another path with --to FILE"), "{below}");
-        assert_eq!(hints_for(&dir.path().join("missing"), "").matches(", or ").count(), 0);
+        assert_eq!(hints_for(&directory.path().join("missing"), "").matches(", or ").count(), 0);
     }
 
     #[test]

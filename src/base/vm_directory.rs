@@ -21,14 +21,14 @@ mod tests {
 
     #[test]
     fn vm_is_off_when_no_process_holds_its_log() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(!is_off(dir.path()), "it is no VM");
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!is_off(directory.path()), "it is no VM");
         for name in [QEMU_LOG, AGENT_LOG] {
-            let log = File::create(dir.path().join(name)).unwrap();
+            let log = File::create(directory.path().join(name)).unwrap();
             log.lock_shared().unwrap();
-            assert!(!is_off(dir.path()));
+            assert!(!is_off(directory.path()));
             drop(log);
-            assert!(is_off(dir.path()));
+            assert!(is_off(directory.path()));
         }
     }
 }

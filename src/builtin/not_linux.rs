@@ -2,8 +2,8 @@
 
 use base::{Error, Result};
 
-fn unavailable(subject: &str, why: &str) -> Result<()> {
-    Err(Error::failure(format!("{subject} runs only on Linux: {why}"))
+fn unavailable(subject: &str, reason: &str) -> Result<()> {
+    Err(Error::failure(format!("{subject} runs only on Linux: {reason}"))
         .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
 }
 

@@ -129,9 +129,9 @@ impl Client {
     }
 
     fn refusal_error(&self, method: &str, id: &str, status: u16) -> Error {
-        let why = if status == 401 { " (wrong user or password)" } else { "" };
+        let reason = if status == 401 { " (wrong user or password)" } else { "" };
         Error::failure(format!(
-            "the registry at {} answers {status}{why} to {method} settings of '{id}'",
+            "the registry at {} answers {status}{reason} to {method} settings of '{id}'",
             self.base
         ))
     }

@@ -248,8 +248,9 @@ impl Session {
             self.reporter.note(format!("the scratch directory is kept: '{}'", scratch.path().display()));
         }
         let home = paths::home();
-        let package_dir =
-            package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
+        let package_dir = package_dir
+            .map(|directory| paths::absolute(&paths::expand(directory, home.as_deref())))
+            .transpose()?;
         let paths = Paths {
             state,
             scratch: scratch.path().to_owned(),
@@ -319,8 +320,8 @@ impl Session {
         let mut shared =
             BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = env_vars::STATE_LEASE.value() {
-            let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
-                Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))
+            let lease = duration::parse(&lease.to_string_lossy()).map_err(|reason| {
+                Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {reason}", lease.to_string_lossy()))
             })?;
             shared = shared.with_lease(lease);
         }
@@ -339,7 +340,7 @@ impl Session {
     /// Returns the cache directory: `--cache-dir`, or the default.
     pub(super) fn cache_dir(&self) -> Result<PathBuf> {
         match &self.globals.cache_dir {
-            Some(dir) => paths::absolute(&paths::expand(dir, paths::home().as_deref())),
+            Some(directory) => paths::absolute(&paths::expand(directory, paths::home().as_deref())),
             None => env_vars::CACHE_HOME.path(),
         }
     }

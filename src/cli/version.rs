@@ -51,9 +51,9 @@ impl VersionArgs {
                 .with_hint("name the address of the newest release: `monopile version --check=URL`")
         })?;
         let answer = artifact::fetch_document(&feed, FEED_TIMEOUT, MAX_FEED_BYTES, &paths::env_vars());
-        let (tag, newest, url) = read(&answer?).map_err(|why| {
+        let (tag, newest, url) = read(&answer?).map_err(|error| {
             Error::failure("the answer of the release feed cannot be used")
-                .with_source(why)
+                .with_source(error)
                 .with_hint("name another feed: `monopile version --check=URL`")
         })?;
         let is_newer =

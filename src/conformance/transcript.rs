@@ -216,8 +216,8 @@ impl Transcript {
             Error::input(format!("reading the transcript '{}'", path.display()), error)
                 .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
-        let line_error = |number: usize, why: String| {
-            Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
+        let line_error = |number: usize, reason: String| {
+            Error::invalid(format!("'{}' is not a transcript: line {number}: {reason}", path.display()))
                 .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
         let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(read_error)?;

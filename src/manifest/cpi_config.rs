@@ -153,9 +153,9 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
             let label = cpi_label(earlier);
-            let mut report = |why: String| {
+            let mut report = |reason: String| {
                 field_of(&cpi.name)
-                    .add_problem(problems, format!("has {label} in `migrated_from`, but {why}"))
+                    .add_problem(problems, format!("has {label} in `migrated_from`, but {reason}"))
             };
             if earlier == Some(&cpi.name) {
                 report("that is this CPI itself".to_owned());

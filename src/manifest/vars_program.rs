@@ -444,13 +444,13 @@ mod tests {
 
     #[test]
     fn program_runs_once_for_all_clones() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let arguments = vec!["-c".into(), "echo x >>ran; echo '{\"a\": 1}'".into()];
-        let program = VarsProgram::new("sh", arguments, Some(dir.path().into()));
+        let program = VarsProgram::new("sh", arguments, Some(directory.path().into()));
         for clone in [program.clone(), program] {
             assert_eq!(clone.variables(&[]).unwrap().get("a"), Some(&Data::Int(1).into()));
         }
-        assert_eq!(std::fs::read_to_string(dir.path().join("ran")).unwrap(), "x\n");
+        assert_eq!(std::fs::read_to_string(directory.path().join("ran")).unwrap(), "x\n");
     }
 
     #[test]
@@ -495,8 +495,8 @@ mod tests {
     #[test]
     fn time_limit_ends_the_whole_group() {
         let limits = Limits { time: Duration::from_millis(200), output: 1 << 10 };
-        let dir = tempfile::tempdir().unwrap();
-        let fifo = dir.path().join("fifo");
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let script =
             format!("trap '' TERM; (exec 3>{0}; sleep 60) & exec 3>{0}; sleep 60; sleep 60", fifo.display());

@@ -29,16 +29,16 @@ fn example(name: &str) -> Source {
 }
 
 /// Compiles the packages of `jobs` like an agent, each into `packages/<name>`.
-fn compile(release: &Release, jobs: &[&str], dir: &Path) {
+fn compile(release: &Release, jobs: &[&str], directory: &Path) {
     for package in release.package_levels(jobs).unwrap().into_iter().flatten() {
-        let source = dir.join(format!("source-{}", package.name));
+        let source = directory.join(format!("source-{}", package.name));
         archive::unpack_file(&package.archive, "it", &source, None, &Options::default(), &mut |_, _| {})
             .unwrap();
-        let target = dir.join("packages").join(&package.name);
+        let target = directory.join("packages").join(&package.name);
         fs::create_dir_all(&target).unwrap();
         // The script uses the path at which the agent installs dependencies, which differs here.
         let script = fs::read_to_string(source.join("packaging")).unwrap();
-        let script = script.replace("/var/vcap/packages", &dir.join("packages").display().to_string());
+        let script = script.replace("/var/vcap/packages", &directory.join("packages").display().to_string());
         let output = prepare("bash")
             .args(["-c", &script])
             .current_dir(&source)
@@ -68,24 +68,24 @@ fn ask(port: u16, path: &str) -> Option<String> {
 
 #[test]
 fn example_release_compiles_and_its_service_runs() {
-    let dir = crate::support::directory();
-    let dir = dir.path();
-    let release = release::open(&example("release"), None, dir, &stage()).unwrap();
+    let directory = crate::support::directory();
+    let directory = directory.path();
+    let release = release::open(&example("release"), None, directory, &stage()).unwrap();
     assert_eq!(release.name, "hello");
     let job = release.job("hello").unwrap();
     assert!(job.monit.is_some());
     assert!(job.templates.iter().any(|template| template.target == "bin/ctl"));
-    compile(&release, &["hello"], dir);
+    compile(&release, &["hello"], directory);
 
     let port = crate::support::free_port();
-    let store = dir.join("store");
+    let store = directory.join("store");
     fs::create_dir(&store).unwrap();
-    let config = dir.join("hello.conf");
+    let config = directory.join("hello.conf");
     fs::write(&config, format!("address=127.0.0.1\nport={port}\nstore={}\n", store.display())).unwrap();
     let start = || {
         let child = prepare("perl")
-            .arg(dir.join("packages/counter/bin/counter"))
-            .args([&config, &dir.join("pid")])
+            .arg(directory.join("packages/counter/bin/counter"))
+            .args([&config, &directory.join("pid")])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -98,7 +98,7 @@ fn example_release_compiles_and_its_service_runs() {
         service
     };
     let service = start();
-    assert_eq!(fs::read_to_string(dir.join("pid")).unwrap().trim(), service.0.id().to_string());
+    assert_eq!(fs::read_to_string(directory.join("pid")).unwrap().trim(), service.0.id().to_string());
     let askers: Vec<_> = (0..8).map(|_| std::thread::spawn(move || ask(port, "/").unwrap())).collect();
     let mut counts: Vec<u32> = askers
         .into_iter()
@@ -116,11 +116,11 @@ fn example_release_compiles_and_its_service_runs() {
 
 #[test]
 fn example_stemcell_has_the_format_of_the_local_cpi() {
-    let dir = crate::support::directory();
-    let stemcell = stemcell::open(&example("stemcell"), None, dir.path(), &stage()).unwrap();
+    let directory = crate::support::directory();
+    let stemcell = stemcell::open(&example("stemcell"), None, directory.path(), &stage()).unwrap();
     assert_eq!(stemcell.api_version, 3);
     assert_eq!(stemcell.stemcell_formats, ["local-directory"]);
-    let tree = dir.path().join("tree");
+    let tree = directory.path().join("tree");
     archive::unpack_file(&stemcell.image, "it", &tree, None, &Options::default(), &mut |_, _| {}).unwrap();
     assert!(tree.join("etc/monopile-release").is_file());
 }

@@ -195,7 +195,7 @@ fn rejects_hostile_stemcell_images() {
         "context": {"director_uuid": "d", "request_id": "r"}, "api_version": 2,
     });
     let mut problems = Vec::new();
-    for case in hostile::cases(&|| Tar::default().dir("etc")) {
+    for case in hostile::cases(&|| Tar::default().directory("etc")) {
         world.write("it.tgz", &case.archive);
         let mut command = world.monopile(["cpi-exec", "local", "--config", "config.json"]);
         let before = tree(world.root());

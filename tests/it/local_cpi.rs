@@ -20,7 +20,7 @@ const NOBODY: u32 = 65534;
 
 /// A cloud in its own directory, with its CPI.
 struct Cloud {
-    dir: tempfile::TempDir,
+    directory: tempfile::TempDir,
     executable: PathBuf,
     /// True if calls are made as user `nobody`.
     as_nobody: bool,
@@ -29,46 +29,46 @@ struct Cloud {
 
 impl Cloud {
     fn new() -> Cloud {
-        let dir = crate::support::directory();
+        let directory = crate::support::directory();
         let port = crate::support::free_port();
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().pem();
         let config = json!({
-            "root": dir.path().join("cloud"),
+            "root": directory.path().join("cloud"),
             "agent": {
                 "mbus": format!("https://user:pass@127.0.0.1:{port}"),
                 "cert": {"ca": certificate, "certificate": certificate, "private_key": key.serialize_pem()},
             },
             "ntp": [],
         });
-        fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
-        fs::create_dir_all(dir.path().join("image/etc")).unwrap();
-        fs::write(dir.path().join("image/etc/monopile-release"), "hello\n").unwrap();
+        fs::write(directory.path().join("config.json"), config.to_string()).unwrap();
+        fs::create_dir_all(directory.path().join("image/etc")).unwrap();
+        fs::write(directory.path().join("image/etc/monopile-release"), "hello\n").unwrap();
         let executable = PathBuf::from(env!("CARGO_BIN_EXE_monopile"));
-        Cloud { dir, executable, as_nobody: false, port }
+        Cloud { directory, executable, as_nobody: false, port }
     }
 
     /// Creates a cloud for user `nobody`, who cannot read the build directory.
     fn of_nobody() -> Cloud {
         let mut cloud = Cloud::new();
-        let copy = cloud.dir.path().join("monopile");
+        let copy = cloud.directory.path().join("monopile");
         copy_program(&cloud.executable, &copy);
         cloud.executable = copy;
         cloud.as_nobody = true;
-        fs::set_permissions(cloud.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for path in [cloud.dir.path().to_owned(), cloud.dir.path().join("config.json")] {
+        fs::set_permissions(cloud.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for path in [cloud.directory.path().to_owned(), cloud.directory.path().join("config.json")] {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
         cloud
     }
 
     fn root(&self) -> PathBuf {
-        self.dir.path().join("cloud")
+        self.directory.path().join("cloud")
     }
 
     fn image(&self) -> String {
-        self.dir.path().join("image").display().to_string()
+        self.directory.path().join("image").display().to_string()
     }
 
     fn spawn(&self, request: &[u8]) -> Child {
@@ -81,7 +81,7 @@ impl Cloud {
         };
         let mut child = command
             .args(["cpi-exec", "local", "--config"])
-            .arg(self.dir.path().join("config.json"))
+            .arg(self.directory.path().join("config.json"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -329,7 +329,7 @@ fn without_user_namespaces_the_error_says_what_is_missing() {
     let script = format!(
         "echo 0 > /proc/sys/user/max_mnt_namespaces && exec '{}' cpi-exec local --config '{}'",
         cloud.executable.display(),
-        cloud.dir.path().join("config.json").display()
+        cloud.directory.path().join("config.json").display()
     );
     let mut child = prepare("unshare")
         .args(["-Ur", "sh", "-c", &script])
@@ -493,7 +493,7 @@ fn killed_create_vm_leaves_no_vm() {
 fn failed_boot_is_explained_and_leaves_nothing() {
     let cloud = Cloud::new();
     // /var belongs to the VM, and a link in it must not lead outside.
-    std::os::unix::fs::symlink("/", cloud.dir.path().join("image/var")).unwrap();
+    std::os::unix::fs::symlink("/", cloud.directory.path().join("image/var")).unwrap();
     let stemcell = cloud.create_stemcell();
     let (kind, message) = cloud.expect_error("create_vm", cloud.create_vm_arguments(&stemcell));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");

@@ -361,9 +361,9 @@ fn saved_plan_is_executed_or_rejected() {
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");
-    let moved = |environment: &ChangingEnvironment, why: &str| {
+    let moved = |environment: &ChangingEnvironment, reason: &str| {
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
-        assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains("out of date") && run.stderr.contains(reason), "{}", run.stderr);
     };
     moved(&environment, "the state changed");
     environment
@@ -373,7 +373,7 @@ fn saved_plan_is_executed_or_rejected() {
     plan(&environment);
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");
-    for (of, name, why) in [
+    for (of, name, reason) in [
         ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),
         ("/deployment", "other", "the plan is for deployment 'other', but the manifest is for"),
     ] {
@@ -381,7 +381,7 @@ fn saved_plan_is_executed_or_rejected() {
         *document.pointer_mut(of).unwrap() = name.into();
         environment.hello.world.write("plan.json", document.to_string());
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
-        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
     }
     environment.hello.world.write("plan.json", text);
     let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");

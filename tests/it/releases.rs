@@ -49,7 +49,7 @@ fn version_check_knows_the_newest_release() {
 
 #[test]
 fn unusable_answers_of_the_feed_are_errors() {
-    for (body, why) in [
+    for (body, reason) in [
         ("<html>", "it is not JSON: line 1, column 1: a value is missing"),
         ("{}", "it does not have the text `tag_name`"),
         (r#"{"tag_name": 1}"#, "it does not have the text `tag_name`"),
@@ -57,7 +57,7 @@ fn unusable_answers_of_the_feed_are_errors() {
     ] {
         let run = check(&World::new(), &start_feed(body), &[]).exits_with(1);
         assert!(run.stderr.contains("the answer of the release feed cannot be used"), "{}", run.stderr);
-        assert!(run.stderr.contains(why) && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
+        assert!(run.stderr.contains(reason) && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
     }
     let server = Server::start(|_, _| answer("404 Not Found", &[], b""));
     let run = check(&World::new(), &server, &[]).exits_with(1);
@@ -152,9 +152,9 @@ fn release_is_checked_before_it_is_built() {
     let repository = Repository::new();
     repository.sh("packaging/cut-release 77.0.1").success();
     let check = |arguments: &str| repository.sh(&format!("packaging/release-check {arguments}"));
-    let refused = |arguments: &str, why: &str| {
+    let refused = |arguments: &str, reason: &str| {
         let run = check(arguments).exits_with(1);
-        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
     };
     let set = |field: &str, value: &str| {
         let script =
@@ -185,11 +185,11 @@ fn release_is_checked_before_it_is_built() {
 #[test]
 fn cut_release_refuses_what_it_cannot_release() {
     let repository = Repository::new();
-    for (version, why) in
+    for (version, reason) in
         [("1.0", "is no version like 1.2.3"), ("v1.0.0", "is no version"), ("0.0.1", "0.0.1 is older than")]
     {
         let run = repository.sh(&format!("packaging/cut-release {version}")).exits_with(1);
-        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
     }
     repository.0.write("new", "x");
     let run = repository.sh("packaging/cut-release 77.0.1").exits_with(1);
@@ -223,9 +223,9 @@ fn failed_cut_release_leaves_no_commit_tag_or_file() {
     let repository = Repository::new();
     let state = || repository.sh("git rev-parse HEAD; git status --porcelain; git tag; ls -R").stdout;
     let before = state();
-    let assert_undone = |why: &str| {
+    let assert_undone = |reason: &str| {
         let run = repository.sh("packaging/cut-release 77.0.1").exits_with(1);
-        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
         assert!(run.stderr.contains("nothing was changed"), "{}", run.stderr);
         assert_eq!(state(), before);
     };

@@ -132,7 +132,7 @@ impl Model {
 impl Artifacts {
     fn new(divisor: usize) -> Artifacts {
         let image = Tar::default()
-            .dir("etc/")
+            .directory("etc/")
             .file("etc/monopile-release", "model\n")
             .file("noise", noise(STEMCELL_BYTES / divisor))
             .tgz();

@@ -98,7 +98,7 @@ fn measure(suite: &Suite) -> Findings {
 /// Returns the hello environment with a stemcell of `bytes` bytes and two releases of the same size.
 fn environment(bytes: u64) -> Hello {
     let mut hello = Hello::new();
-    let image = Tar::default().dir("etc/").file("etc/monopile-release", "bench\n").tgz();
+    let image = Tar::default().directory("etc/").file("etc/monopile-release", "bench\n").tgz();
     let manifest = "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\n\
                     stemcell_formats: [local-directory]\ncloud_properties: {}\n";
     let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];

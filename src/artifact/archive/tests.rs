@@ -9,20 +9,20 @@ use crate::tarballs::{Tar, gzip, sha1, sha256};
 use base::ErrorKind;
 
 struct Scratch {
-    dir: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Scratch {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         // An archive that escapes would overwrite this file.
-        fs::create_dir(dir.path().join("work")).unwrap();
-        fs::write(dir.path().join("victim"), "untouched").unwrap();
-        Scratch { dir }
+        fs::create_dir(directory.path().join("work")).unwrap();
+        fs::write(directory.path().join("victim"), "untouched").unwrap();
+        Scratch { directory }
     }
 
     fn dest(&self) -> PathBuf {
-        self.dir.path().join("work").join("out")
+        self.directory.path().join("work").join("out")
     }
 
     fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> base::Result<Unpacked> {
@@ -35,11 +35,11 @@ impl Scratch {
 
     /// Checks that nothing was written outside and nothing is left inside.
     fn assert_untouched(&self, name: &str) {
-        assert_eq!(fs::read_to_string(self.dir.path().join("victim")).unwrap(), "untouched", "{name}");
+        assert_eq!(fs::read_to_string(self.directory.path().join("victim")).unwrap(), "untouched", "{name}");
         let names: Vec<_> =
-            fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 2, "{name}: {names:?}");
-        let entries: Vec<_> = fs::read_dir(self.dir.path().join("work")).unwrap().collect();
+        let entries: Vec<_> = fs::read_dir(self.directory.path().join("work")).unwrap().collect();
         assert!(entries.is_empty(), "{name}: {entries:?}");
     }
 }
@@ -74,7 +74,7 @@ fn rejects_hostile_archives_and_leaves_no_files() {
 
 #[test]
 fn rejects_archives_truncated_at_any_byte() {
-    let whole = Tar::default().dir("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
+    let whole = Tar::default().directory("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
     for length in 0..whole.len() {
         let scratch = Scratch::new();
         assert!(scratch.unpack(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
@@ -128,8 +128,8 @@ fn rejects_bombs_by_compression_ratio() {
 fn unpacks_ordinary_archives_unchanged() {
     let long = format!("{}/{}", "d".repeat(120), "f".repeat(120));
     let archive = Tar::default()
-        .dir("./")
-        .dir("./bin/")
+        .directory("./")
+        .directory("./bin/")
         .file_with_mode("./bin/ctl", 0o755, "#!/bin/bash\n")
         .file_with_mode("setuid", 0o6755, "")
         .file_with_mode("secret", 0o400, "s")
@@ -227,7 +227,7 @@ fn verbatim_links_are_written_but_not_followed() {
     assert_eq!(fs::read_link(scratch.dest().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
 
     let scratch = Scratch::new();
-    let out = scratch.dir.path().display().to_string();
+    let out = scratch.directory.path().display().to_string();
     for through in [
         Tar::default().symlink("l", &out).file("l/victim", "x").tgz(),
         Tar::default().symlink("l", "../..").file("l/victim", "x").tgz(),
@@ -316,15 +316,15 @@ fn reads_a_member_by_name() {
 #[test]
 fn packing_is_deterministic() {
     let make = |order: &[&str]| {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("tree");
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("tree");
         fs::create_dir_all(root.join("sub")).unwrap();
         for name in order {
             fs::write(root.join(name), name).unwrap();
         }
         fs::set_permissions(root.join("a"), fs::Permissions::from_mode(0o775)).unwrap();
         std::os::unix::fs::symlink("sub/c", root.join("link")).unwrap();
-        let archive = dir.path().join("out.tgz");
+        let archive = directory.path().join("out.tgz");
         let digest = pack_directory(&root, &archive).unwrap();
         (fs::read(archive).unwrap(), digest)
     };

@@ -329,10 +329,10 @@ impl Download<'_> {
                 )
             })?;
             if url.is_https() && !target.is_https() && self.expected.is_none() {
-                let why = format!("it redirects to '{target}', which is not encrypted");
+                let reason = format!("it redirects to '{target}', which is not encrypted");
                 let hint = "add the `sha1` of the file, by which it can be verified, or use a URL that \
                             stays at https://";
-                return Err(AttemptFailure::Final(self.request_error(why).with_hint(hint)));
+                return Err(AttemptFailure::Final(self.request_error(reason).with_hint(hint)));
             }
             url = target;
         }

@@ -34,10 +34,11 @@ impl JumpboxSession {
         interrupted: &InterruptCheck,
     ) -> io::Result<Self> {
         // This kind of error is permanent, whatever the reason.
-        let key_error = |why: String| {
+        let key_error = |reason: String| {
             let path = private_key.display();
-            let text =
-                format!("the private key '{path}' (`private-key` in BOSH_ALL_PROXY) cannot be used: {why}");
+            let text = format!(
+                "the private key '{path}' (`private-key` in BOSH_ALL_PROXY) cannot be used: {reason}"
+            );
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
         let text =

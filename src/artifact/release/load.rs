@@ -37,24 +37,29 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
 /// `scratch` must exist and be for this release alone. `release` and `jobs` must not exist in it.
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Release> {
     let source_name = source.describe("release");
-    let (dir, jobs_dir) = (scratch.join("release"), scratch.join("jobs"));
+    let (directory, jobs_directory) = (scratch.join("release"), scratch.join("jobs"));
     let (digest, files, stamp) = if source.is_dir {
         source.refuse_digest("release", expected)?;
-        let built = source_form::release::build(&source.path, &source_name, &dir)?;
+        let built = source_form::release::build(&source.path, &source_name, &directory)?;
         (built.digest, built.files, None)
     } else {
         let stamp = source.stamp();
         let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let unpacked =
-            archive::unpack_file(&source.path, &source_name, &dir, expected, &options, &mut progress)?;
+            archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files, stamp)
     };
-    let loader = Loader { dir: &dir, jobs_dir: jobs_dir.clone(), files, source_name: &source_name };
+    let loader = Loader {
+        directory: &directory,
+        jobs_directory: jobs_directory.clone(),
+        files,
+        source_name: &source_name,
+    };
     loader.load(digest, stamp).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
-        let _ = fs::remove_dir_all(&dir);
-        let _ = fs::remove_dir_all(&jobs_dir);
+        let _ = fs::remove_dir_all(&directory);
+        let _ = fs::remove_dir_all(&jobs_directory);
     })
 }
 
@@ -66,9 +71,9 @@ fn no_manifest_error(source_name: &str) -> Error {
 
 /// Loads an unpacked release tarball.
 struct Loader<'a> {
-    dir: &'a Path,
-    jobs_dir: PathBuf,
-    /// SHA-1 and SHA-256 digests of the files in `dir`, computed while they were written.
+    directory: &'a Path,
+    jobs_directory: PathBuf,
+    /// SHA-1 and SHA-256 digests of the files in `directory`, computed while they were written.
     files: BTreeMap<PathBuf, Digest>,
     source_name: &'a str,
 }
@@ -77,7 +82,7 @@ impl Loader<'_> {
     /// Reads `release.MF`, verifies the archives of all packages and jobs by their digests, and unpacks the
     /// jobs.
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
-        let manifest_path = self.dir.join(MANIFEST);
+        let manifest_path = self.directory.join(MANIFEST);
         if !manifest_path.is_file() {
             return Err(no_manifest_error(self.source_name));
         }
@@ -94,8 +99,8 @@ impl Loader<'_> {
 
         let refs = manifest.jobs.unwrap_or_default();
         check_unique(&refs, "job", self.source_name)?;
-        create_private_directory(&self.jobs_dir).map_err(|error| {
-            Error::io(format!("creating the directory '{}'", self.jobs_dir.display()), error)
+        create_private_directory(&self.jobs_directory).map_err(|error| {
+            Error::io(format!("creating the directory '{}'", self.jobs_directory.display()), error)
         })?;
         let mut jobs = Vec::with_capacity(refs.len());
         for reference in refs {
@@ -114,11 +119,11 @@ impl Loader<'_> {
             jobs.push(job);
         }
         let license = match manifest.license {
-            Some(license) if self.dir.join("license.tgz").is_file() => {
+            Some(license) if self.directory.join("license.tgz").is_file() => {
                 self.verify(Path::new("license.tgz"), license.sha1.as_deref(), "the license")?;
                 Some(License {
                     fingerprint: license.fingerprint.or(license.version).unwrap_or_default(),
-                    archive: self.dir.join("license.tgz"),
+                    archive: self.directory.join("license.tgz"),
                 })
             }
             _ => None,
@@ -150,7 +155,7 @@ impl Loader<'_> {
             let content =
                 match self.files.get(&path).and_then(|file_digest| file_digest.only(Algorithm::Sha256)) {
                     Some(content) => content,
-                    None => Digest::of_file(&self.dir.join(&path), &[Algorithm::Sha256])?,
+                    None => Digest::of_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
                 };
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
@@ -167,7 +172,7 @@ impl Loader<'_> {
                 digest,
                 content,
                 dependencies: reference.dependencies.unwrap_or_default(),
-                archive: self.dir.join(path),
+                archive: self.directory.join(path),
                 compiled_for: if section == "compiled_packages" { reference.stemcell } else { None },
             });
         }
@@ -200,11 +205,18 @@ impl Loader<'_> {
         check_name(&reference.name, &format!("a job of {}", self.source_name))?;
         let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
         let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
-        let archive = self.dir.join(&path);
-        let dir = self.jobs_dir.join(&reference.name);
+        let archive = self.directory.join(&path);
+        let directory = self.jobs_directory.join(&reference.name);
         let job_of_release = format!("{owner} of {}", self.source_name);
-        archive::unpack_file(&archive, &job_of_release, &dir, None, &Options::default(), &mut |_, _| {})?;
-        let spec_path = dir.join("job.MF");
+        archive::unpack_file(
+            &archive,
+            &job_of_release,
+            &directory,
+            None,
+            &Options::default(),
+            &mut |_, _| {},
+        )?;
+        let spec_path = directory.join("job.MF");
         if !spec_path.is_file() {
             return Err(Error::invalid(format!("{job_of_release} has no job.MF")));
         }
@@ -216,7 +228,7 @@ impl Loader<'_> {
                 .with_hint("make the release again with `bosh create-release --tarball`"));
         }
         let (version, fingerprint) = version_and_fingerprint(&reference);
-        let monit = dir.join("monit");
+        let monit = directory.join("monit");
         let mut job = Job {
             name: reference.name,
             version,
@@ -224,7 +236,7 @@ impl Loader<'_> {
             digest,
             archive,
             monit: monit.is_file().then_some(monit),
-            dir,
+            directory,
             templates: Vec::with_capacity(spec.templates.len()),
             packages: spec.packages.unwrap_or_default(),
             properties: spec.properties.into_iter().map(property).collect(),
@@ -265,7 +277,9 @@ impl Loader<'_> {
         let shown = format!("{owner} ('{}')", path.display());
         let checked = match actual.hex(expected.strongest()) {
             Some(_) => expected.check(actual, &shown),
-            None => expected.check(&Digest::of_file(&self.dir.join(path), &[expected.strongest()])?, &shown),
+            None => {
+                expected.check(&Digest::of_file(&self.directory.join(path), &[expected.strongest()])?, &shown)
+            }
         };
         checked.map(|()| expected).map_err(|mismatch| {
             mismatch.with_hint(

@@ -57,7 +57,7 @@ pub struct Job {
     /// The job's own tarball.
     pub archive: PathBuf,
     /// Directory of the unpacked tarball, with `job.MF`, `monit` and `templates/`.
-    pub dir: PathBuf,
+    pub directory: PathBuf,
     /// The monit file, if the job has one. It is also a template.
     pub monit: Option<PathBuf>,
     /// Its templates in the order of `job.MF`.
@@ -126,7 +126,7 @@ pub struct License {
 impl Job {
     /// Returns the path of a template's file.
     pub fn template_path(&self, template: &Template) -> PathBuf {
-        self.dir.join("templates").join(&template.source)
+        self.directory.join("templates").join(&template.source)
     }
 }
 

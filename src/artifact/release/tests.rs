@@ -26,7 +26,7 @@ fn hello() -> ReleaseTarball {
 }
 
 struct Opened {
-    dir: tempfile::TempDir,
+    directory: tempfile::TempDir,
     result: Result<Release>,
 }
 
@@ -35,18 +35,18 @@ impl Opened {
     fn failure(self) -> String {
         let error = self.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
-        assert_eq!(fs::read_dir(self.dir.path()).unwrap().count(), 1, "{error:?}");
+        assert_eq!(fs::read_dir(self.directory.path()).unwrap().count(), 1, "{error:?}");
         format!("{} {}", error.chain().join(": "), error.hints().join(" "))
     }
 }
 
 fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("release.tgz");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("release.tgz");
     fs::write(&path, bytes).unwrap();
     let expected = expected.map(|text| text.parse().unwrap());
-    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), dir.path(), &stage());
-    Opened { dir, result }
+    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), directory.path(), &stage());
+    Opened { directory, result }
 }
 
 fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {
@@ -82,7 +82,7 @@ fn release_is_loaded() {
     assert_eq!(sha1(&fs::read(&package.archive).unwrap()), package.digest.to_string());
     assert_eq!(package.version, package.fingerprint);
 
-    let source = Source::local(&opened.dir.path().join("release.tgz")).unwrap();
+    let source = Source::local(&opened.directory.path().join("release.tgz")).unwrap();
     let identity = identify(ArtifactKind::Release, &source).unwrap();
     assert_eq!(identity, release.identity());
     assert!(identity.same_content(&release.identity()));
@@ -214,7 +214,7 @@ fn broken_tarballs_are_rejected() {
     let tarball = Tar::default().file("release.MF", manifest).file("jobs/j.tgz", hostile_job).tgz();
     let text = open_bytes(&tarball, None).failure();
     assert!(text.contains("the job 'j'") && text.contains("leads out"), "{text}");
-    let empty_job = Tar::default().dir("templates").tgz();
+    let empty_job = Tar::default().directory("templates").tgz();
     let manifest =
         format!("name: r\nversion: 1\njobs: [{{name: j, fingerprint: f, sha1: {}}}]\n", sha1(&empty_job));
     let tarball = Tar::default().file("release.MF", manifest).file("jobs/j.tgz", empty_job).tgz();

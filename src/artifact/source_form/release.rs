@@ -36,14 +36,14 @@ pub(crate) struct BuiltRelease {
 }
 
 /// Returns the name, version and digest of the content, without packing.
-pub(crate) fn identify(dir: &Path, source_name: &str) -> Result<ArtifactIdentity> {
-    let tree = SourceTree::read(dir, source_name)?;
+pub(crate) fn identify(directory: &Path, source_name: &str) -> Result<ArtifactIdentity> {
+    let tree = SourceTree::read(directory, source_name)?;
     Ok(ArtifactIdentity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
 }
 
 /// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
-pub(crate) fn build(dir: &Path, source_name: &str, out: &Path) -> Result<BuiltRelease> {
-    let tree = SourceTree::read(dir, source_name)?;
+pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<BuiltRelease> {
+    let tree = SourceTree::read(directory, source_name)?;
     create_private_directory(out)
         .map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
     tree.build(out).inspect_err(|_| {
@@ -69,15 +69,19 @@ struct ReleasePart {
 }
 
 impl SourceTree {
-    fn read(dir: &Path, source_name: &str) -> Result<Self> {
-        let name = release_name(dir, source_name)?;
-        let sources = PackageSources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
+    fn read(directory: &Path, source_name: &str) -> Result<Self> {
+        let name = release_name(directory, source_name)?;
+        let sources = PackageSources {
+            src: list(&directory.join("src"))?,
+            blobs: list(&directory.join("blobs"))?,
+            directory,
+        };
         let mut packages = Vec::new();
-        for path in subdirectories(&dir.join("packages"))? {
+        for path in subdirectories(&directory.join("packages"))? {
             packages.push(read_package(&path, &sources, source_name)?);
         }
         let mut jobs = Vec::new();
-        for path in subdirectories(&dir.join("jobs"))? {
+        for path in subdirectories(&directory.join("jobs"))? {
             jobs.push(read_job(&path, source_name)?);
         }
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
@@ -113,9 +117,9 @@ impl SourceTree {
         let mut files = BTreeMap::new();
         let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
-            let dir = out.join(section);
-            create_private_directory(&dir)
-                .map_err(|error| Error::io(format!("creating '{}'", dir.display()), error))?;
+            let directory = out.join(section);
+            create_private_directory(&directory)
+                .map_err(|error| Error::io(format!("creating '{}'", directory.display()), error))?;
             let mut list = Vec::new();
             for part in parts {
                 let path = Path::new(section).join(format!("{}.tgz", part.name));
@@ -143,8 +147,8 @@ fn quoted(text: &str) -> serde_json::Value {
     serde_json::Value::String(text.to_owned())
 }
 
-fn release_name(dir: &Path, source_name: &str) -> Result<String> {
-    let path = dir.join("config").join("final.yml");
+fn release_name(directory: &Path, source_name: &str) -> Result<String> {
+    let path = directory.join("config").join("final.yml");
     let file = format!("'config/final.yml' of {source_name}");
     let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
         Ok(text) => text,
@@ -163,14 +167,15 @@ fn release_name(dir: &Path, source_name: &str) -> Result<String> {
     }
 }
 
-/// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Returns an empty list if there is
-/// no such directory.
-fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
+/// Lists the subdirectories of `directory`, sorted by name, without hidden ones. Returns an empty list if
+/// there is no such directory.
+fn subdirectories(directory: &Path) -> Result<Vec<PathBuf>> {
     let read_error = |error| {
-        Error::io(format!("reading the directory '{}'", dir.display()), error).with_owner_hint(dir, "")
+        Error::io(format!("reading the directory '{}'", directory.display()), error)
+            .with_owner_hint(directory, "")
     };
     let mut paths = Vec::new();
-    match fs::read_dir(dir) {
+    match fs::read_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(paths),
         Err(error) => return Err(read_error(error)),
         Ok(entries) => {
@@ -201,11 +206,11 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
 
 /// Collects the files of a job, as `bosh create-release` does, and computes its fingerprint, which differs
 /// from that of `create-release`. The name of the directory must be that in the spec.
-fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
-    let owner = format!("the job in '{}' of {source_name}", dir.display());
-    let spec_path = dir.join("spec");
+fn read_job(directory: &Path, source_name: &str) -> Result<ReleasePart> {
+    let owner = format!("the job in '{}' of {source_name}", directory.display());
+    let spec_path = directory.join("spec");
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
-    if dir.file_name() != Some(spec.name.as_ref()) {
+    if directory.file_name() != Some(spec.name.as_ref()) {
         return Err(Error::invalid(format!("{owner} has another name in its spec: '{}'", spec.name))
             .with_hint("give the directory and `name` in its spec the same name"));
     }
@@ -213,7 +218,7 @@ fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
     // The mode of the spec is ignored, because editors and archives change it.
     files.insert("job.MF".into(), Input::File { path: spec_path, executable: Some(false) });
     for optional in ["monit", "properties_schema.json"] {
-        let path = dir.join(optional);
+        let path = directory.join(optional);
         if path.is_file() {
             files.insert(optional.into(), file(path));
         }
@@ -225,7 +230,7 @@ fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
                 .with_source(reason)
                 .with_hint("write it in the job's spec as a path below templates/ without '..'")
         })?;
-        let path = dir.join("templates").join(&name);
+        let path = directory.join("templates").join(&name);
         if !path.is_file() {
             return Err(Error::invalid(format!(
                 "{owner} lists the template '{source}', but the file '{}' does not exist",
@@ -243,30 +248,30 @@ fn read_job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
 struct PackageSources<'a> {
     src: FileSet,
     blobs: FileSet,
-    dir: &'a Path,
+    directory: &'a Path,
 }
 
 /// Collects the files of a package, as `bosh create-release` does, and computes its fingerprint, which
 /// differs from that of `create-release`. Refuses packages that need a blobstore or run `pre_packaging`.
-fn read_package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
-    let owner = format!("the package in '{}' of {source_name}", dir.display());
-    let package_error = |file: &str, why: &str| {
-        Error::invalid(format!("{owner} has a {file}: {why}"))
+fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
+    let owner = format!("the package in '{}' of {source_name}", directory.display());
+    let package_error = |file: &str, reason: &str| {
+        Error::invalid(format!("{owner} has a {file}: {reason}"))
             .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")
     };
-    if dir.join("spec.lock").exists() {
+    if directory.join("spec.lock").exists() {
         return Err(package_error(
             "spec.lock",
             "its sources are in the release's blobstore, not in this directory",
         ));
     }
-    if dir.join("pre_packaging").exists() {
+    if directory.join("pre_packaging").exists() {
         return Err(package_error("pre_packaging", "it would run tools on this machine that may be missing"));
     }
-    let spec_path = dir.join("spec");
+    let spec_path = directory.join("spec");
     let spec: PackageSpec =
         documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
-    let packaging = dir.join("packaging");
+    let packaging = directory.join("packaging");
     if !packaging.is_file() {
         return Err(Error::invalid(format!("{owner} has no packaging script"))
             .with_hint(format!("add the file '{}'", packaging.display())));
@@ -304,11 +309,13 @@ impl PackageSources<'_> {
             if !is_matched {
                 let error =
                     Error::invalid(format!("no file in src/ or blobs/ matches '{pattern}' of {owner}"));
-                let lists_blobs =
-                    fs::metadata(self.dir.join("config").join("blobs.yml")).is_ok_and(|file| file.len() > 8);
+                let lists_blobs = fs::metadata(self.directory.join("config").join("blobs.yml"))
+                    .is_ok_and(|file| file.len() > 8);
                 return Err(if lists_blobs && self.blobs.is_empty() {
-                    let dir = self.dir.display();
-                    error.with_hint(format!("download the release's blobs: `bosh sync-blobs --dir '{dir}'`"))
+                    let directory = self.directory.display();
+                    error.with_hint(format!(
+                        "download the release's blobs: `bosh sync-blobs --dir '{directory}'`"
+                    ))
                 } else {
                     error.with_hint("add the file, or remove the pattern from the package's spec")
                 });

@@ -11,12 +11,12 @@ use base::{ErrorKind, Result};
 
 /// A release directory.
 struct Dir {
-    dir: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Dir {
     fn empty() -> Self {
-        Dir { dir: tempfile::tempdir().unwrap() }
+        Dir { directory: tempfile::tempdir().unwrap() }
     }
 
     fn release() -> Self {
@@ -44,7 +44,7 @@ impl Dir {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join("form").join(name)
+        self.directory.path().join("form").join(name)
     }
 
     fn file(self, name: &str, content: &str) -> Self {
@@ -64,7 +64,7 @@ impl Dir {
     }
 
     fn open_in(&self, work: &str) -> Result<Release> {
-        let work = self.dir.path().join(work);
+        let work = self.directory.path().join(work);
         fs::create_dir(&work).unwrap();
         release::open(&self.source(), None, &work, &stage())
     }
@@ -80,15 +80,15 @@ impl Dir {
     fn failure(&self) -> String {
         let error = self.open_in("work").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
-        assert_eq!(fs::read_dir(self.dir.path().join("work")).unwrap().count(), 0, "{error:?}");
+        assert_eq!(fs::read_dir(self.directory.path().join("work")).unwrap().count(), 0, "{error:?}");
         format!("{} {}", error.chain().join(": "), error.hints().join(" "))
     }
 }
 
 /// Returns the names of an archive's files, each with its content or link target.
 fn contents(archive: &Path) -> Vec<(String, String)> {
-    let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("out");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
     unpack_file(archive, "it", &out, None, &Options::default(), &mut |_, _| {}).unwrap();
     let mut entries = Vec::new();
     for entry in walkdir::WalkDir::new(&out).sort_by_file_name() {
@@ -113,8 +113,8 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn directory_is_built_into_a_release() {
-    let dir = Dir::release();
-    let release = dir.open();
+    let directory = Dir::release();
+    let release = directory.open();
     assert_eq!(release.name, "r");
     assert_eq!(release.version.len(), "0+dev.".len() + 12);
     assert!(release.version.starts_with("0+dev."), "{}", release.version);
@@ -142,7 +142,7 @@ fn directory_is_built_into_a_release() {
     );
     let levels = release.package_levels(&["j"]).unwrap();
     assert_eq!(levels.iter().map(|level| level[0].name.as_str()).collect::<Vec<_>>(), ["lib", "app"]);
-    assert_eq!(dir.identity(), release.identity());
+    assert_eq!(directory.identity(), release.identity());
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn only_changed_jobs_and_packages_get_new_fingerprints() {
 
 #[test]
 fn source_links_stay_links_and_linked_templates_become_files() {
-    let dir = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
-    symlink("../../../shared/ctl", dir.path("jobs/j/templates/ctl.erb")).unwrap();
-    symlink("deep", dir.path("src/app/link")).unwrap();
-    let release = dir.open();
+    let directory = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
+    symlink("../../../shared/ctl", directory.path("jobs/j/templates/ctl.erb")).unwrap();
+    symlink("deep", directory.path("src/app/link")).unwrap();
+    let release = directory.open();
     let job = release.job("j").unwrap();
     assert_eq!(fs::read_to_string(job.template_path(&job.templates[0])).unwrap(), "shared\n");
     let app = contents(&release.package("app").unwrap().archive);
@@ -221,9 +221,9 @@ fn source_links_stay_links_and_linked_templates_become_files() {
 
 #[test]
 fn executables_stay_executable() {
-    let dir = Dir::release();
-    fs::set_permissions(dir.path("src/app/main.c"), fs::Permissions::from_mode(0o700)).unwrap();
-    let release = dir.open();
+    let directory = Dir::release();
+    fs::set_permissions(directory.path("src/app/main.c"), fs::Permissions::from_mode(0o700)).unwrap();
+    let release = directory.open();
     let app = contents(&release.package("app").unwrap().archive);
     assert!(app.contains(&("app/main.c".into(), "int main; (executable)".into())), "{app:?}");
 }
@@ -258,8 +258,8 @@ fn errors_name_the_job_package_or_file() {
         (r().file("jobs/j/spec", "name: j\npackages: [gone]\n"), &["'j'", "'gone'"]),
         (r().file("jobs/j/spec", "name: [\n"), &["jobs/j/spec:1:7: "]),
     ];
-    for (dir, words) in cases {
-        let text = dir.failure();
+    for (directory, words) in cases {
+        let text = directory.failure();
         for word in words {
             assert!(text.contains(word), "'{text}' does not say '{word}'");
         }
@@ -271,9 +271,10 @@ fn errors_name_the_job_package_or_file() {
 
 #[test]
 fn rejects_a_digest_for_a_directory() {
-    let dir = Dir::release();
+    let directory = Dir::release();
     let digest: Digest = sha1(b"").parse().unwrap();
-    let error = release::open(&dir.source(), Some(&digest), dir.dir.path(), &stage()).unwrap_err();
+    let error =
+        release::open(&directory.source(), Some(&digest), directory.directory.path(), &stage()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("source form"), "{error}");
 }
@@ -287,7 +288,8 @@ fn stemcell_form() -> Dir {
 
 #[test]
 fn directory_is_built_into_a_stemcell() {
-    let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
+    let open =
+        |directory: &Dir| stemcell::open(&directory.source(), None, directory.directory.path(), &stage());
     let (one, two) = (stemcell_form(), stemcell_form());
     symlink("release", one.path("image/etc/link")).unwrap();
     symlink("release", two.path("image/etc/link")).unwrap();
@@ -309,7 +311,8 @@ fn directory_is_built_into_a_stemcell() {
 
 #[test]
 fn image_may_be_a_file_and_must_exist() {
-    let open = |dir: &Dir| stemcell::open(&dir.source(), None, dir.dir.path(), &stage());
+    let open =
+        |directory: &Dir| stemcell::open(&directory.source(), None, directory.directory.path(), &stage());
     let text = "name: s\nversion: 1\nsha1: ";
     let right = Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));
     assert_eq!(fs::read(open(&right).unwrap().image).unwrap(), b"raw");
@@ -326,6 +329,6 @@ fn image_may_be_a_file_and_must_exist() {
         let error = open(&wrong).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains(word), "'{error}' does not say '{word}'");
-        assert!(!wrong.dir.path().join("stemcell").exists(), "{word}");
+        assert!(!wrong.directory.path().join("stemcell").exists(), "{word}");
     }
 }

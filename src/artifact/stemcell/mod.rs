@@ -129,59 +129,59 @@ pub fn open_stream(
     stage: &Stage,
 ) -> Result<Stemcell> {
     let source_name = format!("the stemcell '{url}'");
-    let dir = scratch.join("stemcell");
-    let mut unpacked = archive::unpack_stream(stream, &source_name, &dir, expected, &unpack_options())?;
+    let directory = scratch.join("stemcell");
+    let mut unpacked = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
     let image = unpacked.files.remove(Path::new(IMAGE));
-    load_or_remove(&dir, &source_name, unpacked.digest, image, None, stage)
+    load_or_remove(&directory, &source_name, unpacked.digest, image, None, stage)
 }
 
 /// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Stemcell> {
     let source_name = source.describe("stemcell");
-    let dir = scratch.join("stemcell");
+    let directory = scratch.join("stemcell");
     let (digest, image, stamp) = if source.is_dir {
         source.refuse_digest("stemcell", expected)?;
-        let digest = source_form::build(&source.path, &source_name, &dir)?;
-        (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
+        let digest = source_form::build(&source.path, &source_name, &directory)?;
+        (digest, Some(Digest::of_file(&directory.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
         let options = unpack_options();
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let mut unpacked =
-            archive::unpack_file(&source.path, &source_name, &dir, expected, &options, &mut progress)?;
+            archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    load_or_remove(&dir, &source_name, digest, image, stamp, stage)
+    load_or_remove(&directory, &source_name, digest, image, stamp, stage)
 }
 
 /// Loads an unpacked stemcell. If that fails, removes its directory.
 fn load_or_remove(
-    dir: &Path,
+    directory: &Path,
     source_name: &str,
     digest: Digest,
     image_digest: Option<Digest>,
     stamp: Option<Stamp>,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    load(dir, source_name, digest, image_digest, stamp, stage).inspect_err(|_| {
+    load(directory, source_name, digest, image_digest, stamp, stage).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
-        let _ = fs::remove_dir_all(dir);
+        let _ = fs::remove_dir_all(directory);
     })
 }
 
 /// Reads `stemcell.MF` and checks the digest of the image that it declares. Tolerates the wrong digest of a
 /// light stemcell, whose image is empty.
 fn load(
-    dir: &Path,
+    directory: &Path,
     source_name: &str,
     digest: Digest,
     image_digest: Option<Digest>,
     stamp: Option<Stamp>,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
+    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
     let image_digest = image_digest.ok_or_else(|| no_image_error(source_name))?;
-    let image = dir.join(IMAGE);
+    let image = directory.join(IMAGE);
     let file = format!("{MANIFEST} of {source_name}");
     let mut declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => Some(Digest::parse(text, &format!("the image in {file}"))?),

@@ -12,26 +12,26 @@ use crate::source_form::files::{FileSet, fingerprint};
 use base::{Error, Result};
 
 /// Returns the name and version, and the digest of the manifest and the image.
-pub(crate) fn identify(dir: &Path, source_name: &str) -> Result<ArtifactIdentity> {
-    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
-    let digest = content(dir, source_name)?;
+pub(crate) fn identify(directory: &Path, source_name: &str) -> Result<ArtifactIdentity> {
+    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
+    let digest = content(directory, source_name)?;
     Ok(ArtifactIdentity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
 /// Creates the directory `out` with `stemcell.MF` and `image`. Returns the digest of the content.
-pub(crate) fn build(dir: &Path, source_name: &str, out: &Path) -> Result<Digest> {
-    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
-    let image = dir.join(IMAGE);
+pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<Digest> {
+    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
+    let image = directory.join(IMAGE);
     if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
         return Err(Error::invalid(format!(
             "{MANIFEST} of {source_name} has a sha1 for the image, but image/ is a directory"
         ))
-        .with_hint(format!("remove `sha1` from '{}'", dir.join(MANIFEST).display())));
+        .with_hint(format!("remove `sha1` from '{}'", directory.join(MANIFEST).display())));
     }
-    let digest = content(dir, source_name)?;
+    let digest = content(directory, source_name)?;
     let create_error = |error| Error::io(format!("creating '{}'", out.display()), error);
     fs::create_dir(out).map_err(create_error)?;
-    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
+    let copied = fs::copy(directory.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
     let created = copied.and_then(|_| {
         if image.is_dir() {
             archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
@@ -46,11 +46,11 @@ pub(crate) fn build(dir: &Path, source_name: &str, out: &Path) -> Result<Digest>
     Ok(digest)
 }
 
-fn content(dir: &Path, source_name: &str) -> Result<Digest> {
-    let image = dir.join(IMAGE);
+fn content(directory: &Path, source_name: &str) -> Result<Digest> {
+    let image = directory.join(IMAGE);
     let mut files = FileSet::new();
     let file = |path| Input::File { path, executable: Some(false) };
-    files.insert(MANIFEST.into(), file(dir.join(MANIFEST)));
+    files.insert(MANIFEST.into(), file(directory.join(MANIFEST)));
     if image.is_dir() {
         for (name, input) in archive::tree(&image)? {
             files.insert(Path::new(IMAGE).join(name), input);

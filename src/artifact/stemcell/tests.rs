@@ -7,17 +7,17 @@ use crate::testing::{identify, stage};
 use base::ErrorKind;
 
 struct Opened {
-    dir: tempfile::TempDir,
+    directory: tempfile::TempDir,
     result: Result<Stemcell>,
 }
 
 fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("stemcell.tgz");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("stemcell.tgz");
     fs::write(&path, bytes).unwrap();
     let expected = expected.map(|text| text.parse().unwrap());
-    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), dir.path(), &stage());
-    Opened { dir, result }
+    let result = open(&Source::local(&path).unwrap(), expected.as_ref(), directory.path(), &stage());
+    Opened { directory, result }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn stemcell_is_loaded() {
     assert_eq!(stemcell.digest.to_string(), sha256(&bytes));
     assert_eq!(sha1(&fs::read(&stemcell.image).unwrap()), stemcell.image_digest.clone().unwrap().to_string());
 
-    let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
+    let source = Source::local(&opened.directory.path().join("stemcell.tgz")).unwrap();
     let identity = identify(ArtifactKind::Stemcell, &source).unwrap();
     assert_eq!(identity, stemcell.identity());
 }
@@ -53,7 +53,7 @@ fn verifies_digests_of_every_algorithm() {
         let error = opened.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("stemcell.tgz"), "{error}");
-        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
     }
 }
 
@@ -72,7 +72,7 @@ fn verifies_the_digest_of_the_image() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let text = error.to_string();
         assert!(text.contains("the image of the stemcell") && text.contains(&wrong), "{text}");
-        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
     }
 }
 
@@ -100,12 +100,12 @@ fn light_stemcell_may_state_the_digest_of_the_full_image() {
             image_sha1: Some(declared.clone()),
             ..Default::default()
         };
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("stemcell.tgz");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("stemcell.tgz");
         fs::write(&path, tarball.build()).unwrap();
         let notes = std::sync::Arc::new(Notes::default());
         let stage = base::events::Reporter::new(notes.clone()).stage("testing");
-        let stemcell = open(&Source::local(&path).unwrap(), None, dir.path(), &stage).unwrap();
+        let stemcell = open(&Source::local(&path).unwrap(), None, directory.path(), &stage).unwrap();
         assert_eq!(stemcell.image_digest.is_none(), is_light, "{declared}");
         let notes = notes.0.lock().unwrap();
         assert_eq!(notes.len(), usize::from(is_light), "{notes:?}");
@@ -141,7 +141,7 @@ fn errors_name_the_key_or_file() {
         let text = error.chain().join(": ");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text}");
         assert!(text.contains(reason) && text.contains("stemcell.tgz"), "'{text}' does not say '{reason}'");
-        assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1, "{reason}");
+        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1, "{reason}");
     }
 }
 
@@ -165,8 +165,8 @@ fn truncated_tarball_is_reported_as_truncated() {
     let error = opened.result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.chain().join(": ").contains("truncated"), "{error:?}");
-    assert_eq!(fs::read_dir(opened.dir.path()).unwrap().count(), 1);
-    let source = Source::local(&opened.dir.path().join("stemcell.tgz")).unwrap();
+    assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
+    let source = Source::local(&opened.directory.path().join("stemcell.tgz")).unwrap();
     assert_eq!(identify(ArtifactKind::Stemcell, &source).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 

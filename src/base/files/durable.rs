@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn replacing_sets_the_mode_and_leaves_no_temporary_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
         write_atomically(&path, b"one").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(Replacement::write(&path, b"never", 0o644).unwrap());
@@ -194,13 +194,13 @@ mod tests {
         Replacement::write(&path, b"two", 0o644).unwrap().put_in_place().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn rewrite_skips_unchanged_text() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
         rewrite(&path, &|_| String::new()).unwrap();
         assert!(!path.exists());
         fs::write(&path, b"a secret \xff").unwrap();
@@ -215,12 +215,12 @@ mod tests {
 
     #[test]
     fn removes_temporary_files_of_this_path_only() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for name in [".a.yml.Xy3.tmp", ".a.yml.old.Xy3.tmp", ".b.yml.Xy3.tmp", "a.yml.Xy3.tmp"] {
-            fs::write(dir.path().join(name), "").unwrap();
+            fs::write(directory.path().join(name), "").unwrap();
         }
-        remove_temporaries(&dir.path().join("a.yml")).unwrap();
-        assert!(!dir.path().join(".a.yml.Xy3.tmp").exists());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+        remove_temporaries(&directory.path().join("a.yml")).unwrap();
+        assert!(!directory.path().join(".a.yml.Xy3.tmp").exists());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     }
 }

@@ -96,7 +96,7 @@ pub fn missing_user_namespaces(errno: Errno) -> String {
             format!("sysctl {} is {} (allow them: `sysctl -w {0}={}`)", switch.name, switch.off, switch.on)
         })
         .collect();
-    let why = if causes.is_empty() {
+    let reason = if causes.is_empty() {
         "the kernel, a container or a security policy forbids them; see sysctl \
          kernel.unprivileged_userns_clone, user.max_user_namespaces and \
          kernel.apparmor_restrict_unprivileged_userns"
@@ -109,7 +109,7 @@ pub fn missing_user_namespaces(errno: Errno) -> String {
     } else {
         "change that, or run monopile as root"
     };
-    format!("this user cannot create user namespaces ({errno}): {why}; {remedy}")
+    format!("this user cannot create user namespaces ({errno}): {reason}; {remedy}")
 }
 
 /// Returns the sysctls that forbid user namespaces on this machine.

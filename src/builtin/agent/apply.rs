@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use walkdir::WalkDir;
 
 use super::blobs::create_scratch;
-use super::dirs::{self, Dirs};
+use super::directories::{self, Directories};
 use super::spec::{Spec, Template};
 use super::{Agent, archive, packages};
 use base::error::ResultExt;
@@ -35,7 +35,7 @@ impl Agent {
         spec.check()?;
         self.unpack_jobs(spec)?;
         for package in spec.packages.values() {
-            packages::install(&self.dirs, &self.blobs, package)
+            packages::install(&self.directories, &self.blobs, package)
                 .context(|| format!("Preparing package {}", package.name))?;
         }
         Ok(json!("prepared"))
@@ -44,18 +44,20 @@ impl Agent {
     fn install(&self, spec: &Spec) -> Result<()> {
         self.supervisor.remove_all_jobs().context(|| "Removing all jobs".to_owned())?;
         self.unpack_jobs(spec)?;
-        let links = packages::link_all(&self.dirs, &spec.packages)
+        let links = packages::link_all(&self.directories, &spec.packages)
             .context(|| "Linking the packages of the jobs".to_owned())?;
         for job in spec.jobs() {
             self.enable_job(spec, job, &links).context(|| format!("Applying job {}", job.name))?;
         }
-        keep_only_jobs(&self.dirs, spec)?;
+        keep_only_jobs(&self.directories, spec)?;
         for package in spec.packages.values() {
-            packages::install(&self.dirs, &self.blobs, package)
-                .and_then(|dir| dirs::replace_link(&dir, &self.dirs.packages().join(&package.name)))
+            packages::install(&self.directories, &self.blobs, package)
+                .and_then(|directory| {
+                    directories::replace_link(&directory, &self.directories.packages().join(&package.name))
+                })
                 .context(|| format!("Applying package {}", package.name))?;
         }
-        packages::keep_only(&self.dirs, &spec.packages)?;
+        packages::keep_only(&self.directories, &spec.packages)?;
         // Rendered templates contain secrets, so the jobs keep the only copy.
         if let Some(archive) = &spec.rendered_templates_archive {
             self.blobs.delete(&archive.blobstore_id)?;
@@ -66,7 +68,7 @@ impl Agent {
     /// Unpacks the rendered templates of all jobs that are not installed.
     fn unpack_jobs(&self, spec: &Spec) -> Result<()> {
         let missing: Vec<_> =
-            spec.jobs().iter().filter(|job| !job_dir(&self.dirs, spec, job).is_dir()).collect();
+            spec.jobs().iter().filter(|job| !job_directory(&self.directories, spec, job).is_dir()).collect();
         let (Some(archive), false) = (&spec.rendered_templates_archive, missing.is_empty()) else {
             return Ok(());
         };
@@ -74,21 +76,21 @@ impl Agent {
             .blobs
             .open(&archive.blobstore_id, archive.sha1.as_deref().unwrap_or_default())
             .context(|| "Getting job source from blobstore".to_owned())?;
-        let all = create_scratch(&self.dirs.data_jobs())?;
+        let all = create_scratch(&self.directories.data_jobs())?;
         let unpacked = all.path().join("jobs");
         archive::unpack(file, "the rendered templates archive", &unpacked)?;
         for job in missing {
             let source = unpacked.join(&job.name);
-            let target = job_dir(&self.dirs, spec, job);
+            let target = job_directory(&self.directories, spec, job);
             if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {
                 return Err(Error::invalid(format!(
                     "Installing job bundle: the rendered templates archive has no directory '{}'",
                     job.name
                 )));
             }
-            fix_permissions(&self.dirs, &source)?;
-            let parent = self.dirs.data_jobs().join(&job.name);
-            dirs::make_dir(&parent, 0o755)?;
+            fix_permissions(&self.directories, &source)?;
+            let parent = self.directories.data_jobs().join(&job.name);
+            directories::make_directory(&parent, 0o755)?;
             fs::rename(&source, &target)
                 .map_err(|error| Error::io(format!("moving job '{}' to its place", job.name), error))?;
         }
@@ -97,29 +99,29 @@ impl Agent {
 
     /// Makes a job current. `links` is the directory of [`packages::link_all`].
     fn enable_job(&self, spec: &Spec, job: &Template, links: &Path) -> Result<()> {
-        for dir in self.dirs.of_job(&job.name) {
-            if !dir.exists() {
-                dirs::make_dir(&dir, 0o770)?;
-                self.dirs.give_to_vcap(&dir);
+        for directory in self.directories.of_job(&job.name) {
+            if !directory.exists() {
+                directories::make_directory(&directory, 0o770)?;
+                self.directories.give_to_vcap(&directory);
             }
         }
-        let dir = job_dir(&self.dirs, spec, job);
-        dirs::replace_link(&dir, &self.dirs.jobs().join(&job.name))?;
+        let directory = job_directory(&self.directories, spec, job);
+        directories::replace_link(&directory, &self.directories.jobs().join(&job.name))?;
         // Each job finds the packages in its own directory as well.
-        let packages_link = dir.join("packages");
+        let packages_link = directory.join("packages");
         if fs::symlink_metadata(&packages_link).is_ok_and(|meta| meta.is_dir()) {
-            dirs::remove_tree(&packages_link)?;
+            directories::remove_tree(&packages_link)?;
         }
-        dirs::replace_link(links, &packages_link)
+        directories::replace_link(links, &packages_link)
     }
 
     fn write_instance(&self, spec: &Spec) -> Result<()> {
-        let dir = self.dirs.instance();
-        dirs::make_dir(&dir, 0o755)?;
+        let directory = self.directories.instance();
+        directories::make_directory(&directory, 0o755)?;
         for (name, value) in
             [("id", &spec.id), ("az", &spec.az), ("name", &spec.name), ("deployment", &spec.deployment)]
         {
-            dirs::write_atomically(&dir.join(name), value.as_bytes(), 0o644)?;
+            directories::write_atomically(&directory.join(name), value.as_bytes(), 0o644)?;
         }
         Ok(())
     }
@@ -129,8 +131,8 @@ impl Agent {
         let spec = self.spec.get();
         let mut files = Vec::new();
         for job in spec.jobs() {
-            let dir = job_dir(&self.dirs, &spec, job);
-            let mut of_job: Vec<_> = packages::list(&dir)
+            let directory = job_directory(&self.directories, &spec, job);
+            let mut of_job: Vec<_> = packages::list(&directory)
                 .into_iter()
                 .filter(|entry| {
                     let name = entry.file_name();
@@ -152,35 +154,36 @@ impl Agent {
 }
 
 /// Returns the directory of a job with the templates of this spec.
-fn job_dir(dirs: &Dirs, spec: &Spec, job: &Template) -> PathBuf {
-    dirs.data_jobs().join(&job.name).join(spec.job_bundle(job))
+fn job_directory(directories: &Directories, spec: &Spec, job: &Template) -> PathBuf {
+    directories.data_jobs().join(&job.name).join(spec.job_bundle(job))
 }
 
 /// Removes links and builds of jobs that are not in the spec.
-fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
+fn keep_only_jobs(directories: &Directories, spec: &Spec) -> Result<()> {
     let names: HashSet<&OsStr> = spec.jobs().iter().map(|job| OsStr::new(&job.name)).collect();
-    for entry in packages::list(&dirs.jobs()) {
+    for entry in packages::list(&directories.jobs()) {
         if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
                 .map_err(|error| Error::io(format!("removing '{}'", entry.path().display()), error))?;
         }
     }
-    let builds: HashSet<PathBuf> = spec.jobs().iter().map(|job| job_dir(dirs, spec, job)).collect();
-    packages::keep_only_builds(&dirs.data_jobs(), &builds)
+    let builds: HashSet<PathBuf> =
+        spec.jobs().iter().map(|job| job_directory(directories, spec, job)).collect();
+    packages::keep_only_builds(&directories.data_jobs(), &builds)
 }
 
 /// Sets mode 0750 for directories and files in `bin`, 0640 for all other files, and the group `vcap`.
-fn fix_permissions(dirs: &Dirs, job: &Path) -> Result<()> {
+fn fix_permissions(directories: &Directories, job: &Path) -> Result<()> {
     let bin = job.join("bin");
     for entry in WalkDir::new(job) {
         let entry =
             entry.map_err(|error| Error::failure("Correcting file permissions").with_source(error))?;
-        dirs.give_to_vcap(entry.path());
+        directories.give_to_vcap(entry.path());
         if entry.file_type().is_symlink() {
             continue;
         }
         let executable = entry.file_type().is_dir() || entry.path().starts_with(&bin);
-        dirs::set_mode(entry.path(), if executable { 0o750 } else { 0o640 })?;
+        directories::set_mode(entry.path(), if executable { 0o750 } else { 0o640 })?;
     }
     Ok(())
 }

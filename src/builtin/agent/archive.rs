@@ -21,15 +21,15 @@ pub(super) fn unpack(file: File, source_name: &str, dest: &Path) -> Result<()> {
 }
 
 /// Packs all files in a directory. Names in the tarball begin with `./`.
-pub(super) fn pack(dir: &Path, tarball: &File) -> Result<()> {
-    let compress_error = |error| Error::io(format!("Compressing files in '{}'", dir.display()), error);
+pub(super) fn pack(directory: &Path, tarball: &File) -> Result<()> {
+    let compress_error = |error| Error::io(format!("Compressing files in '{}'", directory.display()), error);
     // The tarball stays on this machine, so speed matters more than size.
     let mut builder =
         tar::Builder::new(GzEncoder::new(std::io::BufWriter::new(tarball), Compression::fast()));
     builder.follow_symlinks(false);
     // Not all readers of tarballs support sparse files.
     builder.sparse(false);
-    builder.append_dir_all(".", dir).map_err(compress_error)?;
+    builder.append_dir_all(".", directory).map_err(compress_error)?;
     finish(builder).map_err(compress_error)
 }
 
@@ -64,13 +64,13 @@ mod tests {
 
     #[test]
     fn packed_directory_can_be_unpacked() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
         std::fs::create_dir_all(from.join("bin")).unwrap();
         std::fs::write(from.join("bin/x"), "x").unwrap();
         File::create(from.join("holes")).unwrap().set_len(1 << 20).unwrap();
         symlink("/var/vcap/packages/other", from.join("absolute-link")).unwrap();
-        let tarball = dir.path().join("t.tgz");
+        let tarball = directory.path().join("t.tgz");
         pack(&from, &File::create(&tarball).unwrap()).unwrap();
         unpack(File::open(&tarball).unwrap(), "it", &to).unwrap();
         assert_eq!(std::fs::read(to.join("bin/x")).unwrap(), b"x");

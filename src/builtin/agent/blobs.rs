@@ -7,31 +7,31 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::{digest, dirs};
+use super::{digest, directories};
 use base::error::ResultExt;
 use base::{Error, Result};
 
 /// The blobstore.
 #[derive(Debug, Clone)]
 pub(super) struct Blobs {
-    dir: PathBuf,
+    directory: PathBuf,
 }
 
 impl Blobs {
     /// Opens the blobstore in an existing directory.
-    pub(super) fn new(dir: PathBuf) -> Self {
-        Blobs { dir }
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Blobs { directory }
     }
 
     /// Returns the path of a blob, which need not exist, or `None` for an invalid id.
     pub(super) fn path(&self, id: &str) -> Option<PathBuf> {
-        dirs::is_safe_name(id).then(|| self.dir.join(id))
+        directories::is_safe_name(id).then(|| self.directory.join(id))
     }
 
     /// Creates a temporary file for a blob that is being received or created.
     pub(super) fn create_incoming(&self) -> Result<NamedTempFile> {
-        tempfile::Builder::new().prefix(".incoming-").tempfile_in(&self.dir).map_err(|error| {
-            Error::io(format!("creating a file for a blob in '{}'", self.dir.display()), error)
+        tempfile::Builder::new().prefix(".incoming-").tempfile_in(&self.directory).map_err(|error| {
+            Error::io(format!("creating a file for a blob in '{}'", self.directory.display()), error)
         })
     }
 
@@ -73,7 +73,7 @@ impl Blobs {
 
     /// Removes incomplete blobs of an earlier agent process.
     pub(super) fn clean_up(&self) {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
         for entry in entries.flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(b".incoming-") {
                 let _ = std::fs::remove_file(entry.path());
@@ -90,16 +90,17 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
         Some((prefix, id)) if prefix.len() == 2 && prefix.bytes().all(|b| b.is_ascii_hexdigit()) => id,
         Some(_) => return None,
     };
-    dirs::is_safe_name(id).then_some(id)
+    directories::is_safe_name(id).then_some(id)
 }
 
-/// Creates a temporary directory in `dir` for unpacking, so that the content can later be renamed into place.
-pub(super) fn create_scratch(dir: &Path) -> Result<tempfile::TempDir> {
+/// Creates a temporary directory in `directory` for unpacking, so that the content can later be renamed into
+/// place.
+pub(super) fn create_scratch(directory: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")
         .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(dir)
-        .map_err(|error| Error::io(format!("creating a directory in '{}'", dir.display()), error))
+        .tempdir_in(directory)
+        .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))
 }
 
 #[cfg(test)]
@@ -120,8 +121,8 @@ mod tests {
 
     #[test]
     fn blob_opens_only_with_its_digest() {
-        let dir = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(dir.path().to_path_buf());
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(directory.path().to_path_buf());
         let mut file = blobs.create_incoming().unwrap();
         file.write_all(b"data").unwrap();
         let (id, digest) = blobs.store(file).unwrap();
@@ -139,12 +140,12 @@ mod tests {
 
     #[test]
     fn incomplete_blobs_are_removed_at_start() {
-        let dir = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(dir.path().to_path_buf());
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(directory.path().to_path_buf());
         let kept = blobs.create_incoming().unwrap().keep().unwrap().1;
-        std::fs::write(dir.path().join("whole"), "x").unwrap();
+        std::fs::write(directory.path().join("whole"), "x").unwrap();
         blobs.clean_up();
         assert!(!kept.exists());
-        assert!(dir.path().join("whole").exists());
+        assert!(directory.path().join("whole").exists());
     }
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::dirs::{self};
+use super::directories::{self};
 use super::process::{TaskControl, ending};
 use super::spec::Package;
 use super::{Agent, archive, packages};
@@ -46,33 +46,33 @@ impl Agent {
     ) -> Result<(String, String)> {
         let mut links = Vec::new();
         for dependency in dependencies.values() {
-            let dir = packages::install(&self.dirs, &self.blobs, dependency)
+            let directory = packages::install(&self.directories, &self.blobs, dependency)
                 .context(|| format!("Installing dependent package: '{}'", dependency.name))?;
-            links.push((dependency.name.clone(), dir));
+            links.push((dependency.name.clone(), directory));
         }
         // Each attempt has its own directory. Two compilations of one package wait for each other when they
         // take the link.
-        let parent = self.dirs.data_packages().join(&package.name);
-        dirs::make_dir(&parent, 0o755)?;
+        let parent = self.directories.data_packages().join(&package.name);
+        directories::make_directory(&parent, 0o755)?;
         let install = tempfile::Builder::new()
             .prefix(".compile-")
             .tempdir_in(&parent)
             .map_err(|error| Error::io("Setting up new package bundle", error))?;
-        dirs::set_mode(install.path(), 0o755)?;
+        directories::set_mode(install.path(), 0o755)?;
         links.push((package.name.clone(), install.path().to_path_buf()));
-        let hold = self.links.hold(&self.dirs, &links)?;
+        let hold = self.links.hold(&self.directories, &links)?;
         task.check()?;
 
-        let source = self.dirs.compile().join(&package.name);
+        let source = self.directories.compile().join(&package.name);
         let _clean = Cleanup(&source);
-        dirs::remove_tree(&source)?;
+        directories::remove_tree(&source)?;
         let blob = self
             .blobs
             .open(&package.blobstore_id, &package.sha1)
             .context(|| format!("Fetching package {}", package.name))?;
         archive::unpack(blob, &format!("the source of package '{}'", package.name), &source)
             .context(|| format!("Uncompressing package {}", package.name))?;
-        dirs::set_mode(&source, 0o755)?;
+        directories::set_mode(&source, 0o755)?;
         if source.join("packaging").is_file() {
             self.run_packaging(package, &source, task).context(|| "Running packaging script".to_owned())?;
         }
@@ -88,9 +88,9 @@ impl Agent {
     /// Runs the packaging script with the environment that BOSH promises. Its output goes to logs of the VM,
     /// and the end of them into an error.
     fn run_packaging(&self, package: &Package, source: &Path, task: &TaskControl) -> Result<()> {
-        let logs = self.dirs.agent_logs().join("compile").join(&package.name);
-        dirs::remove_tree(&logs)?;
-        dirs::make_dir(&logs, 0o750)?;
+        let logs = self.directories.agent_logs().join("compile").join(&package.name);
+        directories::remove_tree(&logs)?;
+        directories::make_directory(&logs, 0o750)?;
         let open = |name: &str| {
             let path = logs.join(name);
             File::options()
@@ -109,9 +109,9 @@ impl Agent {
             .env_clear()
             .env("PATH", COMPILE_PATH)
             .env("HOME", "/root")
-            .env("TMPDIR", self.dirs.tmp())
+            .env("TMPDIR", self.directories.tmp())
             .env("BOSH_COMPILE_TARGET", source)
-            .env("BOSH_INSTALL_TARGET", self.dirs.packages().join(&package.name))
+            .env("BOSH_INSTALL_TARGET", self.directories.packages().join(&package.name))
             .env("BOSH_PACKAGE_NAME", &package.name)
             .env("BOSH_PACKAGE_VERSION", &package.version)
             .stdout(copy(&stdout)?)

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::Value;
 
-use super::dirs::{self, Dirs};
+use super::directories::{self, Directories};
 use super::migrate;
 use super::platform::Platform;
 use super::process::TaskControl;
@@ -30,15 +30,15 @@ const BUSY_WAIT: Duration = Duration::from_millis(20);
 /// The disks of the VM.
 pub(super) struct Disks {
     platform: Platform,
-    dirs: Dirs,
+    directories: Directories,
     /// Guards the file of hints.
     hints: Mutex<()>,
 }
 
 impl Disks {
     /// Creates the disks of the VM with these directories.
-    pub(super) fn new(platform: Platform, dirs: Dirs) -> Self {
-        Disks { platform, dirs, hints: Mutex::new(()) }
+    pub(super) fn new(platform: Platform, directories: Directories) -> Self {
+        Disks { platform, directories, hints: Mutex::new(()) }
     }
 
     /// Stores the hint of a disk.
@@ -89,17 +89,17 @@ impl Disks {
             tracing::info!(cid, mount_point = %mount_point.display(), "already mounted");
             return Ok(());
         }
-        let store = self.dirs.store();
+        let store = self.directories.store();
         if is_mount_point(&store)? {
-            let target = self.dirs.store_migration();
+            let target = self.directories.store_migration();
             if is_mount_point(&target)? {
                 return Err(Error::failure(
                     "Mounting persistent disk: two other disks are mounted: unmount one first",
                 ));
             }
-            return self.platform.mount(&disk, &target, &self.dirs);
+            return self.platform.mount(&disk, &target, &self.directories);
         }
-        self.platform.mount(&disk, &store, &self.dirs)?;
+        self.platform.mount(&disk, &store, &self.directories)?;
         self.set_disk_on_store(cid)
     }
 
@@ -117,7 +117,7 @@ impl Disks {
             Err(error) => {
                 // The disk was detached while it was mounted. Its mount on `store` must still be removed.
                 tracing::warn!(cid, error = %super::error_text(&error), "the device of a disk is missing");
-                let store = self.dirs.store();
+                let store = self.directories.store();
                 (self.disk_on_store().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
             }
         };
@@ -129,7 +129,7 @@ impl Disks {
     /// Copies all data from the disk on `store` to the disk on the migration target, and mounts the new disk
     /// on `store`.
     pub(super) fn migrate(&self, settings: &AgentSettings, task: &TaskControl) -> Result<()> {
-        let (store, target) = (self.dirs.store(), self.dirs.store_migration());
+        let (store, target) = (self.directories.store(), self.directories.store_migration());
         for mount_point in [&store, &target] {
             if !is_mount_point(mount_point)? {
                 return Err(Error::failure(format!(
@@ -162,7 +162,7 @@ impl Disks {
         unmount(&store, task).context(|| "Unmounting old persistent disk".to_owned())?;
         unmount(&target, task).context(|| "Remounting new disk on original mountpoint".to_owned())?;
         self.platform
-            .mount(&disk, &store, &self.dirs)
+            .mount(&disk, &store, &self.directories)
             .context(|| "Remounting new disk on original mountpoint".to_owned())
     }
 
@@ -171,15 +171,15 @@ impl Disks {
         let Some(cid) = self.disk_on_store() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
         let disk = self.platform.find_disk_soon(&hint)?;
-        let store = self.dirs.store();
+        let store = self.directories.store();
         if is_mount_point(&store)? {
             return Ok(());
         }
         // If the agent was killed at the end of a migration, the disk is still on the migration target.
         if self.mount_point_of(&disk).is_some() {
-            unmount(&self.dirs.store_migration(), &TaskControl::default())?;
+            unmount(&self.directories.store_migration(), &TaskControl::default())?;
         }
-        self.platform.mount(&disk, &store, &self.dirs)
+        self.platform.mount(&disk, &store, &self.directories)
     }
 
     fn hint(&self, settings: &AgentSettings, cid: &str) -> Result<Value> {
@@ -204,11 +204,11 @@ impl Disks {
     }
 
     fn hints_path(&self) -> PathBuf {
-        self.dirs.bosh().join("persistent_disk_hints.json")
+        self.directories.bosh().join("persistent_disk_hints.json")
     }
 
     fn managed_path(&self) -> PathBuf {
-        self.dirs.bosh().join("managed_disk_settings.json")
+        self.directories.bosh().join("managed_disk_settings.json")
     }
 
     fn disk_on_store(&self) -> Option<String> {
@@ -216,13 +216,13 @@ impl Disks {
     }
 
     fn set_disk_on_store(&self, cid: &str) -> Result<()> {
-        dirs::write_atomically(&self.managed_path(), cid.as_bytes(), 0o600)
+        directories::write_atomically(&self.managed_path(), cid.as_bytes(), 0o600)
             .context(|| "Writing managed_disk_settings.json".to_owned())
     }
 
     /// Returns the path at which the disk is mounted.
     fn mount_point_of(&self, disk: &Path) -> Option<PathBuf> {
-        let mount_points = [self.dirs.store(), self.dirs.store_migration()];
+        let mount_points = [self.directories.store(), self.directories.store_migration()];
         mount_points.into_iter().find(|path| self.platform.is_mounted_at(disk, path))
     }
 }
@@ -279,13 +279,13 @@ fn users(mount_point: &Path) -> String {
         if !pid.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
-        let dir = process.path();
-        let open = super::packages::list(&dir.join("fd")).into_iter().map(|fd| fd.path());
+        let directory = process.path();
+        let open = super::packages::list(&directory.join("fd")).into_iter().map(|fd| fd.path());
         let holds = open
-            .chain([dir.join("cwd"), dir.join("exe")])
+            .chain([directory.join("cwd"), directory.join("exe")])
             .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(mount_point)));
         if holds {
-            let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
+            let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
             process_names.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
         }
     }

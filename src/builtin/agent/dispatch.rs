@@ -159,7 +159,7 @@ fn remove_file(path: &str) -> Result<Value> {
     if !Path::new(path).is_absolute() {
         return Err(Error::invalid(format!("'{path}' is not an absolute path")));
     }
-    super::dirs::remove_tree(Path::new(path))?;
+    super::directories::remove_tree(Path::new(path))?;
     Ok(json!(path))
 }
 
@@ -301,7 +301,7 @@ impl Agent {
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
         if in_full {
-            state["vitals"] = vitals::vitals(&self.dirs);
+            state["vitals"] = vitals::vitals(&self.directories);
         }
         let processes = self.supervisor.processes();
         if !processes.is_empty() {
@@ -319,7 +319,7 @@ impl Agent {
                 "disk_associations are not supported: this agent gives disks no names",
             ));
         }
-        write_json(&self.dirs.bosh().join("update_settings.json"), update, JsonLayout::Compact)?;
+        write_json(&self.directories.bosh().join("update_settings.json"), update, JsonLayout::Compact)?;
         Ok(json!("ok"))
     }
 }

@@ -27,8 +27,8 @@ impl Agent {
         let mut files = Vec::new();
         for kind in types.split(',') {
             let (root, prefix) = match kind {
-                "job" => (self.dirs.logs(), ""),
-                "agent" => (self.dirs.agent_logs(), ""),
+                "job" => (self.directories.logs(), ""),
+                "agent" => (self.directories.agent_logs(), ""),
                 // The prefix distinguishes the names from those of job logs.
                 "system" => (PathBuf::from("/var/log"), "var/log"),
                 _ => return Err(Error::invalid("Invalid log type")),

@@ -18,7 +18,7 @@ use base::{Error, Result};
 /// Copies all files below `from` into `to`, and syncs the file system of `to`.
 pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()> {
     let mut links = HashMap::new();
-    let mut dirs = Vec::new();
+    let mut directories = Vec::new();
     for entry in walkdir::WalkDir::new(from).same_file_system(true) {
         task.check()?;
         let entry = entry
@@ -33,7 +33,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
                 remove(&target).map_err(copy_error)?;
                 fs::create_dir(&target).map_err(copy_error)?;
             }
-            dirs.push((entry.path().to_path_buf(), target, meta));
+            directories.push((entry.path().to_path_buf(), target, meta));
             continue;
         }
         remove(&target).map_err(copy_error)?;
@@ -50,11 +50,11 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
     }
     // Directories come last, innermost first, because new entries change their times, and their modes may
     // forbid new entries.
-    for (source, target, meta) in dirs.iter().rev() {
+    for (source, target, meta) in directories.iter().rev() {
         attributes(source, target, meta)
             .map_err(|error| Error::io(format!("copying the attributes of '{}'", source.display()), error))?;
     }
-    let synced = File::open(to).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    let synced = File::open(to).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
     synced.map_err(|error| Error::io(format!("syncing '{}'", to.display()), error))
 }
 
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn copy_is_complete_and_can_be_repeated() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
         fs::create_dir_all(from.join("deep/er")).unwrap();
         fs::create_dir(&to).unwrap();
         fs::write(from.join("deep/file"), "content").unwrap();
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn cancelled_copy_stops() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let task = TaskControl::default();
         task.cancel();
-        copy_tree(dir.path(), dir.path(), &task).unwrap_err();
+        copy_tree(directory.path(), directory.path(), &task).unwrap_err();
     }
 }

@@ -11,7 +11,7 @@ mod archive;
 mod blobs;
 mod compile;
 mod digest;
-mod dirs;
+mod directories;
 mod disks;
 mod dispatch;
 mod logs;
@@ -39,7 +39,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
 use self::blobs::Blobs;
-use self::dirs::Dirs;
+use self::directories::Directories;
 use self::disks::Disks;
 use self::packages::Links;
 pub use self::platform::Platform;
@@ -57,7 +57,7 @@ struct Agent {
     platform: Platform,
     source: SettingsSource,
     endpoint: Endpoint,
-    dirs: Dirs,
+    directories: Directories,
     blobs: Blobs,
     disks: Disks,
     links: Links,
@@ -133,18 +133,18 @@ fn set_up(
     settings: &AgentSettings,
     endpoint: Endpoint,
 ) -> Result<Agent> {
-    let dirs = Dirs::new(base);
-    platform.set_up_data(settings, &dirs)?;
-    dirs.set_up()?;
-    let boot = dirs.bosh().join("boot");
+    let directories = Directories::new(base);
+    platform.set_up_data(settings, &directories)?;
+    directories.set_up()?;
+    let boot = directories.bosh().join("boot");
     let now = supervisor::boot_identity();
     if std::fs::read_to_string(&boot).ok().as_deref() != Some(now.as_str()) {
-        supervisor::forget_pid_files(&dirs.run());
-        dirs::write_atomically(&boot, now.as_bytes(), 0o600)?;
+        supervisor::forget_pid_files(&directories.run());
+        directories::write_atomically(&boot, now.as_bytes(), 0o600)?;
     }
-    let blobs = Blobs::new(dirs.blobs());
+    let blobs = Blobs::new(directories.blobs());
     blobs.clean_up();
-    let disks = Disks::new(platform, dirs.clone());
+    let disks = Disks::new(platform, directories.clone());
     let restored = disks.restore(settings);
     if let Err(error) = &restored {
         // The jobs must not start on an empty `store`. The client sees the missing disk in `list_disk`, and
@@ -159,11 +159,11 @@ fn set_up(
         blobs,
         disks,
         links: Links::default(),
-        spec: SpecStore::load(dirs.bosh().join("spec.json"))?,
-        supervisor: Supervisor::load(&dirs, restored.is_ok())?,
+        spec: SpecStore::load(directories.bosh().join("spec.json"))?,
+        supervisor: Supervisor::load(&directories, restored.is_ok())?,
         tasks: Tasks::default(),
         turn: RwLock::new(()),
-        dirs,
+        directories,
     })
 }
 

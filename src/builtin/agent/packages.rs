@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use super::archive;
 use super::blobs::{Blobs, create_scratch};
 use super::digest;
-use super::dirs::{self, Dirs};
+use super::directories::{self, Directories};
 use super::spec::Package;
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -20,29 +20,29 @@ use base::{Error, Result};
 const LINKS: &str = ".links";
 
 /// Returns the directory of this build of a package.
-fn build_dir(dirs: &Dirs, package: &Package) -> PathBuf {
-    dirs.data_packages().join(&package.name).join(package.bundle())
+fn build_directory(directories: &Directories, package: &Package) -> PathBuf {
+    directories.data_packages().join(&package.name).join(package.bundle())
 }
 
 /// Unpacks a package unless this build is installed. Returns its directory.
-pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
+pub(super) fn install(directories: &Directories, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
     package.check()?;
-    let target = build_dir(dirs, package);
+    let target = build_directory(directories, package);
     if target.is_dir() {
         return Ok(target);
     }
     let file =
         blobs.open(&package.blobstore_id, &package.sha1).context(|| "Fetching package blob".to_owned())?;
-    let parent = dirs.data_packages().join(&package.name);
-    dirs::make_dir(&parent, 0o755)?;
-    dirs.give_to_vcap(&parent);
+    let parent = directories.data_packages().join(&package.name);
+    directories::make_directory(&parent, 0o755)?;
+    directories.give_to_vcap(&parent);
     // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
     let temporary = create_scratch(&parent)?;
     let fresh = temporary.path().join("package");
     archive::unpack(file, &format!("package '{}'", package.name), &fresh)
         .context(|| "Decompressing package files".to_owned())?;
-    dirs::set_mode(&fresh, 0o755)?;
-    dirs.give_to_vcap(&fresh);
+    directories::set_mode(&fresh, 0o755)?;
+    directories.give_to_vcap(&fresh);
     match fs::rename(&fresh, &target) {
         Ok(()) => Ok(target),
         // Another task has installed the same build.
@@ -52,29 +52,29 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
 }
 
 /// Returns the directory of [`link_all`] for these packages. Its name depends on all their builds.
-fn links_dir(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> PathBuf {
+fn links_directory(directories: &Directories, packages: &BTreeMap<String, Package>) -> PathBuf {
     let builds: Vec<String> =
         packages.values().map(|package| format!("{} {}\n", package.name, package.bundle())).collect();
-    dirs.data_packages().join(LINKS).join(digest::sha1_hex(&builds.concat()))
+    directories.data_packages().join(LINKS).join(digest::sha1_hex(&builds.concat()))
 }
 
 /// Creates a directory with a link to each of these packages, unless it exists. Returns its path. All jobs
 /// share it: if each had its own links, their number would be that of the jobs times that of the packages.
-pub(super) fn link_all(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Result<PathBuf> {
-    let target = links_dir(dirs, packages);
+pub(super) fn link_all(directories: &Directories, packages: &BTreeMap<String, Package>) -> Result<PathBuf> {
+    let target = links_directory(directories, packages);
     if target.is_dir() {
         return Ok(target);
     }
-    let parent = dirs.data_packages().join(LINKS);
-    dirs::make_dir(&parent, 0o755)?;
-    dirs.give_to_vcap(&parent);
+    let parent = directories.data_packages().join(LINKS);
+    directories::make_directory(&parent, 0o755)?;
+    directories.give_to_vcap(&parent);
     // As for a package, the rename makes it appear as a whole.
     let temporary = create_scratch(&parent)?;
     let fresh = temporary.path().join("links");
-    dirs::make_dir(&fresh, 0o750)?;
-    dirs.give_to_vcap(&fresh);
+    directories::make_directory(&fresh, 0o750)?;
+    directories.give_to_vcap(&fresh);
     for package in packages.values() {
-        dirs::replace_link(&build_dir(dirs, package), &fresh.join(&package.name))?;
+        directories::replace_link(&build_directory(directories, package), &fresh.join(&package.name))?;
     }
     fs::rename(&fresh, &target)
         .map_err(|error| Error::io(format!("renaming to '{}'", target.display()), error))?;
@@ -82,17 +82,18 @@ pub(super) fn link_all(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Res
 }
 
 /// Removes links and builds that belong to none of these packages.
-pub(super) fn keep_only(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Result<()> {
+pub(super) fn keep_only(directories: &Directories, packages: &BTreeMap<String, Package>) -> Result<()> {
     let names: HashSet<&OsStr> = packages.values().map(|package| OsStr::new(&package.name)).collect();
-    for entry in list(&dirs.packages()) {
+    for entry in list(&directories.packages()) {
         if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
                 .map_err(|error| Error::io(format!("removing '{}'", entry.path().display()), error))?;
         }
     }
-    let mut builds: HashSet<PathBuf> = packages.values().map(|package| build_dir(dirs, package)).collect();
-    builds.insert(links_dir(dirs, packages));
-    keep_only_builds(&dirs.data_packages(), &builds)
+    let mut builds: HashSet<PathBuf> =
+        packages.values().map(|package| build_directory(directories, package)).collect();
+    builds.insert(links_directory(directories, packages));
+    keep_only_builds(&directories.data_packages(), &builds)
 }
 
 /// Removes everything in the directories of `parent` that is not in `builds`, and the directories that are
@@ -101,7 +102,7 @@ pub(super) fn keep_only_builds(parent: &Path, builds: &HashSet<PathBuf>) -> Resu
     for named in list(parent) {
         for build in list(&named.path()) {
             if !builds.contains(&build.path()) {
-                dirs::remove_tree(&build.path())?;
+                directories::remove_tree(&build.path())?;
             }
         }
         // Fails if the directory is not empty, which is fine.
@@ -111,8 +112,8 @@ pub(super) fn keep_only_builds(parent: &Path, builds: &HashSet<PathBuf>) -> Resu
 }
 
 /// Returns the entries of a directory, or an empty list if it cannot be read.
-pub(super) fn list(dir: &Path) -> Vec<fs::DirEntry> {
-    fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or_default()
+pub(super) fn list(directory: &Path) -> Vec<fs::DirEntry> {
+    fs::read_dir(directory).map(|entries| entries.flatten().collect()).unwrap_or_default()
 }
 
 /// The `packages/<name>` links that running compilations hold. Compilations can run at the same time if their
@@ -133,7 +134,7 @@ struct HeldLinks {
 /// Links that a compilation holds until this is dropped.
 pub(super) struct PackageHold<'a> {
     links: &'a Links,
-    dirs: &'a Dirs,
+    directories: &'a Directories,
     names: Vec<String>,
 }
 
@@ -141,7 +142,7 @@ impl Links {
     /// Waits until no link is held with another target, then creates the links.
     pub(super) fn hold<'a>(
         &'a self,
-        dirs: &'a Dirs,
+        directories: &'a Directories,
         package_links: &[(String, PathBuf)],
     ) -> Result<PackageHold<'a>> {
         let mut held = self.held.lock();
@@ -151,9 +152,9 @@ impl Links {
         {
             self.released.wait(&mut held);
         }
-        let mut hold = PackageHold { links: self, dirs, names: Vec::new() };
+        let mut hold = PackageHold { links: self, directories, names: Vec::new() };
         for (name, target) in package_links {
-            let link = dirs.packages().join(name);
+            let link = directories.packages().join(name);
             let entry = held.entry(name.clone()).or_insert_with(|| HeldLinks {
                 target: target.clone(),
                 users: 0,
@@ -161,7 +162,7 @@ impl Links {
             });
             entry.users += 1;
             hold.names.push(name.clone());
-            if let Err(error) = dirs::replace_link(target, &link) {
+            if let Err(error) = directories::replace_link(target, &link) {
                 drop(held);
                 return Err(error);
             }
@@ -178,9 +179,9 @@ impl Drop for PackageHold<'_> {
             let Some(entry) = held.get_mut(name) else { continue };
             entry.users -= 1;
             if entry.users == 0 {
-                let link = self.dirs.packages().join(name);
+                let link = self.directories.packages().join(name);
                 let restored = match &entry.before {
-                    Some(target) if target.exists() => dirs::replace_link(target, &link),
+                    Some(target) if target.exists() => directories::replace_link(target, &link),
                     _ => fs::remove_file(&link)
                         .map_err(|error| Error::io(format!("removing '{}'", link.display()), error)),
                 };
@@ -204,21 +205,22 @@ mod tests {
     #[test]
     fn conflicting_holds_wait_and_links_are_restored() {
         let base = tempfile::tempdir().unwrap();
-        let dirs = Arc::new(Dirs::new(base.path()));
-        dirs.set_up().unwrap();
-        let link = dirs.packages().join("p");
+        let directories = Arc::new(Directories::new(base.path()));
+        directories.set_up().unwrap();
+        let link = directories.packages().join("p");
         let (old, one, two) = (base.path().join("old"), base.path().join("1"), base.path().join("2"));
-        for dir in [&old, &one, &two] {
-            fs::create_dir(dir).unwrap();
+        for directory in [&old, &one, &two] {
+            fs::create_dir(directory).unwrap();
         }
-        dirs::replace_link(&old, &link).unwrap();
+        directories::replace_link(&old, &link).unwrap();
         let links = Arc::new(Links::default());
-        let first = links.hold(&dirs, &[("p".into(), one.clone())]).unwrap();
-        let again = links.hold(&dirs, &[("p".into(), one.clone())]).unwrap();
+        let first = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
+        let again = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
         let waiting = std::thread::spawn({
-            let (links, dirs, two, link) = (links.clone(), dirs.clone(), two.clone(), link.clone());
+            let (links, directories, two, link) =
+                (links.clone(), directories.clone(), two.clone(), link.clone());
             move || {
-                let _hold = links.hold(&dirs, &[("p".into(), two)]).unwrap();
+                let _hold = links.hold(&directories, &[("p".into(), two)]).unwrap();
                 fs::read_link(link).unwrap()
             }
         });

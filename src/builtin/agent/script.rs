@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::process::{SCRIPT_PATH, TaskControl, ending};
 use super::spec::Spec;
-use super::{Agent, dirs};
+use super::{Agent, directories};
 use base::error::ResultExt;
 use base::{Error, Result};
 
@@ -28,7 +28,7 @@ pub(super) struct Options {
 impl Agent {
     /// Runs the script with this name of each job that has one.
     pub(super) fn run_script(&self, name: &str, options: &Options, task: &TaskControl) -> Result<Value> {
-        if !dirs::is_safe_name(name) {
+        if !directories::is_safe_name(name) {
             return Err(Error::invalid(format!("'{name}' is not a valid name of a script")));
         }
         for key in options.env.iter().flat_map(|env| env.keys()) {
@@ -43,9 +43,9 @@ impl Agent {
             for (key, value) in options.env.iter().flatten() {
                 command.env(key, value.replace('\0', ""));
             }
-            let logs = self.dirs.logs().join(job);
+            let logs = self.directories.logs().join(job);
             if !logs.is_dir() {
-                dirs::make_dir(&logs, 0o750)?;
+                directories::make_directory(&logs, 0o750)?;
             }
             let open = |suffix: &str| {
                 let path = logs.join(format!("{name}.{suffix}.log"));
@@ -101,7 +101,7 @@ impl Agent {
         }
         // A file is used instead of a pipe, which background processes of the script would keep open.
         let create_error = |error| Error::io("creating a file for the output of a drain script", error);
-        let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(create_error)?;
+        let mut stdout = tempfile::tempfile_in(self.directories.tmp()).map_err(create_error)?;
         let output = stdout.try_clone().map_err(create_error)?;
         task.run(command.stdout(output).stderr(std::process::Stdio::null()))
             .context(|| "Running drain script".to_owned())?;
@@ -114,7 +114,7 @@ impl Agent {
 
     fn script_command(&self, script: &Path) -> Command {
         let mut command = Command::new(script);
-        command.env_clear().env("PATH", SCRIPT_PATH).current_dir(self.dirs.base());
+        command.env_clear().env("PATH", SCRIPT_PATH).current_dir(self.directories.base());
         command
     }
 
@@ -129,7 +129,7 @@ impl Agent {
         let scripts: Vec<_> = spec
             .jobs()
             .iter()
-            .map(|job| (job.name.as_str(), self.dirs.jobs().join(&job.name).join("bin").join(name)))
+            .map(|job| (job.name.as_str(), self.directories.jobs().join(&job.name).join("bin").join(name)))
             .filter(|(_, path)| path.is_file())
             .collect();
         let outcomes: Vec<(&str, Result<()>)> = std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::dirs::write_atomically;
+use super::directories::write_atomically;
 use super::settings::AgentSettings;
 use crate::registry::Client;
 use base::{Error, Result};
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn settings_come_from_the_file_without_user_data() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "a"}"#).unwrap();
         let source = SettingsSource::read_beside(&path).unwrap();
         for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn user_data_with_an_agent_id_are_settings() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "old"}"#).unwrap();
         // A registry that is named beside the agent id is not asked. CPIs of contract v2 may still name it.
         let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn last_settings_are_used_if_the_registry_is_down() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let data = format!(
             r#"{{"registry": {{"endpoint": "http://u:p@127.0.0.1:{port}"}}, "server": {{"name": "vm"}}}}"#
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn errors_do_not_quote_malformed_user_data() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
         std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();
         let error = SettingsSource::read_beside(&path).err().unwrap().to_string();
         assert!(error.contains("user_data.json") && !error.contains("s3cret"), "{error}");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::settings::{AgentSettings, Endpoint};
-use super::{digest, dirs};
+use super::{digest, directories};
 use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
@@ -200,7 +200,7 @@ fn is_dynamic(network: &Value) -> bool {
 }
 
 fn check(kind: &str, name: &str, version: &str) -> Result<()> {
-    if !dirs::is_safe_name(name) {
+    if !directories::is_safe_name(name) {
         return Err(Error::invalid(format!("'{name}' is not a valid name of a {kind}")));
     }
     if version.is_empty() {

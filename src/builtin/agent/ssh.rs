@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::tools::run;
-use super::{Agent, dirs};
+use super::{Agent, directories};
 use base::error::ResultExt;
 use base::{Error, Result};
 
@@ -61,8 +61,8 @@ impl Agent {
             .map_err(|error| Error::io(format!("Unable to read host public key file: {HOST_KEY}"), error))
             .context(|| "Getting host public key")?;
         let address = self.default_address()?;
-        let homes = self.dirs.base().join("bosh_ssh");
-        dirs::make_dir(&homes, 0o755)?;
+        let homes = self.directories.base().join("bosh_ssh");
+        directories::make_directory(&homes, 0o755)?;
         let base = homes.display().to_string();
         // `*` matches no password. The default of useradd, `!`, locks the account for an sshd that does not
         // use PAM.
@@ -76,20 +76,21 @@ impl Agent {
 
     /// Adds a new user to its groups and installs its key.
     fn admit(&self, home: &Path, user: &str, public_key: &str) -> Result<()> {
-        let groups: Vec<&str> = GROUPS.into_iter().filter(|group| dirs::group_id(group).is_some()).collect();
+        let groups: Vec<&str> =
+            GROUPS.into_iter().filter(|group| directories::group_id(group).is_some()).collect();
         if !groups.is_empty() {
             run("usermod", &["-G", &groups.join(","), user]).context(|| "Adding user to groups")?;
         }
         let key_error = |error| Error::io("Setting ssh public key", error);
-        dirs::set_mode(home, 0o700)?;
-        let (uid, gid) = dirs::user_ids(user).ok_or_else(|| {
+        directories::set_mode(home, 0o700)?;
+        let (uid, gid) = directories::user_ids(user).ok_or_else(|| {
             Error::failure(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
         })?;
         let ssh = home.join(".ssh");
-        dirs::make_dir(&ssh, 0o700)?;
+        directories::make_directory(&ssh, 0o700)?;
         let keys = ssh.join("authorized_keys");
         fs::write(&keys, format!("{}\n", public_key.trim())).map_err(key_error)?;
-        dirs::set_mode(&keys, 0o600)?;
+        directories::set_mode(&keys, 0o600)?;
         for path in [&ssh, &keys] {
             chown(path, Some(uid), Some(gid)).map_err(key_error)?;
         }
@@ -115,10 +116,10 @@ impl Agent {
     /// Fails if the agent may not change the users in `/etc`, because it does not run in a VM, or the VM
     /// cannot have users.
     fn check_own_users(&self) -> Result<()> {
-        if self.dirs.base() != Path::new(BASE) {
+        if self.directories.base() != Path::new(BASE) {
             return Err(Error::failure(format!(
                 "this agent does not run in a VM: its base directory is '{}', not {BASE}",
-                self.dirs.base().display()
+                self.directories.base().display()
             )));
         }
         // The user namespace of an ordinary user maps only one id.

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::dirs::Dirs;
+use super::directories::Directories;
 use super::disks::is_mount_point;
 
 /// Returns the vitals in the form of the bosh-agent, where percentages and sizes are strings.
-pub(super) fn vitals(dirs: &Dirs) -> Value {
+pub(super) fn vitals(directories: &Directories) -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = load.split_whitespace().take(3).collect();
     let memory = Memory::read();
     let mut disk = Map::new();
     for (name, path, always) in [
         ("system", Path::new("/").to_path_buf(), true),
-        ("ephemeral", dirs.base().join("data"), false),
-        ("persistent", dirs.store(), false),
+        ("ephemeral", directories.base().join("data"), false),
+        ("persistent", directories.store(), false),
     ] {
         if always || is_mount_point(&path).unwrap_or(false) {
             disk.extend(disk_usage(&path).map(|usage| (name.to_owned(), usage)));
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn vitals_match_the_format_of_bosh_agent() {
-        let vitals = vitals(&Dirs::new(Path::new("/nowhere")));
+        let vitals = vitals(&Directories::new(Path::new("/nowhere")));
         assert_eq!(vitals["load"].as_array().unwrap().len(), 3);
         assert!(vitals["mem"]["kb"].as_str().unwrap().parse::<u64>().unwrap() > 0);
         assert!(vitals["uptime"]["secs"].as_u64().unwrap() > 0);

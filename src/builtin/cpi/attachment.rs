@@ -42,7 +42,7 @@ pub(crate) fn check_before_resize(
     new_size: u64,
 ) -> CpiResult<()> {
     let refuse =
-        |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {why}")));
+        |reason: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {reason}")));
     match attached_to {
         Some(vm) => refuse(format!("is attached to VM '{vm}': detach it to change it")),
         None if new_size < now => refuse(format!("has {now} MiB and cannot shrink to {new_size} MiB")),

@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn staged_objects_are_invisible_and_leftovers_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cloud");
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("cloud");
         assert!(Cloud::open(&root, nothing).unwrap().is_none());
         let cloud = Cloud::open_or_create(&root, nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
@@ -330,8 +330,8 @@ mod tests {
 
     #[test]
     fn root_is_kept_while_in_use_or_not_empty() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("cloud");
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("cloud");
         let other = Cloud::open_or_create(&root, nothing).unwrap();
         Cloud::open_or_create(&root, nothing).unwrap().remove_if_empty();
         assert!(root.exists());

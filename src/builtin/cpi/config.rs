@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn configuration_can_limit_the_stemcell_formats() {
-        let dir = tempfile::tempdir().unwrap();
-        let absent = dir.path().join("config.json");
+        let directory = tempfile::tempdir().unwrap();
+        let absent = directory.path().join("config.json");
         let formats = |context: Value| {
             stemcell_formats(&absent, context.as_object().unwrap(), &["x", "y"])
                 .map_err(|error| error.message)
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn context_overrides_only_the_keys_of_the_cpi() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.json");
         assert!(read(&path, &JsonObject::new(), &[]).is_err(), "there is no file");
         std::fs::write(&path, r#"{"root": "/a", "ntp": ["x"]}"#).unwrap();
         let context = json!({"root": "/b", "director_uuid": "d"});

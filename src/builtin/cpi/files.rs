@@ -35,13 +35,13 @@ mod tests {
 
     #[test]
     fn documents_are_private_and_replaced_atomically() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.json");
         write_json(&path, &vec![1, 2]).unwrap();
         write_json(&path, &vec![3]).unwrap();
         assert_eq!(read_json::<Vec<u8>>(&path).unwrap(), Some(vec![3]));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert_eq!(read_json::<u8>(&dir.path().join("b.json")).unwrap(), None);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert_eq!(read_json::<u8>(&directory.path().join("b.json")).unwrap(), None);
     }
 }

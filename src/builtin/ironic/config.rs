@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn context_overrides_the_file_and_errors_do_not_quote_values() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.json");
         let storage = json!({"tool": "tgt", "directory": "/d", "portals": ["127.0.0.1:3260"]});
         let file = json!({"ironic": {"endpoint": "http://h"}, "storage": storage, "power_timeout": 7});
         std::fs::write(&path, file.to_string()).unwrap();

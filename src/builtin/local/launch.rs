@@ -41,8 +41,8 @@ impl Booted {
 }
 
 /// Boots the VM in this directory, in the machine's network or in the namespace `network`.
-pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> CpiResult<Booted> {
-    let log_path = vm_dir.join(LOG);
+pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path>) -> CpiResult<Booted> {
+    let log_path = vm_directory.join(LOG);
     let start_error = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
@@ -52,7 +52,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
     let log_start = log.metadata().map_or(0, |metadata| metadata.len());
     let mut child = Command::new(executable)
         .args(["vm-boot", "--stage", "namespaces", "--vm-dir"])
-        .arg(vm_dir)
+        .arg(vm_directory)
         .arg("--executable")
         .arg(executable)
         .args(network.into_iter().flat_map(|path| [OsStr::new("--network"), path.as_os_str()]))
@@ -78,22 +78,22 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
         (init, _, outcome) => {
             drop(stdin);
             kill_boot(&mut child, init.as_ref());
-            let why = match outcome {
-                Err(why) => why,
+            let reason = match outcome {
+                Err(reason) => reason,
                 Ok(()) => match last_line(&log_path, log_start) {
                     Some(line) => format!("'vm-boot' ended early: {line}"),
                     None => "'vm-boot' ended early without a message".to_owned(),
                 },
             };
-            Err(CpiFailure::new(FailureKind::VmCreationFailed, format!("booting the VM failed: {why}")))
+            Err(CpiFailure::new(FailureKind::VmCreationFailed, format!("booting the VM failed: {reason}")))
         }
     }
 }
 
 /// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
 /// themselves after a short time.
-pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
-    let path = vm_dir.join(LOG);
+pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
+    let path = vm_directory.join(LOG);
     let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {
         Ok(log) => log,
@@ -111,10 +111,10 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
                 pause = (pause * 2).min(Duration::from_millis(50));
             }
             Err(fs::TryLockError::WouldBlock) => {
-                let dir = vm_dir.display();
+                let directory = vm_directory.display();
                 let limit = BOOT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{dir}' still runs after {limit} s: end it, then try again \
+                    "a process of the VM in '{directory}' still runs after {limit} s: end it, then try again \
                      (`fuser -v {}` shows it)",
                     path.display()
                 )));
@@ -135,7 +135,7 @@ fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Resul
             Ok(Some(Report::Init(identity))) => init = Some(identity),
             Ok(Some(Report::Note(note))) => notes.push(note),
             Ok(Some(Report::Ready)) => ready = true,
-            Ok(Some(Report::Failed(why))) => return (init, notes, Err(why)),
+            Ok(Some(Report::Failed(reason))) => return (init, notes, Err(reason)),
             // Both stages have ended. That is a failure, because a VM that is ready keeps its init.
             Ok(None) => return (None, notes, Ok(())),
             Err(error) => return (init, notes, Err(error.to_string())),

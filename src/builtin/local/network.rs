@@ -28,7 +28,7 @@ pub(super) fn namespace(cloud_properties: &JsonObject) -> CpiResult<Option<PathB
 /// Moves the calling thread into a namespace.
 pub(super) fn enter(namespace: &Path) -> Result<(), String> {
     let enter_error =
-        |why: String| format!("entering the network namespace '{}' failed: {why}", namespace.display());
+        |reason: String| format!("entering the network namespace '{}' failed: {reason}", namespace.display());
     let file = std::fs::File::open(namespace).map_err(|error| enter_error(error.to_string()))?;
     move_into_link_name_space(std::os::fd::AsFd::as_fd(&file), Some(LinkNameSpaceType::Network))
         .map_err(|errno| enter_error(errno.to_string()))

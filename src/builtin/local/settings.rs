@@ -138,9 +138,9 @@ fn persistent_disks(settings: &mut JsonObject) -> CpiResult<&mut JsonObject> {
 
 /// Replaces the settings file in the VM's tree. Follows no links, because a VM may have created links that
 /// lead out of its tree.
-fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
+fn replace_inside(vm_directory: &Path, text: &[u8]) -> std::io::Result<()> {
     const NEW: &str = ".settings.json.new";
-    let base = openat(rustix::fs::CWD, vm_dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let base = openat(rustix::fs::CWD, vm_directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     let directory = openat2(&base, INSIDE, flags, Mode::empty(), resolve)?;
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn settings_are_not_written_through_links() {
-        let dir = tempfile::tempdir().unwrap();
-        let elsewhere = dir.path().join("elsewhere");
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
         std::fs::create_dir_all(&elsewhere).unwrap();
-        let vm = dir.path().join("vm");
+        let vm = directory.path().join("vm");
         std::fs::create_dir_all(vm.join("root/var/vcap")).unwrap();
         symlink(&elsewhere, vm.join(INSIDE)).unwrap();
         assert!(replace_inside(&vm, b"{}").is_err());

@@ -129,7 +129,7 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
     // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
         let path = held.path.join(volatile);
-        if is_real_dir(&held.path, volatile) {
+        if is_real_directory(&held.path, volatile) {
             files::remove_tree(&path)
                 .map_err(|error| CpiFailure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
@@ -260,7 +260,7 @@ fn boot(call: &mut LocalCall, held: &ObjectLock, namespace: Option<&Path>) -> Cp
 }
 
 /// Returns true if every component of `path`, below `base`, is a directory and not a link.
-fn is_real_dir(base: &Path, path: &str) -> bool {
+fn is_real_directory(base: &Path, path: &str) -> bool {
     let mut walked = base.to_owned();
     path.split('/').all(|part| {
         walked.push(part);
@@ -348,8 +348,8 @@ mod tests {
 
     #[test]
     fn disks_of_half_made_vms_are_moved_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::open_or_create(&dir.path().join("cloud"), prepare_removal).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cloud = Cloud::open_or_create(&directory.path().join("cloud"), prepare_removal).unwrap();
         let disk = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staged).unwrap());
@@ -364,8 +364,8 @@ mod tests {
 
     #[test]
     fn data_without_a_disk_record_is_not_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::open_or_create(&dir.path().join("cloud"), prepare_removal).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cloud = Cloud::open_or_create(&directory.path().join("cloud"), prepare_removal).unwrap();
         let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = leftover.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();

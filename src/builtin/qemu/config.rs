@@ -160,8 +160,8 @@ mod tests {
     use serde_json::json;
 
     fn load(file: Value, context: Value) -> CpiResult<Config> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.json");
         std::fs::write(&path, file.to_string()).unwrap();
         Config::load(&path, context.as_object().unwrap())
     }

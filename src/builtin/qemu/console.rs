@@ -45,15 +45,17 @@ mod tests {
 
     #[test]
     fn size_is_bounded_and_the_end_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let line = format!("{}\n", "x".repeat(99));
         let text = format!("{}the end\n", line.repeat(30_000));
-        keep(text.as_bytes(), dir.path()).unwrap();
-        keep(&b"after a reboot\n"[..], dir.path()).unwrap();
-        let sizes: Vec<u64> =
-            [CONSOLE, OLDER].iter().map(|name| fs::metadata(dir.path().join(name)).unwrap().len()).collect();
+        keep(text.as_bytes(), directory.path()).unwrap();
+        keep(&b"after a reboot\n"[..], directory.path()).unwrap();
+        let sizes: Vec<u64> = [CONSOLE, OLDER]
+            .iter()
+            .map(|name| fs::metadata(directory.path().join(name)).unwrap().len())
+            .collect();
         assert!(sizes.iter().all(|size| *size <= MAX_FILE_BYTES), "{sizes:?}");
-        let described = base::console::LastBoot::read(dir.path()).unwrap().describe("vm-1");
+        let described = base::console::LastBoot::read(directory.path()).unwrap().describe("vm-1");
         assert!(described.ends_with("the end\n  after a reboot"), "{described}");
     }
 }

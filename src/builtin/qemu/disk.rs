@@ -246,11 +246,11 @@ fn unplug(vm: &Path, disk: &Cid, limit: Duration) -> CpiResult<()> {
         let is_release =
             |event: &Value| event["event"] == "DEVICE_DELETED" && event["data"]["device"] == disk.as_str();
         if !qmp.wait_for(limit, is_release)? && has_device(&mut qmp, disk)? {
-            let why = asked.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
+            let reason = asked.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
             return Err(CpiFailure {
                 ok_to_retry: true,
                 ..CpiFailure::cloud(format!(
-                    "the VM did not release disk '{disk}' within {} s: {why}{}",
+                    "the VM did not release disk '{disk}' within {} s: {reason}{}",
                     limit.as_secs(),
                     process::state(vm)
                 ))

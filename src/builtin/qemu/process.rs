@@ -96,8 +96,8 @@ fn kill_child(child: &mut Child) {
 }
 
 fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: u64) -> CpiResult<()> {
-    let boot_error = |why: String| {
-        CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {why}"))
+    let boot_error = |reason: String| {
+        CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {reason}"))
     };
     let pid = i32::try_from(child.id()).map_err(|_| boot_error("QEMU has no pid".to_owned()))?;
     let identity = ProcessIdentity::of(pid).map_err(|error| boot_error(error.to_string()))?;
@@ -105,8 +105,8 @@ fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: 
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| boot_error(error.to_string()))? {
-            let why = last_line(log, beginning).unwrap_or_else(|| format!("it ended with {status}"));
-            return Err(boot_error(format!("QEMU: {why}")));
+            let reason = last_line(log, beginning).unwrap_or_else(|| format!("it ended with {status}"));
+            return Err(boot_error(format!("QEMU: {reason}")));
         }
         match Qmp::try_connect(directory) {
             Ok(_) => return Ok(()),

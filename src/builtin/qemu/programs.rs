@@ -44,9 +44,9 @@ impl Programs {
     /// Returns the program that runs VMs. Fails if it is not installed, too old or broken.
     pub(super) fn system(&self) -> CpiResult<QemuSystem> {
         let path = self.find(SYSTEM, "qemu-system-x86")?;
-        let version_error = |why: String| {
+        let version_error = |reason: String| {
             let path = path.display();
-            CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {why}"))
+            CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {reason}"))
         };
         let finished = run(Command::new(&path).arg("--version").env_clear(), VERSION_TIMEOUT)
             .map_err(|error| version_error(error.to_string()))?;
@@ -129,11 +129,11 @@ mod tests {
     use crate::test_program::write_program;
 
     fn system(script: Option<&str>) -> Result<String, String> {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         if let Some(script) = script {
-            write_program(&dir.path().join(SYSTEM), script).unwrap();
+            write_program(&directory.path().join(SYSTEM), script).unwrap();
         }
-        let system = Programs::new(Some(dir.path())).system();
+        let system = Programs::new(Some(directory.path())).system();
         system.map(|system| system.version).map_err(|failure| failure.message)
     }
 

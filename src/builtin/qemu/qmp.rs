@@ -57,7 +57,7 @@ impl Qmp {
     pub(super) fn run(&mut self, command: &str, arguments: &Value) -> CpiResult<Value> {
         self.exchange(command, arguments)
             .map_err(|error| CpiFailure::io(format_args!("QEMU's command '{command}'"), error))?
-            .map_err(|why| CpiFailure::io(format_args!("QEMU's command '{command}'"), why))
+            .map_err(|error| CpiFailure::io(format_args!("QEMU's command '{command}'"), error))
     }
 
     /// Runs a command. The inner error is the description that QEMU gives.
@@ -174,14 +174,14 @@ mod tests {
 
     #[test]
     fn events_and_errors_are_told_apart() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let answers: &[&str] = &[
             "{\"return\": {}}\n",
             "{\"event\": \"A\"}\n{\"return\": 7}\n",
             "{\"error\": {\"desc\": \"no device\"}}\n{\"event\": \"B\"}\n",
         ];
-        let server = qemu(dir.path(), GREETING, answers);
-        let mut qmp = Qmp::connect(dir.path()).unwrap();
+        let server = qemu(directory.path(), GREETING, answers);
+        let mut qmp = Qmp::connect(directory.path()).unwrap();
         assert_eq!(qmp.run("x", &json!({})).unwrap(), json!(7));
         assert!(qmp.run("y", &json!({})).unwrap_err().message.contains("no device"));
         for name in ["A", "B"] {
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn other_servers_and_silence_are_errors() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(Qmp::connect(dir.path()).is_err(), "there is no socket");
-        let server = qemu(dir.path(), "{}\n", &[]);
-        assert!(Qmp::connect(dir.path()).err().unwrap().message.contains("does not speak QMP"));
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Qmp::connect(directory.path()).is_err(), "there is no socket");
+        let server = qemu(directory.path(), "{}\n", &[]);
+        assert!(Qmp::connect(directory.path()).err().unwrap().message.contains("does not speak QMP"));
         server.join().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let server = qemu(dir.path(), GREETING, &["{\"return\": {}}\n", "{\"return\": 1}\n"]);
-        let mut qmp = Qmp::connect(dir.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let server = qemu(directory.path(), GREETING, &["{\"return\": {}}\n", "{\"return\": 1}\n"]);
+        let mut qmp = Qmp::connect(directory.path()).unwrap();
         assert!(!qmp.wait_for(Duration::from_millis(30), |_| true).unwrap());
         qmp.run("x", &json!({})).unwrap();
         server.join().unwrap();

@@ -78,8 +78,10 @@ impl CallArgs {
                     prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
                 let answered = info.info.as_ref().map(|info| info.api_version);
                 if answered.is_none() {
-                    let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
-                    session.reporter.warn(format!("`info` failed, so the request has api_version 1: {why}"));
+                    let reason = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
+                    session
+                        .reporter
+                        .warn(format!("`info` failed, so the request has api_version 1: {reason}"));
                 }
                 let state = prepared.opened.as_ref().and_then(|opened| opened.stemcell_api_version);
                 Versions {

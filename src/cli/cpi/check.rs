@@ -299,7 +299,7 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
             table.row([
                 leftover.kind.clone(),
                 leftover.cid.clone().unwrap_or_default(),
-                leftover.why.clone(),
+                leftover.reason.clone(),
             ]);
         }
         text += &format!("{}\n", table.print(layout));

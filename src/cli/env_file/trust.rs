@@ -128,8 +128,10 @@ pub(super) fn description(file: &EnvFile) -> String {
         }
         Ok(None) => {}
         Err(error) => {
-            let why = error.chain().join(": ");
-            runs.insert(format!("unknown programs, because its manifest or CPI config has an error: {why}"));
+            let reason = error.chain().join(": ");
+            runs.insert(format!(
+                "unknown programs, because its manifest or CPI config has an error: {reason}"
+            ));
         }
     }
     list("run", runs);

@@ -178,8 +178,8 @@ impl ResourceLedger {
     }
 
     /// Records that a call may have created a resource with an unknown CID.
-    pub(super) fn record_suspect(&mut self, kind: ResourceKind, why: String) {
-        self.suspects.push(LeftoverResource { kind: json_name(kind).to_owned(), cid: None, why });
+    pub(super) fn record_suspect(&mut self, kind: ResourceKind, reason: String) {
+        self.suspects.push(LeftoverResource { kind: json_name(kind).to_owned(), cid: None, reason });
     }
 
     /// Returns the resources in the order of deletion: users before the resources they use, newer ones before

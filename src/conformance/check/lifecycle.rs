@@ -37,8 +37,8 @@ pub(super) fn check(run: &mut Run<'_>) {
             _ => None,
         };
         match skip_reason {
-            Some(why) => {
-                run.check("life cycle", |_| Err::<(), _>(CheckStop::Skipped(why)));
+            Some(reason) => {
+                run.check("life cycle", |_| Err::<(), _>(CheckStop::Skipped(reason)));
             }
             None => {
                 LifecycleCheck { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.run()

@@ -168,7 +168,8 @@ pub struct LeftoverResource {
     /// The CID; `None` if the CPI returned none.
     pub cid: Option<String>,
     /// The reason, and a way to find the resource.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
 impl Report {

@@ -207,8 +207,8 @@ impl<'a> Run<'a> {
         for resource in self.ledger.to_delete() {
             if (self.context.interrupted_twice)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
-                let why = "not deleted, because a second signal ended the run".to_owned();
-                leftovers.push(LeftoverResource { kind, cid, why });
+                let reason = "not deleted, because a second signal ended the run".to_owned();
+                leftovers.push(LeftoverResource { kind, cid, reason });
                 continue;
             }
             let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
@@ -216,21 +216,21 @@ impl<'a> Run<'a> {
                 self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
             if deleted.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
-                let why = match self.broken.take() {
+                let reason = match self.broken.take() {
                     Some(error) => error.chain().join(": "),
                     None => reasons,
                 };
                 leftovers.push(LeftoverResource {
                     kind: ledger::json_name(resource.kind).to_owned(),
                     cid: Some(resource.cid.clone()),
-                    why,
+                    reason,
                 });
             }
         }
         leftovers.extend_from_slice(self.ledger.suspects());
         self.ledger.end();
         for leftover in &mut leftovers {
-            leftover.why = self.cpi.redactor.clean_and_redact(&leftover.why);
+            leftover.reason = self.cpi.redactor.clean_and_redact(&leftover.reason);
         }
         let interrupted = (self.context.interrupted)();
         match broken {

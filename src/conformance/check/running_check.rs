@@ -239,8 +239,8 @@ impl RunningCheck<'_, '_> {
                 ProcessEnd::Abandoned => " and may still run",
                 _ => "",
             };
-            let why = format!("`{method}` (request {id}) answered no CID{ended}");
-            self.run.ledger.record_suspect(kind, why);
+            let reason = format!("`{method}` (request {id}) answered no CID{ended}");
+            self.run.ledger.record_suspect(kind, reason);
         }
         self.run.ledger.record_answer(id);
     }

@@ -127,7 +127,7 @@ fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Val
 
 /// Returns the path of a template in its release, for messages.
 fn label(job: &Job, source: &Path) -> String {
-    format!("jobs/{}/{}", job.name, source.strip_prefix(&job.dir).unwrap_or(source).display())
+    format!("jobs/{}/{}", job.name, source.strip_prefix(&job.directory).unwrap_or(source).display())
 }
 
 /// A rendered template.

@@ -137,8 +137,8 @@ fn plan_new_vm(
     plan.push(Step::DeployJobs, reason);
 
     // The old disk is deleted last. Until the jobs run with the new disk, it holds the only proven copy.
-    if let (Some(current), Some(why)) = (current, superseded) {
-        plan.push_deletion(current.handle(), why);
+    if let (Some(current), Some(deletion_reason)) = (current, superseded) {
+        plan.push_deletion(current.handle(), deletion_reason);
     }
 
     // Disks that an earlier run left behind.

@@ -70,7 +70,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.replaces_vm) {
         reasons.extend(vm_changes(state, desired).into_iter().map(replacement_reason));
         reasons.extend(disk_change_reason(state, desired).map(replacement_reason));
-        reasons.extend(options.unusable_agent.as_ref().map(|why| replacement_reason(why.clone())));
+        reasons.extend(options.unusable_agent.as_ref().map(|text| replacement_reason(text.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
             replacement_reason(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \

@@ -155,8 +155,8 @@ fn disk_to_adopt<'m>(
         return Ok(None);
     };
     let unnamed: Vec<&DiskCid> = mounted.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
-    let refuse = |why: String, hint: &str| {
-        Err(Error::invalid(format!("the disks of the VM cannot be recorded: {why}"))
+    let refuse = |reason: String, hint: &str| {
+        Err(Error::invalid(format!("the disks of the VM cannot be recorded: {reason}"))
             .with_note("nothing was changed")
             .with_hint(hint))
     };

@@ -84,8 +84,8 @@ fn runtime() -> Result<RegistryRuntime> {
 
 /// Returns the address to listen on. Fails if it is not a loopback address.
 pub(crate) fn loopback_address(config: &RegistryConfig) -> Result<SocketAddr> {
-    let config_error = |why: String| {
-        Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
+    let config_error = |reason: String| {
+        Error::invalid(format!("{} cannot be used: {reason}", config.place)).with_hint(
             "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches \
                 it through `cloud_provider.ssh_tunnel`",
         )

@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn stored_settings_are_private_and_durable() {
-        let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::of(&Storage::from(dir.path().join("state.json").as_path()));
-        let path = dir.path().join("state.json.journal/registry.json");
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::of(&Storage::from(directory.path().join("state.json").as_path()));
+        let path = directory.path().join("state.json.journal/registry.json");
         let content = RegistryContent::of(journal.registry_document());
         assert_eq!(content.get("vm").unwrap(), None);
         assert_eq!(content.put("vm", "{}".into()).unwrap(), StoreOutcome::New);
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn number_of_entries_is_limited() {
-        let dir = tempfile::tempdir().unwrap();
-        let content = RegistryContent::of(dir.path().join("registry.json").as_path().into());
+        let directory = tempfile::tempdir().unwrap();
+        let content = RegistryContent::of(directory.path().join("registry.json").as_path().into());
         for number in 0..MAX_ENTRIES {
             assert_eq!(content.put(&number.to_string(), "{}".into()).unwrap(), StoreOutcome::New);
         }
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn error_of_a_damaged_file_does_not_quote_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("registry.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("registry.json");
         fs::write(&path, r#"{"vm": ["s3cret"]}"#).unwrap();
         let error = RegistryContent::of(path.as_path().into()).check().unwrap_err().to_string();
         assert!(error.contains("registry.json") && !error.contains("s3cret"), "{error}");

@@ -353,9 +353,9 @@ impl<'a> Resolver<'a> {
         let Some(value) = self.resolve(reference.variable(), position)? else { return Ok(None) };
         let part = match descend(&value, reference.keys()) {
             Ok(part) => part,
-            Err(why) => {
+            Err(reason) => {
                 self.unresolved += 1;
-                self.missing.add_part(reference.name, position, why);
+                self.missing.add_part(reference.name, position, reason);
                 return Ok(None);
             }
         };

@@ -402,13 +402,13 @@ mod tests {
 
     #[test]
     fn programs_do_not_run_after_a_mistake_elsewhere() {
-        let dir = tempfile::tempdir().unwrap();
-        let touch = VarsProgram::new("touch", vec!["ran".into()], Some(dir.path().into()));
+        let directory = tempfile::tempdir().unwrap();
+        let touch = VarsProgram::new("touch", vec!["ran".into()], Some(directory.path().into()));
         let inputs = Inputs { vars: vec!["a".into()], vars_exec: vec![touch], ..Inputs::default() };
         assert_eq!(Sources::read(&inputs).unwrap_err().kind(), base::ErrorKind::Usage);
-        assert!(!dir.path().join("ran").exists());
+        assert!(!directory.path().join("ran").exists());
         assert!(Sources::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(), "it prints nothing");
-        assert!(dir.path().join("ran").exists());
+        assert!(directory.path().join("ran").exists());
     }
 
     #[test]
@@ -447,12 +447,12 @@ mod tests {
 
     #[test]
     fn precedence_is_var_var_file_vars_file_program_environment() {
-        let dir = tempfile::tempdir().unwrap();
-        let text = dir.path().join("text");
+        let directory = tempfile::tempdir().unwrap();
+        let text = directory.path().join("text");
         std::fs::write(&text, "from var-file\n").unwrap();
-        let vars = dir.path().join("vars.yml");
+        let vars = directory.path().join("vars.yml");
         std::fs::write(&vars, "a: vars-file\nb: vars-file\nc: vars-file\n12: number\n").unwrap();
-        let later = dir.path().join("later.yml");
+        let later = directory.path().join("later.yml");
         std::fs::write(&later, "c: later vars-file\n").unwrap();
         let sources = sources(Inputs {
             vars: vec!["a=var".into()],

@@ -304,18 +304,18 @@ mod tests {
     use super::*;
 
     fn store(text: Option<&str>) -> (tempfile::TempDir, VarsStore) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("vars.yml");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("vars.yml");
         if let Some(text) = text {
             std::fs::write(&path, text).unwrap();
         }
         let store = VarsStore::open(&path, &Encryption::default()).unwrap();
-        (dir, store)
+        (directory, store)
     }
 
     #[test]
     fn unknown_entries_are_kept() {
-        let (_dir, mut store) = store(Some("b: {x: [1, ~]}\n12: twelve\na: 0644\n"));
+        let (_directory, mut store) = store(Some("b: {x: [1, ~]}\n12: twelve\na: 0644\n"));
         store.set("c", Node::string("new"));
         store.save().unwrap();
         let text = std::fs::read_to_string(store.path()).unwrap();
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn unlock_releases_the_lock_although_a_child_process_has_a_copy() {
-        let (_dir, mut store) = store(Some("a: 1\n"));
+        let (_directory, mut store) = store(Some("a: 1\n"));
         store.lock().unwrap();
         let copy = store.lock.as_ref().unwrap().try_clone().unwrap();
         assert!(File::open(store.path()).unwrap().try_lock().is_err());
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn replaced_values_are_kept_as_previous() {
-        let (_dir, mut store) = store(Some("a: new\nb: new\n"));
+        let (_directory, mut store) = store(Some("a: new\nb: new\n"));
         let tls =
             yaml::load("{ca: one, certificate: two, private_key: three}", Path::new("tls.yml")).unwrap();
         let pair = yaml::load("{public_key: one, private_key: two}", Path::new("rsa.yml")).unwrap();
@@ -361,28 +361,28 @@ mod tests {
     #[test]
     fn file_is_private_and_has_no_temporary_files() {
         use std::os::unix::fs::PermissionsExt;
-        let (dir, mut store) = store(Some("a: b\n"));
+        let (directory, mut store) = store(Some("a: b\n"));
         std::fs::set_permissions(store.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
         store.set("c", Node::string("d"));
         store.save().unwrap();
         assert_eq!(std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn next_writer_removes_files_of_a_killed_one() {
-        let (dir, mut store) = store(None);
-        std::fs::write(dir.path().join(".vars.yml.Xy3.tmp"), "a: secret\n").unwrap();
+        let (directory, mut store) = store(None);
+        std::fs::write(directory.path().join(".vars.yml.Xy3.tmp"), "a: secret\n").unwrap();
         store.lock().unwrap();
         store.set("a", Node::string("b"));
         store.save().unwrap();
         store.unlock();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn concurrent_writers_lose_no_values() {
-        let (_dir, store) = store(None);
+        let (_directory, store) = store(None);
         let path = store.path().to_owned();
         std::thread::scope(|scope| {
             for writer in 0..8 {
@@ -401,10 +401,10 @@ mod tests {
 
     #[test]
     fn lock_without_a_write_leaves_no_file() {
-        let (dir, mut store) = store(None);
+        let (directory, mut store) = store(None);
         store.lock().unwrap();
         store.unlock();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         std::fs::write(store.path(), "").unwrap();
         store.lock().unwrap();
         store.unlock();
@@ -413,8 +413,8 @@ mod tests {
 
     #[test]
     fn rejects_a_store_that_is_not_a_mapping() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("vars.yml");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();
         assert!(
             VarsStore::open(&path, &Encryption::default())

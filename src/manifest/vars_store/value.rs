@@ -66,8 +66,8 @@ impl ValueKind {
 impl GeneratorSpec {
     /// Derives a spec that generates a value like this one, without its CA.
     pub fn like_value(name: &str, value: &Node) -> Result<Self> {
-        let unknown_origin_error = |why: &str| {
-            Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
+        let unknown_origin_error = |reason: &str| {
+            Error::invalid(format!("the vars store does not show how '{name}' was generated: {reason}"))
                 .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
         };
         match ValueKind::infer(value) {

@@ -96,11 +96,11 @@ mod tests {
 
     /// Runs a script that writes a key to the file `k`, and returns the text of that file.
     fn generate(script: &str) -> String {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let output =
-            Command::new("bash").args(["-ec", script]).current_dir(dir.path()).output().expect("bash");
+            Command::new("bash").args(["-ec", script]).current_dir(directory.path()).output().expect("bash");
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-        std::fs::read_to_string(dir.path().join("k")).unwrap()
+        std::fs::read_to_string(directory.path().join("k")).unwrap()
     }
 
     #[test]

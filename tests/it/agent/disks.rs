@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::world::AgentVm;
 
 fn create_disk(world: &AgentVm, cid: &str) -> (PathBuf, Value) {
-    let path = world.dir.path().join("dev").join(cid);
+    let path = world.directory.path().join("dev").join(cid);
     std::fs::create_dir_all(&path).unwrap();
     let hint = json!({"path": path});
     (path, hint)

@@ -199,7 +199,7 @@ fn packages_compile_in_parallel() {
         // Each script waits for the other one, so running them in sequence would never end.
         format!(
             "touch {0}/{name}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
-            world.dir.path().display()
+            world.directory.path().display()
         )
     };
     let tasks: Vec<_> = [("a", "b"), ("b", "a")]
@@ -250,7 +250,7 @@ fn scripts_run_in_all_jobs_and_failures_name_them() {
 #[test]
 fn cancelling_a_task_ends_all_its_processes() {
     let world = AgentVm::new();
-    let mark = world.dir.path().join("child");
+    let mark = world.directory.path().join("child");
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
     let task = world.begin("run_script", json!(["pre-start", {}]));

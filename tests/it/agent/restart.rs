@@ -19,7 +19,7 @@ esac
 ";
 
 fn with_running_job(world: &AgentVm) -> i32 {
-    let disk = world.dir.path().join("dev/disk-1");
+    let disk = world.directory.path().join("dev/disk-1");
     std::fs::create_dir_all(&disk).unwrap();
     world.call("add_persistent_disk", json!(["disk-1", {"path": disk}])).unwrap();
     world.call("mount_disk", json!(["disk-1"])).unwrap();
@@ -89,7 +89,7 @@ fn boot_without_the_disk_starts_no_jobs() {
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    std::fs::remove_dir_all(world.dir.path().join("dev")).unwrap();
+    std::fs::remove_dir_all(world.directory.path().join("dev")).unwrap();
     world.start_agent(true);
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert!(world.log().contains("mounting the persistent disk failed"), "{}", world.log());

@@ -40,7 +40,7 @@ impl Pki {
 
 /// The VM. Dropping it ends all processes that it started.
 pub(crate) struct AgentVm {
-    pub dir: tempfile::TempDir,
+    pub directory: tempfile::TempDir,
     pub pki: Pki,
     agent: Option<Child>,
     pub port: u16,
@@ -59,8 +59,8 @@ impl AgentVm {
     pub(crate) fn without_agent() -> AgentVm {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
-        let dir = crate::support::directory();
-        let world = AgentVm { dir, pki, agent: None, port: 0, client, log: Arc::default() };
+        let directory = crate::support::directory();
+        let world = AgentVm { directory, pki, agent: None, port: 0, client, log: Arc::default() };
         world.write_settings(json!({}));
         world
     }
@@ -87,11 +87,11 @@ impl AgentVm {
     }
 
     pub(crate) fn settings(&self) -> PathBuf {
-        self.dir.path().join("settings.json")
+        self.directory.path().join("settings.json")
     }
 
     pub(crate) fn base(&self) -> PathBuf {
-        self.dir.path().join("vcap")
+        self.directory.path().join("vcap")
     }
 
     /// Returns the agent's command line in its own mount namespace. With `under_init`, the agent is the child

@@ -65,7 +65,7 @@ fn missing_tool_is_named() {
     for tool in ["bash", "cat", "cp", "mkdir", "mv", "chmod", "stat"] {
         let program = ["/usr/bin", "/bin"]
             .iter()
-            .map(|dir| std::path::Path::new(dir).join(tool))
+            .map(|directory| std::path::Path::new(directory).join(tool))
             .find(|path| path.exists());
         symlink(program.unwrap(), bin.join(tool)).unwrap();
     }

@@ -323,7 +323,7 @@ fn image_may_be_archived_but_must_be_raw() {
         json!([metal.world.path("qcow2"), {}]),
     );
     assert!(message.contains("qcow2"), "{message}");
-    metal.world.write("files.tgz", Tar::default().dir("etc").tgz());
+    metal.world.write("files.tgz", Tar::default().directory("etc").tgz());
     let message = metal.expect_error(
         "Bosh::Clouds::NotSupported",
         "create_stemcell",

@@ -370,7 +370,7 @@ fn environment_has_an_address_on_a_bridge() {
 
 /// Makes a stemcell of prepared files instead of Debian, and checks its name.
 fn stemcell_of(world: &World, base: Tar, options: &[&str], name: &str) -> PathBuf {
-    world.write("base.tar", base.dir("./var/vcap/bosh/bin").tar());
+    world.write("base.tar", base.directory("./var/vcap/bosh/bin").tar());
     let agent = world.write("agent", "#!/bin/sh\n");
     let mut permissions = fs::metadata(&agent).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
@@ -387,7 +387,7 @@ fn stemcell_of(world: &World, base: Tar, options: &[&str], name: &str) -> PathBu
 fn root_file_system_without_debian_boots() {
     let world = World::new();
     let base = Tar::default()
-        .dir("./etc")
+        .directory("./etc")
         .file("./boot/vmlinuz-1", tiny_kernel())
         .file("./boot/initrd-1", "files")
         .symlink("./vmlinuz", "boot/vmlinuz-1")
@@ -413,7 +413,7 @@ fn root_file_system_without_debian_boots() {
 fn stemcell_without_debian_boots() {
     let world = World::new();
     let base = Tar::default()
-        .dir("./boot/grub")
+        .directory("./boot/grub")
         .file("./boot/grub/boot.img", super::guest())
         .file("./boot/grub/core.img", "");
     let stemcell = stemcell_of(&world, base, &[], "bosh-openstack-kvm-debian-");

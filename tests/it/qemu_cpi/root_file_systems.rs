@@ -29,7 +29,7 @@ pub(super) fn tiny_kernel() -> Vec<u8> {
 
 /// Returns the smallest root file system.
 pub(super) fn root_file_system() -> Tar {
-    Tar::default().dir("./").file("./etc/hostname", "tiny\n")
+    Tar::default().directory("./").file("./etc/hostname", "tiny\n")
 }
 
 /// A cloud with a kernel, and an image that is a root file system.

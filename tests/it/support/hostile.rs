@@ -61,10 +61,10 @@ fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let name = |name: &[u8]| t().long_name(EntryType::GNULongName, name).file("ok", "x").tgz();
     refused(vec![
         ("parent", t().file("../victim", "x").tgz(), "leads out"),
-        ("parent inside", t().dir("a").file("a/../../victim", "x").tgz(), "leads out"),
-        ("parent at the end", t().dir("a/..").tgz(), "leads out"),
-        ("parent alone", t().dir("..").tgz(), "leads out"),
-        ("parent directory", t().dir("../new").tgz(), "leads out"),
+        ("parent inside", t().directory("a").file("a/../../victim", "x").tgz(), "leads out"),
+        ("parent at the end", t().directory("a/..").tgz(), "leads out"),
+        ("parent alone", t().directory("..").tgz(), "leads out"),
+        ("parent directory", t().directory("../new").tgz(), "leads out"),
         ("parent after dots", t().file("./.././victim", "x").tgz(), "leads out"),
         ("absolute", t().file(&victim(), "x").tgz(), "absolute"),
         ("absolute, twice", t().file(&format!("/{}", victim()), "x").tgz(), "absolute"),
@@ -81,8 +81,8 @@ fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("name of a megabyte", name(&long("ab/", 400_000)), "extension header"),
         ("file twice", t().file("f", "x").file("./f", "y").tgz(), "twice"),
         ("file below file", t().file("f", "x").file("f/g", "y").tgz(), "'f' is not a directory"),
-        ("directory over file", t().file("f", "x").dir("f").tgz(), "'f' is not a directory"),
-        ("file over directory", t().dir("f").file("f", "x").tgz(), "twice"),
+        ("directory over file", t().file("f", "x").directory("f").tgz(), "'f' is not a directory"),
+        ("file over directory", t().directory("f").file("f", "x").tgz(), "twice"),
         ("name with escapes, parent", t().file("../\x1b[2Jvictim", "x").tgz(), "leads out"),
     ])
 }
@@ -217,7 +217,7 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
         ),
         (
             "write through a link inside",
-            t().symlink("d", "e").dir("e").file("d/f", "x").tgz(),
+            t().symlink("d", "e").directory("e").file("d/f", "x").tgz(),
             "'d' is not a directory",
             false,
         ),
@@ -230,12 +230,12 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
         ("write over a link", t().symlink("l", "f").file("l", "x").tgz(), "twice", false),
         (
             "directory over link",
-            t().dir("e").symlink("d", "e").dir("d").tgz(),
+            t().directory("e").symlink("d", "e").directory("d").tgz(),
             "'d' is not a directory",
             false,
         ),
         ("link over file", t().file("f", "x").symlink("f", "g").tgz(), "twice", false),
-        ("link over directory", t().dir("d").symlink("d", "e").tgz(), "twice", false),
+        ("link over directory", t().directory("d").symlink("d", "e").tgz(), "twice", false),
         ("hard link out", t().hard_link("h", "../victim").tgz(), "leads out", false),
         ("hard link absolute", t().hard_link("h", "/etc/passwd").tgz(), "absolute", false),
         ("hard link to nothing", t().hard_link("h", "later").file("later", "x").tgz(), "no such file", false),
@@ -248,11 +248,11 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
         ),
         (
             "hard link through a link",
-            t().dir("d").file("d/f", "").symlink("l", "d").hard_link("h", "l/f").tgz(),
+            t().directory("d").file("d/f", "").symlink("l", "d").hard_link("h", "l/f").tgz(),
             "not a directory",
             false,
         ),
-        ("hard link to a directory", t().dir("d").hard_link("h", "d").tgz(), "no such file", false),
+        ("hard link to a directory", t().directory("d").hard_link("h", "d").tgz(), "no such file", false),
         (
             "hard link, then written",
             t().file("f", "x").hard_link("h", "f").file("h", "y").tgz(),
@@ -353,7 +353,7 @@ fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
         odd("no permission at all", t().file_with_mode("closed", 0, "x").tgz()),
         odd("newline in a name", t().file("new\nline", "x").tgz()),
         odd("name that is no text", t().raw(EntryType::Regular, b"\xff\xfe", 0o644, b"", b"x").tgz()),
-        odd("directory twice", t().dir("d").file("d/f", "x").dir("./d/").tgz()),
+        odd("directory twice", t().directory("d").file("d/f", "x").directory("./d/").tgz()),
         odd("link with data", t().raw(EntryType::Symlink, b"l", 0o777, b"f", b"").file("f", "").tgz()),
         odd(
             "long name for the next but one",

@@ -35,7 +35,7 @@ impl Tar {
     }
 
     /// Adds a directory.
-    pub(crate) fn dir(self, name: &str) -> Self {
+    pub(crate) fn directory(self, name: &str) -> Self {
         self.raw(EntryType::Directory, name.as_bytes(), 0o755, b"", b"")
     }
 
@@ -173,7 +173,7 @@ impl Default for StemcellTarball {
         StemcellTarball {
             name: "bosh-local-test".into(),
             version: "1.10".into(),
-            image: Some(Tar::default().dir("etc/").file("etc/monopile-release", "test\n").tgz()),
+            image: Some(Tar::default().directory("etc/").file("etc/monopile-release", "test\n").tgz()),
             image_sha1: None,
             api_version: Some("3".into()),
             extra: "stemcell_formats: [local-directory]\n".into(),
@@ -384,7 +384,7 @@ impl ReleaseTarball {
             files.push((format!("./jobs/{}.tgz", job.name), archive));
         }
         manifest.push_str(&self.extra);
-        let mut tar = Tar::default().dir("./").file("./release.MF", manifest);
+        let mut tar = Tar::default().directory("./").file("./release.MF", manifest);
         for (path, content) in files {
             if !self.missing.iter().any(|missing| path.ends_with(missing)) {
                 tar = tar.file(&path, content);

@@ -12,7 +12,7 @@ use rustix::mount::MountFlags;
 use serde_json::Value;
 
 use super::hint_part;
-use crate::agent::dirs::{Dirs, write_atomically};
+use crate::agent::directories::{Directories, write_atomically};
 use crate::agent::tools;
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -79,14 +79,14 @@ pub(super) fn is_mounted_at(device: &Path, target: &Path) -> bool {
 }
 
 /// Mounts the file system of the device. Creates one on an empty device, and lets it use the whole device.
-pub(super) fn mount(device: &Path, target: &Path, dirs: &Dirs) -> Result<()> {
+pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> Result<()> {
     let name = device.display().to_string();
     let file_name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let serial = fs::read_to_string(Path::new(DEVICES).join(&file_name).join("serial")).unwrap_or_default();
-    let serial = Some(serial.trim().to_owned()).filter(|text| crate::agent::dirs::is_safe_name(text));
+    let serial = Some(serial.trim().to_owned()).filter(|text| crate::agent::directories::is_safe_name(text));
     // It shows, after a crash, that the content of the device is an incomplete file system. mkfs.ext4 writes
     // the magic number last.
-    let marker = dirs.bosh().join(format!("formatting-{}", serial.unwrap_or(file_name)));
+    let marker = directories.bosh().join(format!("formatting-{}", serial.unwrap_or(file_name)));
     let is_begun = marker.exists();
     match content(device).map_err(|error| Error::io(format!("reading '{name}'"), error))? {
         Content::Ext4 => {}
@@ -97,14 +97,14 @@ pub(super) fn mount(device: &Path, target: &Path, dirs: &Dirs) -> Result<()> {
             )));
         }
         Content::Empty | Content::Other => {
-            crate::agent::dirs::make_dir(&dirs.bosh(), 0o755)?;
+            crate::agent::directories::make_directory(&directories.bosh(), 0o755)?;
             write_atomically(&marker, b"", 0o600)?;
             // 1 % is reserved for root, as the bosh-agent has it.
             tools::run("mkfs.ext4", &["-q", "-F", "-m", "1", &name])
                 .context(|| format!("Formatting '{name}'"))?;
         }
     }
-    crate::agent::dirs::remove_tree(&marker)?;
+    crate::agent::directories::remove_tree(&marker)?;
     rustix::mount::mount(device, target, "ext4", MountFlags::empty(), None)
         .map_err(|errno| Error::io(format!("mounting '{name}' at '{}'", target.display()), errno.into()))?;
     // It does nothing if the device has not grown.
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn device_is_found_by_its_serial_number() {
-        let dir = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, serial) in [("vda", "root\n"), ("vdc", "0123456789abcdef0123"), ("loop0", "")] {
-            fs::create_dir(dir.path().join(name)).unwrap();
+            fs::create_dir(directory.path().join(name)).unwrap();
             if !serial.is_empty() {
-                fs::write(dir.path().join(name).join("serial"), serial).unwrap();
+                fs::write(directory.path().join(name).join("serial"), serial).unwrap();
             }
         }
-        let find = |serial: &str| with_serial(dir.path(), serial);
+        let find = |serial: &str| with_serial(directory.path(), serial);
         assert_eq!(find("root"), Some(PathBuf::from("/dev/vda")));
         assert_eq!(find("0123456789abcdef0123-4567"), Some(PathBuf::from("/dev/vdc")));
         assert_eq!(find("0123"), None);
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn only_zeros_are_an_empty_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = dir.path().join("disk");
+        let directory = tempfile::tempdir().unwrap();
+        let disk = directory.path().join("disk");
         let of = |offset: usize, bytes: &[u8]| {
             let mut text = vec![0; 2 << 20];
             text[offset..offset + bytes.len()].copy_from_slice(bytes);

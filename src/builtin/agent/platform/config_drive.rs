@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::DEVICE_TIMEOUT;
-use crate::agent::dirs::{make_dir, write_atomically};
+use crate::agent::directories::{make_directory, write_atomically};
 use crate::agent::source::USER_DATA;
 use crate::agent::tools;
 use base::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
     };
     let parent = base::files::directory::parent(&target);
     let mount_point = parent.join("config-drive");
-    make_dir(&mount_point, 0o700)?;
+    make_directory(&mount_point, 0o700)?;
     mount(&device, &mount_point)?;
     let text = read(&mount_point.join(SETTINGS));
     rustix::mount::unmount(&mount_point, UnmountFlags::NOFOLLOW)

@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn hint_needs_the_path_of_an_existing_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        find(&json!(dir.path())).unwrap();
-        find(&json!({"path": dir.path()})).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        find(&json!(directory.path())).unwrap();
+        find(&json!({"path": directory.path()})).unwrap();
         for hint in
             [json!({"volume_id": "v", "iscsi_settings": {"password": "secret"}}), json!(null), json!(3)]
         {

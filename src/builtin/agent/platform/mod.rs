@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dirs::Dirs;
+use super::directories::Directories;
 use super::disks::is_mount_point;
 use super::settings::AgentSettings;
 use base::error::ResultExt;
@@ -51,11 +51,11 @@ impl Platform {
     }
 
     /// Mounts the ephemeral disk. Without one, lets the root file system use the rest of the root disk.
-    pub(super) fn set_up_data(self, settings: &AgentSettings, dirs: &Dirs) -> Result<()> {
+    pub(super) fn set_up_data(self, settings: &AgentSettings, directories: &Directories) -> Result<()> {
         if self == Platform::Namespaces {
             return Ok(());
         }
-        let (hint, data) = (&settings.disks.ephemeral, dirs.base().join("data"));
+        let (hint, data) = (&settings.disks.ephemeral, directories.base().join("data"));
         if hint.is_null() || hint.as_str() == Some("") {
             if let Err(error) = root_disk::grow() {
                 // The VM works with less space.
@@ -67,7 +67,7 @@ impl Platform {
             return Ok(());
         }
         self.find_disk_soon(hint)
-            .and_then(|device| self.mount(&device, &data, dirs))
+            .and_then(|device| self.mount(&device, &data, directories))
             .context(|| "Setting up the ephemeral disk".to_owned())
     }
 
@@ -105,13 +105,13 @@ impl Platform {
     }
 
     /// Mounts the disk at `target`. Creates the file system of an empty disk, and grows that of a larger one.
-    pub(super) fn mount(self, disk: &Path, target: &Path, dirs: &Dirs) -> Result<()> {
+    pub(super) fn mount(self, disk: &Path, target: &Path, directories: &Directories) -> Result<()> {
         if !target.is_dir() {
-            super::dirs::make_dir(target, 0o755)?;
+            super::directories::make_directory(target, 0o755)?;
         }
         match self {
             Platform::Namespaces => directory::mount(disk, target),
-            Platform::Guest => block_device::mount(disk, target, dirs),
+            Platform::Guest => block_device::mount(disk, target, directories),
         }
     }
 }

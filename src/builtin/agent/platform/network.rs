@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::DEVICE_TIMEOUT;
-use crate::agent::dirs::write_atomically;
+use crate::agent::directories::write_atomically;
 use crate::agent::settings::AgentSettings;
 use crate::agent::tools;
 use base::{Error, Result};
@@ -74,7 +74,7 @@ fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) ->
     for (name, network) in &cards {
         let text = |key: &str| network.get(key).and_then(Value::as_str).unwrap_or_default();
         let network_error =
-            |why: String| Error::invalid(format!("the network '{name}' in the settings {why}"));
+            |reason: String| Error::invalid(format!("the network '{name}' in the settings {reason}"));
         let address: IpAddr = text("ip").parse().map_err(|_| {
             network_error(
                 "has no address, and this agent does not ask a DHCP server: set one in the CPI".to_owned(),

@@ -36,7 +36,7 @@ pub(super) fn grow() -> Result<()> {
     let mut record = [0; SECTOR_BYTES];
     file.read_exact_at(&mut record, 0).map_err(write_error)?;
     extend(&mut record, number, start, end)
-        .map_err(|why| Error::failure(format!("the partition '{partition}' cannot grow: {why}")))?;
+        .map_err(|reason| Error::failure(format!("the partition '{partition}' cannot grow: {reason}")))?;
     file.write_all_at(&record, 0).and_then(|()| file.sync_all()).map_err(write_error)?;
     tools::run("partx", &["--update", "--nr", &number.to_string(), &disk])?;
     tools::run("resize2fs", &[&partition])?;
@@ -45,7 +45,8 @@ pub(super) fn grow() -> Result<()> {
 }
 
 fn read_number(path: &Path) -> Result<u64> {
-    let read_error = |why: String| Error::failure(format!("reading '{}' failed: {why}", path.display()));
+    let read_error =
+        |reason: String| Error::failure(format!("reading '{}' failed: {reason}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| read_error(error.to_string()))?;
     text.trim().parse().map_err(|_| read_error("it is not a number".to_owned()))
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::proc::ProcessId;
 use self::service::{Phase, Service};
-use super::dirs::{self, Dirs};
+use super::directories::{self, Directories};
 use super::process::TaskControl;
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -35,7 +35,7 @@ const TERM_GRACE: Duration = Duration::from_secs(10);
 /// All supervised processes of the VM.
 #[derive(Clone)]
 pub(super) struct Supervisor {
-    dir: PathBuf,
+    directory: PathBuf,
     shared: Arc<Shared>,
 }
 
@@ -56,14 +56,14 @@ struct SupervisorState {
 impl Supervisor {
     /// Loads the state of an earlier agent process and starts the supervisor's thread. Without `resume`, no
     /// process is started before [`Supervisor::start`].
-    pub(super) fn load(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
+    pub(super) fn load(directories: &Directories, resume: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
-            dir: dirs.monit(),
+            directory: directories.monit(),
             shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
         };
-        let is_monitored = !supervisor.dir.join("unmonitored").exists();
+        let is_monitored = !supervisor.directory.join("unmonitored").exists();
         let mut state = supervisor.lock();
-        state.is_stopped = supervisor.dir.join("stopped").exists();
+        state.is_stopped = supervisor.directory.join("stopped").exists();
         match supervisor.load_services() {
             Ok(services) => state.services = services,
             Err(error) => tracing::error!(error = %super::error_text(&error), "resuming the jobs failed"),
@@ -83,16 +83,16 @@ impl Supervisor {
 
     /// Replaces the monit files. `files` are (label, path) in the order of the jobs.
     pub(super) fn configure(&self, files: &[(String, PathBuf)]) -> Result<()> {
-        let jobs = self.dir.join("job");
-        dirs::remove_tree(&jobs)?;
-        dirs::make_dir(&jobs, 0o700)?;
+        let jobs = self.directory.join("job");
+        directories::remove_tree(&jobs)?;
+        directories::make_directory(&jobs, 0o700)?;
         let count = files.len();
         for (index, (label, path)) in files.iter().enumerate() {
             let text =
                 fs::read(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?;
             // The last job gets the lowest number, as in the bosh-agent.
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
-            dirs::write_atomically(&jobs.join(name), &text, 0o600)?;
+            directories::write_atomically(&jobs.join(name), &text, 0o600)?;
         }
         let mut fresh = self.load_services()?;
         let mut state = self.lock();
@@ -107,7 +107,7 @@ impl Supervisor {
 
     /// Removes all jobs. Their processes keep running.
     pub(super) fn remove_all_jobs(&self) -> Result<()> {
-        dirs::remove_tree(&self.dir.join("job"))?;
+        directories::remove_tree(&self.directory.join("job"))?;
         self.lock().services.clear();
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Supervisor {
 
     fn load_services(&self) -> Result<Vec<Service>> {
         let mut files: Vec<_> =
-            super::packages::list(&self.dir.join("job")).iter().map(fs::DirEntry::path).collect();
+            super::packages::list(&self.directory.join("job")).iter().map(fs::DirEntry::path).collect();
         files.sort();
         let mut services: Vec<Service> = Vec::new();
         for path in files {
@@ -228,9 +228,9 @@ impl Supervisor {
     }
 
     fn set_flag(&self, name: &str, is_set: bool) -> Result<()> {
-        let path = self.dir.join(name);
+        let path = self.directory.join(name);
         if is_set {
-            return dirs::write_atomically(&path, b"", 0o600);
+            return directories::write_atomically(&path, b"", 0o600);
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

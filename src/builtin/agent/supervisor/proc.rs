@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn malformed_pid_files_count_as_stopped() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("pid");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
         for text in ["", "x", "-1", "0", "99999999999", "4194999\n"] {
             fs::write(&file, text).unwrap();
             assert_eq!(in_pidfile(&file), None, "{text:?}");
         }
         fs::write(&file, format!("{}\n", std::process::id())).unwrap();
         assert!(in_pidfile(&file).is_some());
-        assert_eq!(in_pidfile(dir.path()), None);
+        assert_eq!(in_pidfile(directory.path()), None);
     }
 }

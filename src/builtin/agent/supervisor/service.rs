@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::super::dirs;
+use super::super::directories;
 use super::super::process::{ending, spawn};
 use super::parse::{ProcessSpec, Program};
 use super::proc::{self, ProcessId};
@@ -173,8 +173,8 @@ impl Service {
             }
     }
 
-    fn fail(&mut self, why: &str, is_ready: bool) {
-        tracing::warn!(name = self.spec.name, why, "service failed");
+    fn fail(&mut self, reason: &str, is_ready: bool) {
+        tracing::warn!(name = self.spec.name, reason, "service failed");
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
             // The first restart has no pause, because most failures happen only once.
@@ -227,12 +227,12 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
         .stderr(Stdio::null())
         .process_group(0);
     if let Some(user) = &program.user {
-        let (uid, gid) = dirs::user_ids(user)
+        let (uid, gid) = directories::user_ids(user)
             .ok_or_else(|| Error::failure(format!("/etc/passwd has no user '{user}'")))?;
         command.uid(uid).gid(gid);
     }
     if let Some(group) = &program.group {
-        let gid = dirs::group_id(group)
+        let gid = directories::group_id(group)
             .ok_or_else(|| Error::failure(format!("/etc/group has no group '{group}'")))?;
         command.gid(gid);
     }
@@ -282,13 +282,13 @@ mod tests {
     use super::super::parse;
     use super::*;
 
-    fn service(dir: &std::path::Path, start: &str) -> Service {
-        let script = dir.join("start");
+    fn service(directory: &std::path::Path, start: &str) -> Service {
+        let script = directory.join("start");
         std::fs::write(&script, format!("#!/bin/sh\n{start}\n")).unwrap();
-        dirs::set_mode(&script, 0o755).unwrap();
+        directories::set_mode(&script, 0o755).unwrap();
         let text = format!(
             "check process x pidfile {0}/pid start program \"{0}/start\" timeout 2 seconds",
-            dir.display()
+            directory.display()
         );
         let mut service = Service::new(parse::parse(&text, "t").unwrap().remove(0));
         service.monitor();
@@ -307,8 +307,9 @@ mod tests {
 
     #[test]
     fn process_is_restarted_and_later_restarts_are_delayed() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut service = service(dir.path(), &format!("sleep 60 & echo $! > {}/pid", dir.path().display()));
+        let directory = tempfile::tempdir().unwrap();
+        let mut service =
+            service(directory.path(), &format!("sleep 60 & echo $! > {}/pid", directory.path().display()));
         assert_eq!(service.status(), "starting");
         until(&mut service, "running");
         let kill = |service: &Service| {
@@ -331,14 +332,14 @@ mod tests {
 
     #[test]
     fn service_waits_for_dependencies_and_may_fail_to_start() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut broken = service(dir.path(), "exit 1");
+        let directory = tempfile::tempdir().unwrap();
+        let mut broken = service(directory.path(), "exit 1");
         broken.tick(false);
         assert_eq!(broken.status(), "starting");
         assert!(matches!(broken.phase, Phase::Down));
         until(&mut broken, "failing");
-        let mut missing = service(dir.path(), "");
-        std::fs::remove_file(dir.path().join("start")).unwrap();
+        let mut missing = service(directory.path(), "");
+        std::fs::remove_file(directory.path().join("start")).unwrap();
         until(&mut missing, "failing");
     }
 

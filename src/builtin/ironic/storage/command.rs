@@ -188,18 +188,18 @@ mod tests {
 
     /// Returns a tool that gives this answer to every request.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("tool");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("tool");
         write_program(&program, &format!("cat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND")).unwrap();
-        (dir, Command::new(CommandSettings { program, arguments: Vec::new() }).unwrap())
+        (directory, Command::new(CommandSettings { program, arguments: Vec::new() }).unwrap())
     }
 
     #[test]
     fn request_goes_to_standard_input() {
-        let (dir, command) = tool(r#"{"result": 7}"#);
+        let (directory, command) = tool(r#"{"result": 7}"#);
         let volume = VolumeName::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
-        let asked = std::fs::read_to_string(dir.path().join("tool.asked")).unwrap();
+        let asked = std::fs::read_to_string(directory.path().join("tool.asked")).unwrap();
         let asked: Value = serde_json::from_str(&asked).unwrap();
         assert_eq!(asked, json!({"version": 1, "operation": "size", "volume": volume.to_string()}));
     }
@@ -219,7 +219,7 @@ mod tests {
             r#"{"result": {"wwns": ["s3cret"], "luns": [], "path": "/dev/x"}}"#,
             r#"{"result": {"wwns": ["s3cret"], "luns": [1], "path": "x"}}"#,
         ] {
-            let (_dir, command) = tool(answer);
+            let (_directory, command) = tool(answer);
             for initiators in [
                 Initiators::Iscsi(Vec::new()),
                 Initiators::FibreChannel { ports: Vec::new(), nodes: Vec::new() },
@@ -228,7 +228,7 @@ mod tests {
                 assert!(!failure.message.contains("s3cret"), "{failure}");
             }
         }
-        let (_dir, command) = tool(r#"{"error": "the array is full"}"#);
+        let (_directory, command) = tool(r#"{"error": "the array is full"}"#);
         assert!(command.create(&volume, 1).unwrap_err().message.contains("the array is full"));
         assert!(Command::new(CommandSettings { program: "tool".into(), arguments: Vec::new() }).is_err());
     }

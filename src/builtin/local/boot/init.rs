@@ -40,17 +40,17 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Builds the VM's file system, starts the agent, and supervises it until the VM is shut down.
-pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
+pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
     let (settings, path) =
-        settings(vm_dir).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
+        settings(vm_directory).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
     // The first stage is still in the old mount namespace, where it reads `/proc` to identify this
     // process. So the root of that one must not change.
     unshare(UnshareFlags::NEWNS).map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
-    for note in rootfs::enter(vm_dir, executable)? {
+    for note in rootfs::enter(vm_directory, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
-    let name = vm_dir.file_name().unwrap_or_default();
+    let name = vm_directory.file_name().unwrap_or_default();
     rustix::system::sethostname(name.as_encoded_bytes())
         .map_err(|errno| format!("setting the host name failed: {errno}"))?;
     install(&settings, path).map_err(|error| format!("writing {path} failed: {error}"))?;
@@ -67,11 +67,11 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
 
 /// Returns the settings, or the user data with the address of the registry, and the path where the agent
 /// expects them.
-fn settings(vm_dir: &Path) -> io::Result<(Vec<u8>, &'static str)> {
-    match fs::read(vm_dir.join(USER_DATA)) {
+fn settings(vm_directory: &Path) -> io::Result<(Vec<u8>, &'static str)> {
+    match fs::read(vm_directory.join(USER_DATA)) {
         Ok(data) => Ok((data, AGENT_USER_DATA)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::read(vm_dir.join(SETTINGS)).map(|settings| (settings, AGENT_SETTINGS))
+            fs::read(vm_directory.join(SETTINGS)).map(|settings| (settings, AGENT_SETTINGS))
         }
         Err(error) => Err(error),
     }

@@ -56,40 +56,40 @@ impl Report {
 /// processes to enter a user namespace.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let mut args = args.into_iter();
-    let (mut stage, mut vm_dir, mut executable, mut network) = (None, None, None, None);
+    let (mut stage, mut vm_directory, mut executable, mut network) = (None, None, None, None);
     while let Some(name) = args.next() {
         let slot = match name.to_str() {
             Some("--stage") => &mut stage,
-            Some("--vm-dir") => &mut vm_dir,
+            Some("--vm-dir") => &mut vm_directory,
             Some("--executable") => &mut executable,
             Some("--network") => &mut network,
             _ => return Err(Error::usage(format!("vm-boot has no argument '{}'", name.display()))),
         };
         *slot = args.next();
     }
-    let (Some(stage), Some(vm_dir), Some(executable)) = (stage, vm_dir, executable) else {
+    let (Some(stage), Some(vm_directory), Some(executable)) = (stage, vm_directory, executable) else {
         return Err(Error::usage("vm-boot needs --stage, --vm-dir and --executable"));
     };
-    dispatch(&stage, vm_dir.as_ref(), executable.as_ref(), network.as_deref().map(std::path::Path::new))
+    dispatch(&stage, vm_directory.as_ref(), executable.as_ref(), network.as_deref().map(std::path::Path::new))
 }
 
 fn dispatch(
     stage: &std::ffi::OsStr,
-    vm_dir: &std::path::Path,
+    vm_directory: &std::path::Path,
     executable: &std::path::Path,
     network: Option<&std::path::Path>,
 ) -> Result<()> {
-    if !vm_dir.is_absolute() || !executable.is_absolute() {
+    if !vm_directory.is_absolute() || !executable.is_absolute() {
         return Err(Error::usage("vm-boot needs absolute paths"));
     }
     let outcome = match stage.to_str() {
-        Some("namespaces") => namespaces::run(vm_dir, executable, network),
-        Some("init") => init::run(vm_dir, executable),
+        Some("namespaces") => namespaces::run(vm_directory, executable, network),
+        Some("init") => init::run(vm_directory, executable),
         _ => return Err(Error::usage("vm-boot: --stage must be 'namespaces' or 'init'")),
     };
-    outcome.map_err(|why| {
+    outcome.map_err(|reason| {
         // The caller may have ended. The exit status also shows the failure.
-        let _ = Report::Failed(why.clone()).send();
-        Error::failure(why)
+        let _ = Report::Failed(reason.clone()).send();
+        Error::failure(reason)
     })
 }

@@ -10,7 +10,7 @@ use super::Report;
 use crate::cpi::process::ProcessIdentity;
 use base::namespaces::{self, UnshareFlags};
 
-pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
+pub(super) fn run(vm_directory: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
     // In a new session, Ctrl-C in the caller's terminal does not reach the VM. The call fails only if the
     // process already leads a session.
     let _ = setsid();
@@ -22,7 +22,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path, network: Option<&Path>) -> R
     )?;
     let init = Command::new(executable)
         .args(["vm-boot", "--stage", "init", "--vm-dir"])
-        .arg(vm_dir)
+        .arg(vm_directory)
         .arg("--executable")
         .arg(executable)
         .spawn()

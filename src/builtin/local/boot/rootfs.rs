@@ -48,8 +48,12 @@ const OWN: [(&str, u32); 15] = [
 ];
 
 /// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
-pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
-    let tree = Rootfs { own_files: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
+pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String>, String> {
+    let tree = Rootfs {
+        own_files: vm_directory.join("root"),
+        root: vm_directory.join("mnt"),
+        work: vm_directory.join("work"),
+    };
     let mut notes = Vec::new();
     mounts::make_private()?;
     for path in [&tree.own_files, &tree.root, &tree.work] {
@@ -67,7 +71,7 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
         read_only.extend(tree.add_host_entry(name, &mut notes)?);
     }
     tree.mount_run(&mut read_only)?;
-    tree.mount_dev(&vm_dir.join("devices"))?;
+    tree.mount_dev(&vm_directory.join("devices"))?;
     notes.extend(mounts::mount_proc(&tree.root)?);
     let sys = tree.create_directory("sys", None)?;
     bind_all(Path::new("/sys"), &sys)?;

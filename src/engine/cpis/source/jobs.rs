@@ -122,8 +122,8 @@ pub(super) fn install(
     let found_jobs = find_jobs(named_jobs, parts.releases)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
-    let jobs_dir = root.join("jobs");
-    render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
+    let jobs_directory = root.join("jobs");
+    render_jobs(parts, &found_jobs, properties, &jobs_directory, &installing)?;
 
     let userland = userland.as_deref();
     let installed =
@@ -131,11 +131,11 @@ pub(super) fn install(
     installing.finish();
     let mut executable = match userland {
         None => Executable {
-            program: jobs_dir.join(&cpi.name).join(CPI),
+            program: jobs_directory.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(run, &installed.packages, &jobs_dir),
+            env_vars: with_directories(run, &installed.packages, &jobs_directory),
         },
-        Some(userland) => executable_in(userland, run, &cpi.name, &installed, &jobs_dir, root)?,
+        Some(userland) => executable_in(userland, run, &cpi.name, &installed, &jobs_directory, root)?,
     };
     let unchanged = UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned()));
     executable.env_vars.extend(unchanged);
@@ -155,7 +155,7 @@ fn executable_in(
     run: &RunContext,
     job: &str,
     installed: &InstalledPackages,
-    jobs_dir: &Path,
+    jobs_directory: &Path,
     root: &Path,
 ) -> Result<Executable> {
     let scratch = root.join("userland");
@@ -166,23 +166,23 @@ fn executable_in(
     let mut env_vars = with_directories(run, Path::new(PACKAGES), Path::new(JOBS));
     // A directory for temporary files on this machine.
     env_vars.retain(|(name, _)| name != "TMPDIR");
-    let layout = Layout::for_cpi(userland, &scratch, &installed.targets, jobs_dir, &images, &env_vars)?;
+    let layout = Layout::for_cpi(userland, &scratch, &installed.targets, jobs_directory, &images, &env_vars)?;
     let program = format!("{JOBS}/{job}/{CPI}");
     Ok(Executable { program: userland.executable.clone(), arguments: layout.write(&[&program])?, env_vars })
 }
 
-/// Renders the templates of the jobs into `<jobs_dir>/<job>`.
+/// Renders the templates of the jobs into `<jobs_directory>/<job>`.
 fn render_jobs(
     inputs: &CpiInputs<'_>,
     found_jobs: &[FoundJob<'_>],
     properties: &Map<String, Value>,
-    jobs_dir: &Path,
+    jobs_directory: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    create_private_directory(jobs_dir)?;
+    create_private_directory(jobs_directory)?;
     let rendering = stage.reporter().stage("Rendering the CPI's templates");
     for FoundJob { job, .. } in found_jobs {
-        render_job(inputs, job, properties, jobs_dir)
+        render_job(inputs, job, properties, jobs_directory)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
     }
     rendering.finish();
@@ -285,17 +285,17 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
     }
 }
 
-/// Renders a job's templates into `<jobs_dir>/<job>`. Only this user can read the files, because they hold
-/// credentials.
+/// Renders a job's templates into `<jobs_directory>/<job>`. Only this user can read the files, because they
+/// hold credentials.
 fn render_job(
     inputs: &CpiInputs<'_>,
     job: &Job,
     properties: &Map<String, Value>,
-    jobs_dir: &Path,
+    jobs_directory: &Path,
 ) -> Result<()> {
-    create_private_directory(&jobs_dir.join(&job.name))?;
+    create_private_directory(&jobs_directory.join(&job.name))?;
     let context = templates::context(&context(inputs.environment_name, job, properties))?;
-    for file in render::render_templates(inputs.renderer, job, &context, jobs_dir)? {
+    for file in render::render_templates(inputs.renderer, job, &context, jobs_directory)? {
         if file.is_executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;

@@ -48,8 +48,8 @@ impl BucketUrl {
         {
             return Ok(None);
         }
-        let url_error = |why: &str| {
-            Error::usage(format!("'{text}' is not the URL of a state: {why}"))
+        let url_error = |reason: &str| {
+            Error::usage(format!("'{text}' is not the URL of a state: {reason}"))
                 .with_hint(format!("name a file, or {FORMS}"))
         };
         let service = match scheme {

@@ -258,7 +258,7 @@ impl BucketClient {
         }
         let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
         let bucket = &self.settings.address.bucket;
-        let (kind, why, hint) = match error {
+        let (kind, reason, hint) = match error {
             _ if is_missing_bucket(&cause) => (
                 io::ErrorKind::NotFound,
                 format!("the bucket '{bucket}' does not exist"),
@@ -292,7 +292,7 @@ impl BucketClient {
                 (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())
             }
         };
-        let message = format!("{doing} '{}': {why}", self.url(document));
+        let message = format!("{doing} '{}': {reason}", self.url(document));
         io::Error::new(kind, Error::failure(message).with_source(plain_cause(&cause)).with_hint(hint))
     }
 }

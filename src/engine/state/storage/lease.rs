@@ -252,15 +252,15 @@ impl SharedLease {
     pub(super) fn check(&self) -> Result<()> {
         let is_valid = self.is_valid();
         let status = self.status();
-        let why = match &status.lost_reason {
+        let reason = match &status.lost_reason {
             // The lease was given back.
             _ if status.has_ended => return Ok(()),
-            Some(why) => why.clone(),
+            Some(reason) => reason.clone(),
             None if is_valid => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
         };
         let url = self.client.url(STATE);
-        Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
+        Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {reason}"))
             .with_note("this run stops here; everything that it did is in the state or the journal")
             .with_hint(
                 "make sure that no other run works on this environment, then run the same command again",
@@ -278,8 +278,8 @@ impl SharedLease {
             )
         })?;
         let lease_id = self.status().content.lease_id;
-        if let Err(why) = check_lease_id(lease_id, lock_object.as_ref()) {
-            self.status().lost_reason = Some(why);
+        if let Err(reason) = check_lease_id(lease_id, lock_object.as_ref()) {
+            self.status().lost_reason = Some(reason);
         }
         self.check()
     }
@@ -402,7 +402,7 @@ impl SharedLease {
                 match (checked, lock_object) {
                     (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}
-                    (Err(why), _) => status.lost_reason = Some(why),
+                    (Err(reason), _) => status.lost_reason = Some(reason),
                 }
                 false
             }

@@ -275,7 +275,7 @@ impl BucketSettings {
     /// Rejects endpoints that would send the state and signatures unencrypted over a network.
     fn check_endpoint(&self) -> Result<()> {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
-        let unusable_value_error = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
+        let unusable_value_error = |reason: String| Error::usage(format!("{name} cannot be used: {reason}"));
         let url = url::Url::parse(&endpoint).map_err(|error| {
             unusable_value_error("it is not a URL".to_owned()).with_source(url_problem(error))
         })?;

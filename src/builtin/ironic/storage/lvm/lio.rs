@@ -349,14 +349,14 @@ mod tests {
     /// Returns a target with a program in place of targetcli. `script` runs in a shell, with the number of
     /// the call in `$call` and the path of the saved configuration in `$saved`.
     fn target_with(script: &str) -> (tempfile::TempDir, Lio) {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("targetcli");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
             save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
         write_program(&program, &format!("{head}{script}")).unwrap();
         let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
         let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };
-        (dir, lio)
+        (directory, lio)
     }
 
     const EMPTY: &str = r#"{"storage_objects": [], "targets": []}"#;
@@ -367,15 +367,15 @@ mod tests {
         for (first, asked) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
-            let (dir, lio) = target_with(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
+            let (directory, lio) = target_with(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
             lio.unexport(&volume).unwrap();
-            let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+            let text = std::fs::read_to_string(directory.path().join("asked")).unwrap();
             assert_eq!(text.matches("saveconfig\n").count(), 2, "{first}");
             assert_eq!(text.matches("/iscsi delete").count(), asked, "{first}");
         }
-        let (dir, lio) = target_with(&format!("save '{EMPTY}'"));
+        let (directory, lio) = target_with(&format!("save '{EMPTY}'"));
         lio.unexport(&volume).unwrap();
-        let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("asked")).unwrap();
         assert_eq!(text.matches("saveconfig\n").count(), 1);
     }
 
@@ -387,7 +387,7 @@ mod tests {
             ("save '{}'; rm $saved", "saved.json', which cannot be read: No such file"),
             ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
         ] {
-            let (_dir, lio) = target_with(script);
+            let (_directory, lio) = target_with(script);
             let failure = lio.unexport(&VolumeName::new(VolumeKind::Disk)).err().unwrap();
             assert!(failure.message.contains(words), "{failure}");
             assert!(!failure.message.contains("s3cret"), "{failure}");
@@ -398,7 +398,7 @@ mod tests {
     fn export_is_verified_and_errors_hide_the_password() {
         let volume = VolumeName::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
-        let (_dir, lio) = target_with(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
+        let (_directory, lio) = target_with(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
         let names = ["iqn.y".to_owned()];
         let failure = lio.export(&volume, Path::new("/dev/x"), &names, &login).err().unwrap();
         assert!(failure.message.contains("Error: no ******"), "{failure}");

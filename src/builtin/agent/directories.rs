@@ -12,15 +12,15 @@ use base::{Error, Result, files};
 
 /// The directories of one VM.
 #[derive(Debug, Clone)]
-pub(super) struct Dirs {
+pub(super) struct Directories {
     base: PathBuf,
     vcap_group: Option<u32>,
 }
 
-impl Dirs {
-    /// Returns the layout below `base`. Creates no directories, see [`Dirs::set_up`].
+impl Directories {
+    /// Returns the layout below `base`. Creates no directories, see [`Directories::set_up`].
     pub(super) fn new(base: &Path) -> Self {
-        Dirs { base: base.to_path_buf(), vcap_group: group_id("vcap") }
+        Directories { base: base.to_path_buf(), vcap_group: group_id("vcap") }
     }
 
     /// Returns the base directory, `/var/vcap` inside a VM.
@@ -114,7 +114,7 @@ impl Dirs {
 
     /// Creates the directories that every VM has.
     pub(super) fn set_up(&self) -> Result<()> {
-        for (dir, mode) in [
+        for (directory, mode) in [
             ("bosh", 0o755),
             ("bosh/log", 0o750),
             ("data", 0o755),
@@ -133,9 +133,9 @@ impl Dirs {
             ("instance", 0o755),
             ("store", 0o755),
         ] {
-            let path = self.base.join(dir);
+            let path = self.base.join(directory);
             if !path.is_dir() {
-                make_dir(&path, mode)?;
+                make_directory(&path, mode)?;
                 self.give_to_vcap(&path);
             }
         }
@@ -167,7 +167,7 @@ impl Dirs {
 }
 
 /// Creates a directory and its parents, and sets its mode independently of the umask.
-pub(super) fn make_dir(path: &Path, mode: u32) -> Result<()> {
+pub(super) fn make_directory(path: &Path, mode: u32) -> Result<()> {
     fs::create_dir_all(path)
         .map_err(|error| Error::io(format!("creating directory '{}'", path.display()), error))?;
     set_mode(path, mode)
@@ -250,10 +250,10 @@ mod tests {
     fn set_up_can_be_repeated_and_replaces_an_empty_sys() {
         let base = tempfile::tempdir().unwrap();
         fs::create_dir(base.path().join("sys")).unwrap();
-        let dirs = Dirs::new(base.path());
-        dirs.set_up().unwrap();
-        dirs.set_up().unwrap();
-        assert!(dirs.logs().is_dir());
+        let directories = Directories::new(base.path());
+        directories.set_up().unwrap();
+        directories.set_up().unwrap();
+        assert!(directories.logs().is_dir());
         assert_eq!(fs::read_link(base.path().join("sys")).unwrap(), base.path().join("data/sys"));
     }
 
