@@ -55,9 +55,9 @@ fn listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32
         let bound = parse_address(bound)?;
         // A socket of all IPv6 addresses usually has those of IPv4, too.
         let has_all = bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
-        let fits = has_all || bound.to_canonical() == address.to_canonical();
-        let is_it = *state == LISTENING && u16::from_str_radix(bound_port, 16).ok()? == port && fits;
-        is_it.then_some(())?;
+        let has_address = has_all || bound.to_canonical() == address.to_canonical();
+        let has_port = u16::from_str_radix(bound_port, 16).ok()? == port;
+        (*state == LISTENING && has_port && has_address).then_some(())?;
         Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))
     })
 }

@@ -57,8 +57,8 @@ pub fn stdout_columns() -> usize {
 pub(super) fn stderr_size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
-        let or = |measured: u16, default| if measured > 0 { measured } else { default };
-        return (or(size.ws_col, DEFAULT_SIZE.0), or(size.ws_row, DEFAULT_SIZE.1));
+        let or_default = |measured: u16, default| if measured > 0 { measured } else { default };
+        return (or_default(size.ws_col, DEFAULT_SIZE.0), or_default(size.ws_row, DEFAULT_SIZE.1));
     }
     DEFAULT_SIZE
 }

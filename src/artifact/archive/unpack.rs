@@ -142,9 +142,9 @@ fn unpack_error(
     source_name: &str,
     expected: Option<&Digest>,
 ) -> Error {
-    let damage = !matches!(error, ArchiveError::Read(_) | ArchiveError::Write { .. });
+    let is_damaged = !matches!(error, ArchiveError::Read(_) | ArchiveError::Write { .. });
     if let Some(expected) = expected
-        && damage
+        && is_damaged
         && io::copy(rest, &mut hasher).is_ok()
         && let Err(mismatch) = expected.check_given(&hasher.finish(), source_name)
     {
@@ -363,24 +363,24 @@ impl<'a> UnpackedTree<'a> {
     fn extract_file(&mut self, path: &Path, entry: &Entry, mut data: impl Read) -> Result<(), ArchiveError> {
         self.create_parents(path, entry)?;
         let full = self.root.join(path);
-        let write = |source| self.write_error(path, entry, source);
+        let write_error = |source| self.write_error(path, entry, source);
         // `create_new` never follows a link and never replaces a file.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&full).map_err(write)?;
+        let file = options.open(&full).map_err(write_error)?;
         let hasher = (!self.options.hash.is_empty()).then(|| Hasher::new(self.options.hash));
         let hasher = read_ahead::copy(&mut data, entry.size, &file, hasher).map_err(|error| match error {
             CopyError::Read(error) => read_error(error),
-            CopyError::Write(error) => write(error),
+            CopyError::Write(error) => write_error(error),
         })?;
         // `make` compares times: a generated file must not seem older than its source.
         if let Some(time) = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.mtime)) {
             let _ = file.set_modified(time);
         }
         drop(file);
-        set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write)?;
+        set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write_error)?;
         if let Some(hasher) = hasher {
             self.hold_name(path)?;
             self.digests.insert(path.to_owned(), hasher.finish());

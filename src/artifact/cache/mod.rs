@@ -1,4 +1,4 @@
-//! The cache that runs share: downloads by their content, and digests of files.
+//! The cache that runs share: downloads by their content, digests of files, and root file systems.
 //!
 //! Layout of the cache directory, in which other modules have directories of their own:
 //!

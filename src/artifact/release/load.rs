@@ -244,9 +244,9 @@ impl Loader<'_> {
             provides: spec.provides.unwrap_or_default(),
         };
         for (source, target) in spec.templates {
-            let template_what = format!("a template in {file}");
-            check_relative(&source, &template_what)?;
-            check_relative(&target, &template_what)?;
+            let owner = format!("a template in {file}");
+            check_relative(&source, &owner)?;
+            check_relative(&target, &owner)?;
             let template = Template { source, target };
             if !job.template_path(&template).is_file() {
                 return Err(Error::invalid(format!(

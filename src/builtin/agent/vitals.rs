@@ -14,12 +14,12 @@ pub(super) fn vitals(directories: &Directories) -> Value {
     let load: Vec<_> = load.split_whitespace().take(3).collect();
     let memory = Memory::read();
     let mut disk = Map::new();
-    for (name, path, always) in [
+    for (name, path, is_always_mounted) in [
         ("system", Path::new("/").to_path_buf(), true),
         ("ephemeral", directories.base().join("data"), false),
         ("persistent", directories.store(), false),
     ] {
-        if always || is_mount_point(&path).unwrap_or(false) {
+        if is_always_mounted || is_mount_point(&path).unwrap_or(false) {
             disk.extend(disk_usage(&path).map(|usage| (name.to_owned(), usage)));
         }
     }

@@ -104,7 +104,7 @@ impl Cloud {
     }
 
     /// Removes the id and the facts about this machine if nothing else is left.
-    fn remove_id(&self) {
+    fn remove_own_files(&self) {
         let Ok(names) = names(&self.root) else { return };
         if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(MACHINE_FACTS)) {
             for name in names {
@@ -206,14 +206,14 @@ impl Cloud {
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
     pub(crate) fn remove_leftovers(&self) -> CpiResult<usize> {
-        let mut swept = 0;
+        let mut removed_count = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
             // A locked directory belongs to a running call.
             match hold(&path, true) {
                 Ok(Some(_held)) => {
                     self.remove_from_staging(&path)?;
-                    swept += 1;
+                    removed_count += 1;
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -221,7 +221,7 @@ impl Cloud {
                 }
             }
         }
-        Ok(swept)
+        Ok(removed_count)
     }
 
     /// Removes one directory of `staging/`.
@@ -242,7 +242,7 @@ impl Cloud {
             let _ = fs::remove_dir(self.root.join(kind.directory()));
         }
         let _ = fs::remove_dir(self.staging());
-        self.remove_id();
+        self.remove_own_files();
         let _ = fs::remove_dir(&self.root);
     }
 
@@ -302,7 +302,7 @@ fn is_same(opened: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn nothing(_: &Cloud, _: &Path) -> CpiResult<()> {
+    fn prepare_nothing(_: &Cloud, _: &Path) -> CpiResult<()> {
         Ok(())
     }
 
@@ -310,8 +310,8 @@ mod tests {
     fn staged_objects_are_invisible_and_leftovers_removed() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("cloud");
-        assert!(Cloud::open(&root, nothing).unwrap().is_none());
-        let cloud = Cloud::open_or_create(&root, nothing).unwrap();
+        assert!(Cloud::open(&root, prepare_nothing).unwrap().is_none());
+        let cloud = Cloud::open_or_create(&root, prepare_nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&cid).unwrap();
         assert!(!cloud.has(&cid).unwrap());
@@ -332,8 +332,8 @@ mod tests {
     fn root_is_kept_while_in_use_or_not_empty() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("cloud");
-        let other = Cloud::open_or_create(&root, nothing).unwrap();
-        Cloud::open_or_create(&root, nothing).unwrap().remove_if_empty();
+        let other = Cloud::open_or_create(&root, prepare_nothing).unwrap();
+        Cloud::open_or_create(&root, prepare_nothing).unwrap().remove_if_empty();
         assert!(root.exists());
         let cid = ObjectKind::Stemcell.new_cid();
         let staged = other.create_staging(&cid).unwrap();

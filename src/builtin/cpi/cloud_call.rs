@@ -46,7 +46,7 @@ pub(crate) fn open_cloud(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> 
 fn remove_leftovers(call: &mut impl CloudCall, cloud: &Cloud) -> CpiResult<()> {
     match cloud.remove_leftovers()? {
         0 => {}
-        swept => call.log_line(format_args!("removed {swept} leftovers of calls that were killed")),
+        count => call.log_line(format_args!("removed {count} leftovers of calls that were killed")),
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ impl Topic {
     }
 }
 
-/// Returns the page with this name, in capital letters or not.
+/// Returns the page with this name. Upper and lower case are the same.
 pub(super) fn topic(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name.eq_ignore_ascii_case(name))
 }

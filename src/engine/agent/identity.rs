@@ -48,12 +48,12 @@ impl ForeignAgent {
     pub(crate) fn check_answer(agent_state: &Value, agent: &Agent, state: &State) -> base::Result<()> {
         match state.vm().and_then(|vm| Self::in_answer(agent_state, &vm.agent_id)) {
             None => Ok(()),
-            Some(foreign) => Err(foreign.error(agent, state)),
+            Some(foreign) => Err(foreign.foreign_agent_error(agent, state)),
         }
     }
 
     /// Returns the error for a run that needs the agent of the VM on record.
-    fn error(&self, agent: &Agent, state: &State) -> Error {
+    fn foreign_agent_error(&self, agent: &Agent, state: &State) -> Error {
         let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
         let expected = state.vm().map(|vm| vm.agent_id.as_str());
         let error = Error::new(

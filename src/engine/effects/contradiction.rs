@@ -41,11 +41,11 @@ impl Contradiction {
     pub(crate) fn check(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
         match Self::detect(executor, agent, vm, stage)? {
             None => Ok(()),
-            Some(contradiction) => Err(contradiction.error()),
+            Some(contradiction) => Err(contradiction.presence_error()),
         }
     }
 
-    fn error(&self) -> Error {
+    fn presence_error(&self) -> Error {
         Error::failure(format!("{}; the VM stays on record", self.description))
             .with_note(probable_cause(&self.changed, ResourceKind::Vm))
             .with_hint(self.hint_to_forget())

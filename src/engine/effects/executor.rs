@@ -101,7 +101,7 @@ impl<'a> Executor<'a> {
         arguments: Vec<Value>,
     ) -> Result<Answer> {
         self.attempt(effect.cpi(), stage, reason, effect, &arguments)?
-            .map_err(|error| failed_call::error(self.run, self.state(), (effect, &arguments), error))
+            .map_err(|error| failed_call::call_error(self.run, self.state(), (effect, &arguments), error))
     }
 
     /// Like [`Self::perform`], but returns the error of a CPI that does not implement the method, or does not
@@ -115,7 +115,7 @@ impl<'a> Executor<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         match self.attempt(effect.cpi(), stage, reason, effect, &arguments)? {
             Err(error) if !failed_call::declines(&error) => {
-                Err(failed_call::error(self.run, self.state(), (effect, &arguments), error))
+                Err(failed_call::call_error(self.run, self.state(), (effect, &arguments), error))
             }
             answer => Ok(answer),
         }
@@ -144,7 +144,7 @@ impl<'a> Executor<'a> {
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| {
-                    failed_call::error(run, lock_store(&store).state(), (effect, arguments), error)
+                    failed_call::call_error(run, lock_store(&store).state(), (effect, arguments), error)
                 })
             });
             if outcome.is_ok() {

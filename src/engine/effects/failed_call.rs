@@ -23,11 +23,11 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallO
     match error {
         CpiError::Answered { made_nothing, .. } => {
             let absent = absent_method(effect, error);
-            let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
+            let is_recorded = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
             let lacks_stemcell = is_stemcell_missing(effect, error);
             let made_nothing =
-                *made_nothing || is_known || is_declined || lacks_stemcell || error.lacks_called_method();
+                *made_nothing || is_recorded || is_declined || lacks_stemcell || error.lacks_called_method();
             CallOutcome::Failed { made_nothing }
         }
         // Only calls without an intent are killed, so an effect never ends with `Killed`.
@@ -75,7 +75,7 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
 
 /// Returns the error for a call that the CPI answered with an error, with a hint about the suspect that
 /// [`record`] added.
-pub(super) fn error(
+pub(super) fn call_error(
     run: &RunContext,
     state: &State,
     (effect, arguments): (&Effect, &[Value]),
@@ -89,26 +89,26 @@ pub(super) fn error(
         }
         _ => None,
     };
-    let call_error = name_cpi(effect.cpi(), error);
-    let call_error = match effect {
-        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => call_error.with_hint(
+    let error = name_cpi(effect.cpi(), error);
+    let error = match effect {
+        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
             "to copy the data to a new disk instead, run the same command with --recreate-persistent-disks",
         ),
-        _ => call_error,
+        _ => error,
     };
-    let call_error = match missing_stemcell {
-        Some(stemcell) => call_error.with_hint(format!(
+    let error = match missing_stemcell {
+        Some(stemcell) => error.with_hint(format!(
             "if the image is gone, drop its record: `{}`; the next create-env uploads the stemcell again",
             forget_command_of(run, &stemcell)
         )),
-        None => call_error,
+        None => error,
     };
     match suspect {
-        Some(suspect) => call_error
+        Some(suspect) => error
             .with_note("the CPI may have created something before it failed")
-            .with_hint(hint(run, state, suspect))
+            .with_hint(suspect_hint(run, state, suspect))
             .with_retry_hint(),
-        None => call_error,
+        None => error,
     }
 }
 
@@ -120,14 +120,14 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
 
 /// Describes how to look for what a failed call may have created. The CPI may have declared the error as
 /// passing, so that the call was repeated, and each attempt is on record.
-fn hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
-    let (drop, option) = match state.monopile.suspects.len() {
+fn suspect_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
+    let (advice, option) = match state.monopile.suspects.len() {
         1 => ("drop the record", format!("--call {}", suspect.request_id)),
         _ => ("drop the records of all failed calls", "--failed-calls".to_owned()),
     };
     format!(
         "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, \
-         delete it. Then, or if you find nothing, {drop}: `{}`",
+         delete it. Then, or if you find nothing, {advice}: `{}`",
         suspect.how_to_find(),
         suspect.failed_at,
         forget_command(run, &option)

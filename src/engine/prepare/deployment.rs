@@ -366,7 +366,9 @@ impl PreparedDeployment {
     /// so this is the last check before the first CPI call.
     pub(crate) fn check_untracked(&self, run: &RunContext, inputs: &Inputs) -> Result<()> {
         match &self.untracked {
-            Some(untracked) => Err(untracked.error(run, &self.endpoint, inputs, self.stemcell_identity())),
+            Some(untracked) => {
+                Err(untracked.untracked_error(run, &self.endpoint, inputs, self.stemcell_identity()))
+            }
             None => Ok(()),
         }
     }

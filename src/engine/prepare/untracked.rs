@@ -128,7 +128,7 @@ fn check_address(
 
 impl UntrackedListener {
     /// Returns the error of a run that must not create another VM.
-    pub(super) fn error(
+    pub(super) fn untracked_error(
         &self,
         run: &RunContext,
         endpoint: &AgentEndpoint,

@@ -60,7 +60,7 @@ pub(super) struct Reference {
 pub(super) struct Tally {
     points: AtomicUsize,
     /// The number of points at which a run was stopped before its end.
-    met: AtomicUsize,
+    reached: AtomicUsize,
     replaced: AtomicUsize,
     leaks: Mutex<Vec<String>>,
     failures: Mutex<Vec<String>>,
@@ -71,10 +71,10 @@ impl Tally {
         self.leaks.lock().unwrap().push(leak);
     }
 
-    pub(super) fn count_point(&self, disturbance: &Disturbance, met: bool) {
+    pub(super) fn count_point(&self, disturbance: &Disturbance, was_reached: bool) {
         if *disturbance != Disturbance::Never {
             self.points.fetch_add(1, Ordering::SeqCst);
-            self.met.fetch_add(usize::from(met), Ordering::SeqCst);
+            self.reached.fetch_add(usize::from(was_reached), Ordering::SeqCst);
         }
     }
 
@@ -106,8 +106,8 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
             life.hello.take_requests();
             let log = life.hello.world.path("trace");
             let mut strace = prepare("strace");
-            let traced = if setting.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
-            strace.args(["-qq", "-y", "-e", &format!("trace={}", traced.join(",")), "-o"]).arg(&log);
+            let names = if setting.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
+            strace.args(["-qq", "-y", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));
             let started = Instant::now();
             life.hello.world.finish(command).success();
@@ -139,17 +139,17 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
 
 /// Returns requests to a bucket and the beginnings of their answers.
 fn exchanges(trace: &str) -> Vec<Syscall> {
-    let (mut counts, mut calls, mut asked) = ([0; EXCHANGES.len()], Vec::new(), false);
+    let (mut counts, mut calls, mut awaits_answer) = ([0; EXCHANGES.len()], Vec::new(), false);
     for line in trace.lines() {
         let Some(kind) = EXCHANGES.iter().position(|name| line.starts_with(&format!("{name}("))) else {
             continue;
         };
         counts[kind] += 1;
-        let sent = EXCHANGES[kind] == "sendto";
-        let request = sent
+        let is_sent = EXCHANGES[kind] == "sendto";
+        let is_request = is_sent
             && ["PUT ", "GET ", "DELETE ", "POST "].iter().any(|verb| line.contains(&format!("\"{verb}")));
-        let is_durable = if sent { request } else { std::mem::take(&mut asked) };
-        asked |= request;
+        let is_durable = if is_sent { is_request } else { std::mem::take(&mut awaits_answer) };
+        awaits_answer |= is_request;
         calls.push(Syscall { name: EXCHANGES[kind], number: counts[kind], is_durable, is_first: false });
     }
     calls
@@ -247,7 +247,7 @@ impl Sweep {
              replaced before any job ran on them; {} leaks, {} other failures",
             self.name,
             tally.points.into_inner(),
-            tally.met.into_inner(),
+            tally.reached.into_inner(),
             self.lives.len(),
             self.started.elapsed().as_secs_f64(),
             tally.replaced.into_inner(),
@@ -261,7 +261,7 @@ impl Sweep {
 /// Runs one life. A failure does not stop the others.
 fn live(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
     let reference = reference(setting);
-    let lived = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
         CrashLife::new(setting, tally).live(
             |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
             |life, stage| life.run_stage(stage, &disturbances[stage]),
@@ -270,7 +270,7 @@ fn live(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally:
             },
         );
     }));
-    if let Err(panic) = lived {
+    if let Err(panic) = outcome {
         let message = panic.downcast_ref::<String>().cloned();
         let message =
             message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();

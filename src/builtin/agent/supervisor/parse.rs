@@ -155,13 +155,13 @@ impl Parser<'_> {
         }
         self.skip(&["with"]);
         if !self.peek_is(&["pidfile"]) {
-            return Err(self.error(line, &format!("process '{name}' has no pidfile")));
+            return Err(self.syntax_error(line, &format!("process '{name}' has no pidfile")));
         }
         self.next += 1;
         let pidfile = PathBuf::from(self.word(line, "the path of the pidfile")?);
         if !pidfile.is_absolute() {
             let pidfile = pidfile.display();
-            return Err(self.error(
+            return Err(self.syntax_error(
                 line,
                 &format!("the pidfile '{pidfile}' of process '{name}' is not an absolute path"),
             ));
@@ -175,9 +175,9 @@ impl Parser<'_> {
         self.next += 1;
         let text = self.word(line, "the program")?;
         let command =
-            split(&text).ok_or_else(|| self.error(line, "a quoted argument has no closing quote"))?;
+            split(&text).ok_or_else(|| self.syntax_error(line, "a quoted argument has no closing quote"))?;
         if command.is_empty() {
-            return Err(self.error(line, "the command of the program is empty"));
+            return Err(self.syntax_error(line, "the command of the program is empty"));
         }
         let mut program = Program { command, user: None, group: None, timeout: DEFAULT_TIMEOUT };
         loop {
@@ -193,7 +193,7 @@ impl Parser<'_> {
                 let count = self.word(line, "the timeout")?;
                 let seconds: u64 = count
                     .parse()
-                    .map_err(|_| self.error(line, &format!("'{count}' is not a number of seconds")))?;
+                    .map_err(|_| self.syntax_error(line, &format!("'{count}' is not a number of seconds")))?;
                 let minutes = self.peek_is(&["minute", "minutes"]);
                 self.skip(&["second", "seconds", "minute", "minutes"]);
                 let seconds = seconds.saturating_mul(if minutes { 60 } else { 1 });
@@ -248,7 +248,9 @@ impl Parser<'_> {
     }
 
     fn word(&mut self, line: usize, name: &str) -> Result<String> {
-        self.take().map(|token| token.text).ok_or_else(|| self.error(line, &format!("{name} is missing")))
+        self.take()
+            .map(|token| token.text)
+            .ok_or_else(|| self.syntax_error(line, &format!("{name} is missing")))
     }
 
     fn peek_is(&self, words: &[&str]) -> bool {
@@ -267,7 +269,7 @@ impl Parser<'_> {
         tracing::info!(file = self.source, line = token.line, word = token.text, "statement ignored");
     }
 
-    fn error(&self, line: usize, message: &str) -> Error {
+    fn syntax_error(&self, line: usize, message: &str) -> Error {
         Error::invalid(format!("{}:{line}: {message}", self.source))
     }
 }

@@ -70,7 +70,7 @@ impl Unchecked {
     }
 
     /// Returns the error, unless everything could be checked.
-    pub(super) fn error(&self) -> Option<Error> {
+    pub(super) fn unchecked_error(&self) -> Option<Error> {
         (!self.is_empty()).then(|| {
             Error::failure(format!("the CPI could not say whether these exist: {}", listed(&self.names)))
                 .with_source(self.reason.clone())

@@ -93,7 +93,7 @@ pub struct CloudReport {
 impl CloudReport {
     /// Returns the error for drift, or else for what could not be checked.
     pub fn problem(&self) -> Option<Error> {
-        self.drift().or_else(|| self.unchecked.error())
+        self.drift().or_else(|| self.unchecked.unchecked_error())
     }
 
     fn drift(&self) -> Option<Error> {

@@ -309,7 +309,7 @@ impl CloudCheckResult {
     /// Returns the error for unsolved problems, or else for what could not be checked. The caller shows the
     /// problems themselves.
     pub fn remaining_error(&self) -> Option<Error> {
-        self.unsolved_error().or_else(|| self.unchecked.error())
+        self.unsolved_error().or_else(|| self.unchecked.unchecked_error())
     }
 
     /// Returns the verdict if no problem was found.

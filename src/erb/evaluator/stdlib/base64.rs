@@ -33,7 +33,6 @@ pub(super) fn encode_lines(bytes: &[u8]) -> String {
 /// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`. Returns `None` if
 /// base64 characters follow it.
 pub(super) fn decode_lenient(bytes: &[u8]) -> Option<Vec<u8>> {
-    // Base64 characters after the padding are rejected.
     let padding = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
     if bytes[padding..].iter().any(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')) {
         return None;
@@ -73,11 +72,8 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         return Ok(None);
     }
     let value = interp.arg(args, 0)?;
-    if value.is_nil() {
-        let method = if name.contains("decode") { "unpack1" } else { "pack" };
-        if method == "unpack1" {
-            return Err(interp.error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
-        }
+    if value.is_nil() && name.contains("decode") {
+        return Err(interp.error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
     }
     let bytes = bytes_of(interp, &value)?;
     interp.use_scratch(bytes.len() * 2)?;
@@ -88,7 +84,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             let padded = args
                 .options()
                 .and_then(|options| options.get_symbol("padding"))
-                .is_none_or(|p| p.is_truthy());
+                .is_none_or(|padding| padding.is_truthy());
             Value::str(if padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
         "decode64" => match decode_lenient(&bytes) {

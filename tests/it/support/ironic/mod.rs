@@ -18,8 +18,8 @@ use super::keystone::Keystone;
 use super::{World, free_port};
 
 /// The timeout of its start: it imports much of OpenStack on a machine that may be compiling.
-const START: Duration = MAX_WAIT;
-const VERSION: &str = "1.115";
+const START_TIMEOUT: Duration = MAX_WAIT;
+const API_VERSION: &str = "1.115";
 
 /// A running Ironic.
 pub(crate) struct Ironic {
@@ -51,7 +51,7 @@ pub(crate) struct Node {
 
 /// The maximum number of Ironics that tests share. Tests spend most of their time in waits for it, and
 /// starting one takes seconds of processor time.
-const MOST: usize = 3;
+const MAX_SHARED: usize = 3;
 
 /// The Ironics that tests share.
 struct Pool {
@@ -110,7 +110,7 @@ pub(crate) fn shared() -> ExclusiveIronic {
         if let Some(ironic) = state.free.pop() {
             return ExclusiveIronic { ironic };
         }
-        if state.started < MOST {
+        if state.started < MAX_SHARED {
             state.started += 1;
             drop(state);
             return ExclusiveIronic { ironic: Box::leak(Box::new(Ironic::start(&RequiredAuth::None))) };
@@ -157,13 +157,13 @@ pub(crate) fn http() -> ureq::Agent {
 
 impl Ironic {
     /// Starts an Ironic for one test. It ends on drop.
-    pub(crate) fn start(answers: &RequiredAuth) -> Ironic {
+    pub(crate) fn start(required_auth: &RequiredAuth) -> Ironic {
         let directory = scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
             std::fs::create_dir_all(directory.join(name)).unwrap();
         }
         let (port, boot_port) = (free_port(), free_port());
-        let auth = match answers {
+        let auth = match required_auth {
             RequiredAuth::None => "noauth".to_owned(),
             RequiredAuth::Basic(user, password) => {
                 let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), \
@@ -180,12 +180,12 @@ impl Ironic {
             .replace("@PORT@", &port.to_string())
             .replace("@BOOT_PORT@", &boot_port.to_string())
             .replace("@AUTH@", &auth);
-        if let RequiredAuth::Keystone(keystone) = answers {
+        if let RequiredAuth::Keystone(keystone) = required_auth {
             config.push_str(&keystone.middleware());
         }
         std::fs::write(directory.join("ironic.conf"), config).unwrap();
         let child = serve(&directory, &["ironic"]);
-        let identity = match answers {
+        let identity = match required_auth {
             RequiredAuth::None => None,
             RequiredAuth::Basic(user, password) => {
                 use base64::Engine;
@@ -202,7 +202,7 @@ impl Ironic {
     fn wait_until_ready(&self) {
         let started = Instant::now();
         while self.try_call("GET", "/v1/drivers/fake-hardware", None).map(|(status, _)| status) != Some(200) {
-            if started.elapsed() > START {
+            if started.elapsed() > START_TIMEOUT {
                 panic!("Ironic does not come up in '{}':\n{}", self.directory.display(), self.last_words());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -226,7 +226,7 @@ impl Ironic {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url()))
-            .header("X-OpenStack-Ironic-API-Version", VERSION)
+            .header("X-OpenStack-Ironic-API-Version", API_VERSION)
             .header("Content-Type", "application/json");
         if let Some((name, value)) = &self.identity {
             request = request.header(*name, value);
@@ -249,7 +249,7 @@ impl Ironic {
             let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
             // The request had no effect in this case.
             let is_busy = status >= 500 && answer.to_string().contains("database is locked");
-            if !is_busy || started.elapsed() > START {
+            if !is_busy || started.elapsed() > START_TIMEOUT {
                 if !(200..300).contains(&status) {
                     panic!("{method} {path}: {status} {answer}\n{}", self.last_words());
                 }
@@ -309,7 +309,7 @@ impl Ironic {
                 return;
             }
             assert!(
-                started.elapsed() < START,
+                started.elapsed() < START_TIMEOUT,
                 "{}: {field} is {} and not {value}",
                 node.name,
                 node_json[field]
