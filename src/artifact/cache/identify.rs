@@ -122,7 +122,7 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 
 /// Returns true if the file is large and the cache lacks its digest with one of `algorithms`.
 fn needs_long_read(stamp: &Stamp, entry: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
-    let unread =
+    let lacks_digest =
         |entry: &DigestEntry| algorithms.iter().any(|algorithm| entry.digest.hex(*algorithm).is_none());
-    stamp.size >= MIN_STAGE_BYTES && entry.is_none_or(unread)
+    stamp.size >= MIN_STAGE_BYTES && entry.is_none_or(lacks_digest)
 }

@@ -123,8 +123,8 @@ impl Agent {
             )));
         }
         // The user namespace of an ordinary user maps only one id.
-        let single = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        if single.split_whitespace().nth(2) == Some("1") {
+        let id_map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        if id_map.split_whitespace().nth(2) == Some("1") {
             return Err(Error::failure(
                 "an ordinary user created this VM, so it cannot have more users: create it as root to use \
                     ssh",

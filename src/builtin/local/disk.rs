@@ -178,13 +178,13 @@ pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
 
 /// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
 fn find_data(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<DiskData>> {
-    let home = cloud.path(cid).join(DATA);
+    let detached_data = cloud.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(CpiFailure::io(format_args!("looking for '{}'", path.display()), error)),
     };
-    if is_dir(&home)? {
+    if is_dir(&detached_data)? {
         return Ok(Some(DiskData::Detached));
     }
     for vm in cloud.list(ObjectKind::Vm)? {

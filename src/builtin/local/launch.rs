@@ -126,15 +126,15 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
 /// Reads reports until both stages are complete, one reports a failure, or both have ended. The init is
 /// `None` if both have ended.
 fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Result<(), String>) {
-    let (mut init, mut notes, mut ready) = (None, Vec::new(), false);
+    let (mut init, mut notes, mut is_ready) = (None, Vec::new(), false);
     loop {
-        if ready && init.is_some() {
+        if is_ready && init.is_some() {
             return (init, notes, Ok(()));
         }
         match reports.next() {
             Ok(Some(Report::Init(identity))) => init = Some(identity),
             Ok(Some(Report::Note(note))) => notes.push(note),
-            Ok(Some(Report::Ready)) => ready = true,
+            Ok(Some(Report::Ready)) => is_ready = true,
             Ok(Some(Report::Failed(reason))) => return (init, notes, Err(reason)),
             // Both stages have ended. That is a failure, because a VM that is ready keeps its init.
             Ok(None) => return (None, notes, Ok(())),

@@ -18,7 +18,7 @@ pub fn junit(report: &Report) -> String {
     let total = report.checks.iter().map(|check| check.duration).sum();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // Writing to a String cannot fail.
-    let _ = writeln!(xml, "<testsuites name=\"cpi check\"{}>", numbers(report.counts, total));
+    let _ = writeln!(xml, "<testsuites name=\"cpi check\"{}>", count_attributes(report.counts, total));
     for (group, checks) in groups {
         let owned: Vec<Check> = checks.iter().map(|check| (*check).clone()).collect();
         let total = owned.iter().map(|check| check.duration).sum();
@@ -26,10 +26,10 @@ pub fn junit(report: &Report) -> String {
             xml,
             "  <testsuite name=\"{}\"{}>",
             escape_xml(group),
-            numbers(Counts::of(&owned), total)
+            count_attributes(Counts::of(&owned), total)
         );
         for check in checks {
-            case(&mut xml, check);
+            write_case(&mut xml, check);
         }
         xml.push_str("  </testsuite>\n");
     }
@@ -37,7 +37,7 @@ pub fn junit(report: &Report) -> String {
     xml
 }
 
-fn numbers(counts: Counts, total: Duration) -> String {
+fn count_attributes(counts: Counts, total: Duration) -> String {
     let Counts { pass, fail, skip } = counts;
     format!(
         " tests=\"{}\" failures=\"{fail}\" errors=\"0\" skipped=\"{skip}\" time=\"{:.3}\"",
@@ -46,7 +46,7 @@ fn numbers(counts: Counts, total: Duration) -> String {
     )
 }
 
-fn case(xml: &mut String, check: &Check) {
+fn write_case(xml: &mut String, check: &Check) {
     let _ = write!(
         xml,
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",

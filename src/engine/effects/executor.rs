@@ -313,8 +313,9 @@ fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_
         return Ok(None);
     }
     let location = connection.location()?;
-    let is_known = state.location(cpi).is_some_and(|recorded_location| recorded_location.matches(&location));
-    Ok(CpiLocation::of(cpi, &location).filter(|_| !is_known).map(Change::LocationRecorded))
+    let is_recorded =
+        state.location(cpi).is_some_and(|recorded_location| recorded_location.matches(&location));
+    Ok(CpiLocation::of(cpi, &location).filter(|_| !is_recorded).map(Change::LocationRecorded))
 }
 
 fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
@@ -387,15 +388,17 @@ fn run_announced_call(
         message: "creating the answer file of a call failed".to_owned(),
         source,
     })?;
-    let (prepared, ended) = (open_call.prepared_path(), open_call.answer_path());
-    scratch::record_claim(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
-        message: "recording the CPI's use of the scratch directory failed".to_owned(),
-        source,
+    let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
+    scratch::record_claim(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
+        CpiError::Local {
+            message: "recording the CPI's use of the scratch directory failed".to_owned(),
+            source,
+        }
     })?;
     let files = OutputFiles {
         answer,
-        prepared_path: Some(prepared),
-        answer_path: ended,
+        prepared_path: Some(prepared_path),
+        answer_path,
         log_path: open_call.log_path(),
     };
     connection.call(request, files, stage)

@@ -90,7 +90,7 @@ impl Ops {
 }
 
 /// Returns `; is 'pth' (POSITION) a misspelling?` for a misspelt key, or an empty text.
-fn misspelt(map: &Mapping, expected_key: &str) -> String {
+fn misspelling_note(map: &Mapping, expected_key: &str) -> String {
     let known_keys = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
     let misspelt = keys.find(|(key, _)| {
@@ -128,22 +128,25 @@ impl Op {
                 return Err(operation_error(format!("has an unknown type, '{kind}'; {alternatives}")));
             }
             None => {
-                let near = misspelt(map, "type");
+                let near = misspelling_note(map, "type");
                 return Err(operation_error(format!("has no type (replace, remove or test){near}")));
             }
         };
-        let Some(written) = text("path")? else {
-            return Err(operation_error(format!("({kind}) has no `path`{}", misspelt(map, "path"))));
+        let Some(path_text) = text("path")? else {
+            return Err(operation_error(format!("({kind}) has no `path`{}", misspelling_note(map, "path"))));
         };
-        let path: Path = written.parse().map_err(|error| {
-            operation_error(format!("({kind} {written}) has an invalid path")).with_source(error)
+        let path: Path = path_text.parse().map_err(|error| {
+            operation_error(format!("({kind} {path_text}) has an invalid path")).with_source(error)
         })?;
-        let named = format!("({kind} {written})");
+        let named = format!("({kind} {path_text})");
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(reparsed(value)),
             ("replace", None) => {
-                return Err(operation_error(format!("{named} has no value{}", misspelt(map, "value"))));
+                return Err(operation_error(format!(
+                    "{named} has no value{}",
+                    misspelling_note(map, "value")
+                )));
             }
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {

@@ -32,10 +32,10 @@ fn second_run_names_the_holder_and_may_wait() {
     let started = Instant::now();
     let refused = hello.create(&[]).exits_with(4);
     assert!(started.elapsed() < Duration::from_secs(20), "at once");
-    let who =
+    let holder =
         format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
     assert!(
-        refused.stderr.contains(&who) && refused.stderr.contains(&format!("pid {}", child.id())),
+        refused.stderr.contains(&holder) && refused.stderr.contains(&format!("pid {}", child.id())),
         "{}",
         refused.stderr
     );

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::address::Service;
 use artifact::InterruptCheck;
-use base::Result as Checked;
+use base::Result as BaseResult;
 use net::plain_errors::http_problem;
 
 /// The maximum size of a body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
@@ -110,7 +110,7 @@ impl Interruption {
     }
 
     /// Fails if a signal arrived that ends the requests of this thread.
-    pub(super) fn check(&self) -> Checked<()> {
+    pub(super) fn check(&self) -> BaseResult<()> {
         match *self.phase.lock() {
             SignalPhase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
             _ => Ok(()),
@@ -204,12 +204,13 @@ impl Requests {
 
     /// Returns the error for the library, which sends some requests again.
     fn request_error(&self, error: ureq::Error) -> HttpError {
-        let kind = if self.interruption.is_last_attempt() { HttpErrorKind::Unknown } else { kind(&error) };
+        let kind =
+            if self.interruption.is_last_attempt() { HttpErrorKind::Unknown } else { error_kind(&error) };
         HttpError::new(kind, std::io::Error::other(http_problem(&error)))
     }
 }
 
-fn kind(error: &ureq::Error) -> HttpErrorKind {
+fn error_kind(error: &ureq::Error) -> HttpErrorKind {
     match error {
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => HttpErrorKind::Connect,

@@ -77,9 +77,9 @@ fn serve(directory: &Path, mut output: File) {
         call.look_for_registry();
     }
     let entries = call.script.entries.iter();
-    let mut mine =
+    let mut matching =
         entries.filter(|entry| entry.method == call.method && (entry.calls.0..=entry.calls.1).contains(&nth));
-    let reaction = mine.next().map(|entry| &entry.reaction);
+    let reaction = matching.next().map(|entry| &entry.reaction);
     let point = match (call.script.point, reaction) {
         (Some((at, when)), _) if at == number => Some(when),
         (_, Some(Reaction::Interrupt(when))) => Some(*when),
@@ -183,13 +183,15 @@ impl Call<'_> {
     /// version.
     fn translate(&self, info: InfoAnswer, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
-        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(info.version())) else {
+        let Some(requested_version) =
+            version.as_u64().filter(|version| *version <= u64::from(info.version()))
+        else {
             let message = format!("api_version {version} is not spoken here");
             return failure("Bosh::Clouds::CpiError", &message, false).to_string();
         };
         let mut request = self.request.clone();
-        request["api_version"] = json!(asked.min(2));
-        if self.method == "create_stemcell" && asked >= 3 {
+        request["api_version"] = json!(requested_version.min(2));
+        if self.method == "create_stemcell" && requested_version >= 3 {
             request["arguments"].as_array_mut().unwrap().truncate(2);
         }
         let answer = self.call_local(&request.to_string(), point);
@@ -198,10 +200,13 @@ impl Call<'_> {
         }
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
         // With an old stemcell, the local CPI answers as in version 1. Other CPIs do not.
-        let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
+        let has_old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
         let arguments = &self.request["arguments"];
         match self.method.as_str() {
-            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || info.version() % 2 == 1 => {}
+            _ if !answer["error"].is_null()
+                || !has_old_stemcell
+                || requested_version < 2
+                || info.version() % 2 == 1 => {}
             "create_vm" => answer["result"] = json!([answer["result"], arguments[3]]),
             "attach_disk" => {
                 let disk = arguments[1].as_str().unwrap();
@@ -216,8 +221,8 @@ impl Call<'_> {
     fn look_for_registry(&self) {
         let registry = &self.request["context"]["registry"];
         if let (Some(host), Some(port)) = (registry["host"].as_str(), registry["port"].as_u64()) {
-            let open = TcpStream::connect((host, u16::try_from(port).unwrap())).is_ok();
-            append(&self.directory.join("registry"), if open { "open\n" } else { "closed\n" });
+            let is_open = TcpStream::connect((host, u16::try_from(port).unwrap())).is_ok();
+            append(&self.directory.join("registry"), if is_open { "open\n" } else { "closed\n" });
         }
     }
 
@@ -226,9 +231,9 @@ impl Call<'_> {
         let mut request = request.to_owned();
         if self.script.config != CONFIG && !self.request.is_null() {
             // A property of the manifest would take precedence over the configuration.
-            let mut elsewhere: Value = serde_json::from_str(&request).unwrap();
-            elsewhere["context"].as_object_mut().unwrap().remove("root");
-            request = elsewhere.to_string();
+            let mut without_root: Value = serde_json::from_str(&request).unwrap();
+            without_root["context"].as_object_mut().unwrap().remove("root");
+            request = without_root.to_string();
         }
         let mut local = Command::new(MONOPILE)
             .args(["cpi-exec", "local", "--config"])
@@ -257,12 +262,12 @@ impl Call<'_> {
     fn kill_caller(&self) {
         kill_process(self.caller, Signal::KILL).unwrap();
         let stat = format!("/proc/{}/stat", self.caller.as_raw_nonzero());
-        let alive = || {
+        let is_alive = || {
             let stat = std::fs::read_to_string(&stat).unwrap_or_default();
             let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
             state.is_some_and(|state| "RSD".contains(state))
         };
-        while alive() {
+        while is_alive() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
