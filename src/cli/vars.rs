@@ -144,7 +144,8 @@ impl VarsArgs {
         let expand = |store: &StoreArgs| paths::expand(&store.store, paths::home().as_deref());
         let (store, request) = match self.command {
             VarsCommand::List { store } => {
-                let rows = command::list(&expand(&store), &encryption::current())?;
+                let encryption = encryption::current();
+                let rows = command::list(&expand(&store), &encryption, &session.reporter)?;
                 return match session.globals.prints_json() {
                     true => CommandResult::json(&rows),
                     false => {
@@ -178,9 +179,12 @@ impl VarsArgs {
 
 fn variables_table(rows: Vec<VariableRow>) -> Table {
     let mut table = Table::new(["Name", "Type", "Expires", "Signed by", "Detail"]);
-    for VariableRow { name, kind, expires, signed_by, detail } in rows {
+    for VariableRow { name, kind, expires, signed_by, rotation, mut detail } in rows {
         // The value alone does not show whether it was generated as a password.
         let kind = if kind == "text" { "password or text" } else { kind };
+        if let Some(progress) = rotation {
+            detail = format!("{detail}, rotation {}", progress.text());
+        }
         table.row([
             name,
             kind.to_owned(),

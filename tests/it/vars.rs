@@ -384,8 +384,13 @@ fn get_prints_one_value() {
 #[test]
 fn slips_in_the_words_of_vars_are_explained() {
     let world = generated();
+    let missing = world.run(["vars", "list", "creds.yml"]).exits_with(3);
+    assert!(missing.stderr.contains("in NAME-vars.yml beside it"), "{}", missing.stderr);
+    world.write("bosh-vars.yml", "short: a\n");
     for (words, code, hint) in [
-        (&["get", "s.yml", "short"][..], 2, "`monopile vars get s.yml /short`"),
+        (&["list", "creds.yml"][..], 3, "in the same directory: `monopile vars list bosh-vars.yml`"),
+        (&["rotate", "creds.yml", "short"], 3, "`monopile vars rotate bosh-vars.yml short`"),
+        (&["get", "s.yml", "short"], 2, "`monopile vars get s.yml /short`"),
         (&["get", "s.yml", "leaf.ca"], 2, "`monopile vars get s.yml /leaf/ca`"),
         (&["get", "short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
         (&["get", "/short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
@@ -458,10 +463,24 @@ fn ca_rotation_takes_two_steps() {
     let bundle = write_part(&world, "/plain/ca");
     let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
     assert!(run_openssl(&world, &args).ends_with(": OK\n"));
-    world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    // Every command names the step that comes next, for the CA at the top of the chain.
+    let deploy = "`monopile create-env MANIFEST --vars-store s.yml`";
+    let not_deployed = format!("the rotation of 'root' is not deployed yet; deploy it: {deploy}");
+    let declared = world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    let completed = not_deployed.replace("MANIFEST", "MANIFEST --var ip=10.0.0.6");
+    assert!(declared.stderr.contains(&completed), "{}", declared.stderr);
+    let check = world.run(["vars", "check", "s.yml"]).success();
+    let list = world.run(["vars", "list", "s.yml"]).success();
+    for run in [&check, &list] {
+        assert!(run.stderr.contains(&not_deployed), "{}", run.stderr);
+        assert!(!run.stderr.contains("'middle'"), "{}", run.stderr);
+    }
+    assert!(check.stdout.ends_with(": no problems, but a rotation is not finished.\n"), "{}", check.stdout);
+    assert!(list.stdout.contains(", rotation not deployed\n"), "{}", list.stdout);
 
     let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
     assert!(again.stderr.contains("a rotation of 'root' is not finished yet"), "{}", again.stderr);
+    assert!(again.stderr.contains(&format!("deploy it first: {deploy}")), "{}", again.stderr);
     assert_eq!(store(&world), between);
 
     // The old values stay until a deploy, or until the operator removes them after one by another program.
@@ -475,6 +494,13 @@ fn ca_rotation_takes_two_steps() {
     deployed.as_mapping_mut().unwrap().remove("monopile_previous").unwrap();
     world.write("s.yml", serde_yaml::to_string(&deployed).unwrap());
     let between = deployed;
+    let finish = "once everything trusts the new CA: `monopile vars rotate s.yml root --finish`";
+    let check = world.run(["vars", "check", "s.yml"]).success();
+    let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
+    for run in [&check, &again] {
+        assert!(run.stderr.contains(finish), "{}", run.stderr);
+        assert!(!run.stderr.contains("create-env"), "{}", run.stderr);
+    }
     world.run(["vars", "rotate", "s.yml", "root", "--finish"]).success();
     let after = store(&world);
     let count = |value: &serde_yaml::Value| value.as_str().unwrap().matches("BEGIN CERTIFICATE").count();
@@ -482,7 +508,9 @@ fn ca_rotation_takes_two_steps() {
         assert_eq!((count(&after[name]["ca"]), count(&after[name]["certificate"])), (1, 1), "{name}");
         assert_eq!(after[name]["private_key"], between[name]["private_key"], "{name}");
     }
-    world.run(["vars", "check", "s.yml"]).success();
+    // The VM trusts the old certificate until the next deploy.
+    let check = world.run(["vars", "check", "s.yml"]).success();
+    assert!(check.stderr.contains(&not_deployed), "{}", check.stderr);
     verify(&world, "/plain/certificate", "/plain/ca", None);
     world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
 }

@@ -1,6 +1,7 @@
 //! Runs the subcommands of `monopile vars` and formats the output of those that print text.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,14 +11,18 @@ use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::ops::PathError;
 use crate::vars_store::previous;
-use crate::vars_store::store::{VarsStore, path_beside};
+use crate::vars_store::store::{SUFFIX_BESIDE, VarsStore, path_beside};
 use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;
 use base::events::Reporter;
+use base::files::directory::parent;
 use base::files::input;
 use base::text::shell_word;
 use base::{Error, Result};
+
+/// The maximum number of files among which a vars store is looked for.
+const MAX_ENTRIES: usize = 1000;
 
 /// A subcommand of `monopile vars`.
 #[derive(Debug, Clone)]
@@ -82,18 +87,44 @@ fn op_path_of(store: &VarsStore, name: &str) -> String {
 }
 
 /// Lists the variables of a vars store, without secrets.
-pub fn list(path: &Path, encryption: &Encryption) -> Result<Vec<VariableRow>> {
-    open(path, encryption, ("list", "")).map(|store| report::list(&store))
+pub fn list(path: &Path, encryption: &Encryption, reporter: &Reporter) -> Result<Vec<VariableRow>> {
+    let store = open(path, encryption, ("list", ""))?;
+    rotate::open_rotations(&store).into_iter().for_each(|rotation| reporter.note(rotation));
+    Ok(report::list(&store))
 }
 
 /// Opens an existing vars store for this command.
 fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<VarsStore> {
     let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
-        return Err(input::missing_error("vars store", path));
+        return Err(input::missing_error("vars store", path).with_hint(missing_hint(path, command)));
     }
     store.check_is_no_manifest("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)
+}
+
+/// Returns the hint for a vars store that does not exist: the command with the words in their order, or with
+/// the vars store in the same directory, if there is only one.
+fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
+    if Path::new(word).is_file() {
+        let name = path.to_string_lossy();
+        let name = match command {
+            "get" => format!("/{}", name.trim_start_matches('/')),
+            _ => name.into_owned(),
+        };
+        return format!("the vars store comes first: `{}`", command_line(command, Path::new(word), &name));
+    }
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let stores: Vec<String> = names.filter(|name| name.ends_with(SUFFIX_BESIDE)).collect();
+    match stores.as_slice() {
+        [store] => {
+            let beside = command_line(command, &path.with_file_name(store), word);
+            format!("a vars store is in the same directory: `{beside}`")
+        }
+        _ => "without --vars-store, create-env keeps the variables of NAME.yml in NAME-vars.yml beside it"
+            .to_owned(),
+    }
 }
 
 /// Returns the hint for a manifest in place of a vars store: the command with the vars store beside the
@@ -104,11 +135,13 @@ fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
         return "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest"
             .to_owned();
     }
-    let mut words = format!("monopile vars {command} {}", shell_word(&beside.to_string_lossy()));
-    if !word.is_empty() {
-        words.push_str(&format!(" {}", shell_word(word)));
-    }
-    format!("its vars store is beside it: `{words}`")
+    format!("its vars store is beside it: `{}`", command_line(command, &beside, word))
+}
+
+/// Returns a command line of `monopile vars`. `word` is the one after the store, or empty.
+fn command_line(command: &str, store: &Path, word: &str) -> String {
+    let line = format!("monopile vars {command} {}", shell_word(&store.to_string_lossy()));
+    if word.is_empty() { line } else { format!("{line} {}", shell_word(word)) }
 }
 
 /// Runs the request and returns its text for standard output. A check with findings is an error.
@@ -119,33 +152,13 @@ pub fn run(
     reporter: &Reporter,
 ) -> Result<String> {
     let command = request.word().unwrap_or(("check", ""));
-    let mut store = open(path, encryption, command).map_err(|error| match request.word() {
-        Some((command, word)) if !path.exists() && Path::new(word).is_file() => {
-            let name = path.to_string_lossy();
-            let name = if command == "get" {
-                format!("/{}", name.trim_start_matches('/'))
-            } else {
-                name.into_owned()
-            };
-            error.with_hint(format!(
-                "the vars store comes first: `monopile vars {command} {} {}`",
-                shell_word(word),
-                shell_word(&name)
-            ))
-        }
-        _ => error,
-    })?;
+    let mut store = open(path, encryption, command)?;
     let now = OffsetDateTime::now_utc();
     match request {
         VarsRequest::Get { path: op_path } => {
             if !op_path.is_empty() && !op_path.starts_with('/') {
-                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'")).with_hint(
-                    format!(
-                        "`monopile vars get {} {}`",
-                        shell_word(&path.to_string_lossy()),
-                        shell_word(&op_path_of(&store, op_path))
-                    ),
-                ));
+                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'"))
+                    .with_hint(format!("`{}`", command_line("get", path, &op_path_of(&store, op_path)))));
             }
             let root = store.root();
             // The hint is about operations, which may create what does not exist.
@@ -180,10 +193,16 @@ fn check(
     reporter: &Reporter,
 ) -> Result<String> {
     let checked = report::check(store, &load::load_declarations(declared)?, within, now)?;
-    checked.notes.iter().for_each(|note| reporter.note(note));
+    let rotations = rotate::open_rotations(store);
+    checked.notes.iter().chain(&rotations).for_each(|note| reporter.note(note));
     if checked.findings.is_empty() {
+        let verdict = match rotations.as_slice() {
+            [] => "nothing needs attention",
+            [_] => "no problems, but a rotation is not finished",
+            _ => "no problems, but several rotations are not finished",
+        };
         return Ok(format!(
-            "{}, {}: nothing needs attention.\n",
+            "{}, {}: {verdict}.\n",
             count_text(checked.variables, "variable"),
             count_text(checked.certificates, "certificate")
         ));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use super::rotate::RotationProgress;
 use crate::variables::{Declared, Resolver};
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::day;
@@ -29,6 +30,9 @@ pub struct VariableRow {
     /// The variable whose CA signed a certificate, or its own name if it is self-signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<String>,
+    /// The progress of the rotation of a CA that is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<RotationProgress>,
     /// Public details: subject and alternative names, or a fingerprint.
     pub detail: String,
 }
@@ -64,11 +68,16 @@ pub fn list(store: &VarsStore) -> Vec<VariableRow> {
         .map(|(name, value)| {
             let kind = ValueKind::infer(value);
             let certificate = kind.certificate();
+            let rotation = match &kind {
+                ValueKind::Certificate(certificates) => RotationProgress::of(store, name, certificates),
+                _ => None,
+            };
             VariableRow {
                 name: name.to_owned(),
                 kind: kind.name(),
                 expires: certificate.map(|certificate| day(certificate.not_after)),
                 signed_by: certificate.and_then(|certificate| signer(store, certificate)),
+                rotation,
                 detail: match &kind {
                     ValueKind::Ssh => public_text(value, "public_key_fingerprint"),
                     _ => certificate.map(describe).unwrap_or_default(),

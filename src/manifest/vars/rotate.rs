@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::report::authority_of;
@@ -59,6 +60,64 @@ pub fn rotate(
     result.map(|()| rotation.done)
 }
 
+/// The progress of a rotation that is not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RotationProgress {
+    /// The last change of the CA is not deployed.
+    NotDeployed,
+    /// The new certificate is deployed, and the old one is still trusted.
+    NotFinished,
+}
+
+impl RotationProgress {
+    /// Returns the progress of the rotation of the CA with these certificates. None if there is no rotation.
+    pub(super) fn of(store: &VarsStore, name: &str, certificates: &[Certificate]) -> Option<Self> {
+        let is_ca = certificates.first().is_some_and(|certificate| certificate.is_ca);
+        if is_ca && has_previous(store, name) {
+            Some(RotationProgress::NotDeployed)
+        } else {
+            old_generations(certificates).next().map(|_| RotationProgress::NotFinished)
+        }
+    }
+
+    /// Returns the words for the operator.
+    pub fn text(self) -> &'static str {
+        match self {
+            RotationProgress::NotDeployed => "not deployed",
+            RotationProgress::NotFinished => "not finished",
+        }
+    }
+}
+
+/// Describes the rotations that are not finished, each with the next command. A CA that another one of them
+/// signed is left out, because it is deployed and finished with that one.
+pub(super) fn open_rotations(store: &VarsStore) -> Vec<String> {
+    let mut open: Vec<(&str, Vec<Certificate>, RotationProgress)> = Vec::new();
+    for (name, value) in store.iter() {
+        if let ValueKind::Certificate(certificates) = ValueKind::infer(value)
+            && let Some(progress) = RotationProgress::of(store, name, &certificates)
+        {
+            open.push((name, certificates, progress));
+        }
+    }
+    let has_open_signer = |certificates: &[Certificate]| {
+        let certificate = certificates.first().filter(|certificate| !certificate.is_self_signed());
+        let mut others = open.iter().filter_map(|(_, others, _)| others.first());
+        certificate.is_some_and(|certificate| others.any(|other| certificate.is_signed_by(other)))
+    };
+    open.iter()
+        .filter(|(_, certificates, _)| !has_open_signer(certificates))
+        .map(|(name, _, progress)| {
+            let next = match progress {
+                RotationProgress::NotDeployed => format!("deploy it: `{}`", deploy_command(store)),
+                RotationProgress::NotFinished => finish_hint(store, name),
+            };
+            format!("the rotation of '{name}' is {} yet; {next}", progress.text())
+        })
+        .collect()
+}
+
 struct Rotation<'a> {
     declared: &'a Declared,
     now: OffsetDateTime,
@@ -81,9 +140,9 @@ impl Rotation<'_> {
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
-            return Err(Error::invalid(format!("a rotation of '{name}' is not finished yet")).with_hint(
-                format!("once everything trusts the new CA: `{} --finish`", command(store, name)),
-            ));
+            let problem = format!("a rotation of '{name}' is not finished yet");
+            check_deployed(store, name).context(|| problem.clone())?;
+            return Err(Error::invalid(problem).with_hint(finish_hint(store, name)));
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
@@ -226,21 +285,23 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
 
 /// Checks that the new certificate of a CA is deployed. A deploy removes the replaced values from the store.
 fn check_deployed(store: &VarsStore, name: &str) -> Result<()> {
-    let rotations = store.previous().map(previous::rotations).unwrap_or_default();
-    if !rotations.iter().flatten().any(|(kept_name, _)| *kept_name == name) {
+    if !has_previous(store, name) {
         return Ok(());
     }
-    let path = store.path().display().to_string();
     Err(Error::invalid(format!(
-        "the rotation of '{name}' is not deployed yet: '{path}' still has its old value under `{}`",
+        "the rotation of '{name}' is not deployed yet: '{}' still has its old value under `{}`",
+        store.path().display(),
         previous::KEY
     ))
     .with_note("nothing was changed")
-    .with_hint(format!(
-        "deploy it first: `monopile create-env MANIFEST --vars-store {}`, which removes the old value",
-        shell_word(&path)
-    ))
+    .with_hint(format!("deploy it first: `{}`, which removes the old value", deploy_command(store)))
     .with_hint(format!("if another program deployed it, remove `{}` from the vars store", previous::KEY)))
+}
+
+/// Returns true if the store has a value of the variable that a rotation replaced.
+fn has_previous(store: &VarsStore, name: &str) -> bool {
+    let rotations = store.previous().map(previous::rotations).unwrap_or_default();
+    rotations.iter().flatten().any(|(kept_name, _)| *kept_name == name)
 }
 
 /// Returns the certificates that earlier rotations left after the current one, with the same subject but
@@ -268,6 +329,17 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
 pub(super) fn command(store: &VarsStore, name: &str) -> String {
     let path = store.path().display().to_string();
     format!("monopile vars rotate {} {}", shell_word(&path), shell_word(name))
+}
+
+/// Returns the command line that deploys with this vars store.
+fn deploy_command(store: &VarsStore) -> String {
+    let path = store.path().display().to_string();
+    format!("monopile create-env MANIFEST --vars-store {}", shell_word(&path))
+}
+
+/// Returns the hint to finish the rotation of a CA that is deployed.
+fn finish_hint(store: &VarsStore, name: &str) -> String {
+    format!("once everything trusts the new CA: `{} --finish`", command(store, name))
 }
 
 fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {

@@ -283,10 +283,13 @@ impl VarsStore {
     }
 }
 
+/// The end of the name of a default vars store, after the name of the manifest.
+pub(crate) const SUFFIX_BESIDE: &str = "-vars.yml";
+
 /// Returns the path of the default vars store of a manifest, beside it.
 pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
     let mut name = manifest.file_stem().unwrap_or_default().to_owned();
-    name.push("-vars.yml");
+    name.push(SUFFIX_BESIDE);
     manifest.with_file_name(name)
 }
 
