@@ -451,9 +451,10 @@ pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns true if the names differ by one letter, or by the order of two.
-pub fn differ_by_a_letter(name: &str, other: &str) -> bool {
-    strsim::damerau_levenshtein(name, other) <= 1
+/// Returns true if the names differ by one letter or the order of two, or if long ones differ by an eighth of
+/// their letters.
+pub fn differ_slightly(name: &str, other: &str) -> bool {
+    strsim::damerau_levenshtein(name, other) <= (name.chars().count() / 8).max(1)
 }
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.

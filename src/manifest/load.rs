@@ -350,11 +350,12 @@ impl PartialInputs {
         }
         self.notes.extend(resolver.take_notes());
         let missing = resolver.missing_error(options.requires_values);
-        let explain = |error: Error| match hint_for_missing(&resolver, inputs, &self.definitions) {
-            Some((hint, is_sufficient)) if options.requires_values => {
-                let others = error.hints().iter().filter(|_| !is_sufficient);
-                let others = others.map(|other| format!("for a new variable, {other}"));
-                Error::invalid(error.to_string()).with_hint(hint).with_hints(others)
+        let explain = |error: Error| match hints_for_missing(&resolver, inputs, &self.definitions) {
+            Some((hints, others)) if options.requires_values => {
+                let general_hints = |start| error.hints().iter().map(move |hint| format!("{start}, {hint}"));
+                Error::invalid(error.to_string())
+                    .with_hints(hints)
+                    .with_hints(others.iter().flat_map(general_hints))
             }
             _ => error,
         };
@@ -559,35 +560,58 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut index))
 }
 
-/// Returns the hint for variables without a value that an earlier run had: the file beside the manifest that
-/// has them, or else the arguments of that run. The second value is true if no other hint is needed.
-fn hint_for_missing(
+/// Returns the hints for variables without a value that an earlier run had: the files beside the manifest
+/// that have them, or else the arguments of that run. The text begins the general hint; None if it is not
+/// needed.
+fn hints_for_missing(
     resolver: &Resolver<'_>,
     inputs: &Inputs,
     definitions: &Definitions,
-) -> Option<(String, bool)> {
+) -> Option<(Vec<String>, Option<String>)> {
     const SAME_VARIABLES: &str = "pass the same variables as for the last create-env (--var, --vars-file, \
                                   --vars-store and so on)";
     let names = resolver.missing_names();
-    let beside = hint_for_file(&names, inputs, definitions).map(|hint| (hint, true));
-    beside.or_else(|| (inputs.is_deployed && !names.is_empty()).then(|| (SAME_VARIABLES.to_owned(), false)))
+    let (hints, others) = hints_for_files(&names, inputs, definitions);
+    if !hints.is_empty() {
+        let start = (!others.is_empty()).then(|| format!("for the others ({})", listed(&others)));
+        return Some((hints, start));
+    }
+    let hint = match names.iter().all(|name| resolver.near_name(name).is_some()) {
+        true => format!("if the name is right, {SAME_VARIABLES}"),
+        false => SAME_VARIABLES.to_owned(),
+    };
+    (inputs.is_deployed && !names.is_empty()).then(|| (vec![hint], Some("for a new variable".to_owned())))
 }
 
-/// Returns the hint for a file beside the manifest that has values of these variables.
-fn hint_for_file(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Option<String> {
+/// Returns the hints for the files beside the manifest that have values of these variables, and the variables
+/// that none of them has.
+fn hints_for_files<'n>(
+    missing: &[&'n str],
+    inputs: &Inputs,
+    definitions: &Definitions,
+) -> (Vec<String>, Vec<&'n str>) {
     let others = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
-    std::iter::once(path_beside(&inputs.manifest)).chain(others).find_map(|path| {
-        let store = VarsStore::open(&path, &inputs.encryption).ok()?;
-        let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
+    let (mut hints, mut unnamed, mut has_store) = (Vec::new(), missing.to_vec(), false);
+    for path in std::iter::once(path_beside(&inputs.manifest)).chain(others) {
+        let Ok(store) = VarsStore::open(&path, &inputs.encryption) else { continue };
+        let (names, others): (Vec<&str>, Vec<&str>) =
+            unnamed.iter().copied().partition(|name| store.get(name).is_some());
+        if names.is_empty() {
+            continue;
+        }
         let is_generated =
             |name: &&str| definitions.get(name).is_some_and(|definition| definition.kind.is_some());
-        let (content, option) = match names.iter().all(is_generated) {
+        // A run has one vars store at most.
+        let (content, option) = match !has_store && names.iter().all(is_generated) {
             true => ("vars store", "--vars-store"),
             false => ("variables", "--vars-file"),
         };
+        has_store |= option == "--vars-store";
         let description = format!("the {content} beside the manifest ({})", listed(&names));
-        (!names.is_empty()).then(|| pass_file_hint(&description, option, &path.to_string_lossy()))
-    })
+        hints.push(pass_file_hint(&description, option, &path.to_string_lossy()));
+        unnamed = others;
+    }
+    (hints, unnamed)
 }
 
 /// Formats the hint for a file with variables that the operator left out.

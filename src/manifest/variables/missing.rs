@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::error::{did_you_mean, differ_by_a_letter};
+use base::error::{differ_slightly, nearest, question};
 use base::{Error, ErrorKind};
 use yaml::Position;
 
@@ -58,15 +58,14 @@ impl MissingVariables {
     }
 
     /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
-    /// missing parts count. Of `known_names`, those for which `is_used` returns true are suggested only for a
-    /// name that differs by a letter.
+    /// missing parts count.
     ///
-    /// `declared` returns true for the names in `variables:`.
+    /// `near_name` returns the variable to suggest for a name. `declared` returns true for the names in
+    /// `variables:`.
     pub fn error<'a>(
         &self,
         reports_variables: bool,
-        known_names: impl Iterator<Item = &'a str> + Clone,
-        is_used: impl Fn(&str) -> bool,
+        near_name: impl Fn(&str) -> Option<&'a str>,
         declared: impl Fn(&str) -> bool,
     ) -> Option<Error> {
         let mut lines = Vec::new();
@@ -75,10 +74,8 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                let meant = known_names
-                    .clone()
-                    .filter(|known_name| !is_used(known_name) || differ_by_a_letter(name, known_name));
-                lines.push(entry.describe(name, &did_you_mean(name, meant)));
+                let meant = near_name(name).map(|near| format!("; {}", question(near)));
+                lines.push(entry.describe(name, &meant.unwrap_or_default()));
             }
         }
         let missing = lines.len();
@@ -113,6 +110,16 @@ impl MissingVariables {
     }
 }
 
+/// Returns the one of `known_names` that `name` may stand for. One for which `is_used` returns true must
+/// differ only slightly, because the manifest refers to it elsewhere.
+pub(super) fn near_name<'a>(
+    name: &str,
+    known_names: impl Iterator<Item = &'a str>,
+    is_used: impl Fn(&str) -> bool,
+) -> Option<&'a str> {
+    nearest(name, known_names.filter(|known_name| !is_used(known_name) || differ_slightly(name, known_name)))
+}
+
 impl MissingVariable {
     fn describe(&self, name: &str, meant: &str) -> String {
         let mut positions: Vec<String> =
@@ -144,18 +151,34 @@ mod tests {
         missing.add_variable("internal_ipp", &position(3), None);
         missing.add_variable("internal_ipp", &position(9), None);
         missing.add_variable("domain", &position(4), Some("tls"));
-        let error = missing.error(true, ["internal_ip", "region"].into_iter(), |_| true, |_| false).unwrap();
+        let near_used = |name: &str| near_name(name, ["internal_ip", "region"].into_iter(), |_| true);
+        let error = missing.error(true, near_used, |_| false).unwrap();
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5; did you mean 'internal_ip'?"
         );
         missing.add_variable("tls", &position(5), None);
-        let error = missing.error(true, ["tls"].into_iter(), |_| false, |_| false).unwrap();
+        let near_unused = |name: &str| near_name(name, ["tls"].into_iter(), |_| false);
+        let error = missing.error(true, near_unused, |_| false).unwrap();
         assert!(
             error.to_string().starts_with("2 variables") && !error.to_string().contains("((tls))"),
             "{error}"
         );
-        assert!(missing.error(false, std::iter::empty(), |_| false, |_| false).is_none());
+        assert!(missing.error(false, |_| None, |_| false).is_none());
+    }
+
+    #[test]
+    fn used_name_is_suggested_only_if_it_differs_slightly() {
+        for (name, known_name, expected) in [
+            ("mbus_bootstrap_tls", "mbus_bootstrap_ssl", true),
+            ("internal_ipp", "internal_ip", true),
+            // Manifests use both of these.
+            ("internal_gw", "internal_ip", false),
+        ] {
+            let near = near_name(name, [known_name].into_iter(), |_| true);
+            assert_eq!(near.is_some(), expected, "{name}");
+            assert_eq!(near_name(name, [known_name].into_iter(), |_| false), Some(known_name));
+        }
     }
 }

@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use time::OffsetDateTime;
 
 use super::descend::descend;
+use super::missing;
 use super::syntax::{self, Reference};
 use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode};
 use crate::node_kind::kind_with_article;
@@ -409,16 +410,20 @@ impl<'a> Resolver<'a> {
 
     /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
     pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
-        let stored = self.store.as_deref().into_iter().flat_map(VarsStore::names);
+        let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
+        self.missing.error(reports_variables, |name| self.near_name(name), declared)
+    }
+
+    /// Returns the variable that the name of a missing one may stand for.
+    pub fn near_name(&self, name: &str) -> Option<&str> {
         let variable_names = self
             .sources
             .iter()
             .map(|(name, _)| name)
-            .chain(stored)
+            .chain(self.stored_names())
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing.contains(name));
-        let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
-        self.missing.error(reports_variables, variable_names, |name| self.is_used(name), declared)
+        missing::near_name(name, variable_names, |name| self.is_used(name))
     }
 
     /// Returns the names in the vars store.
