@@ -97,7 +97,7 @@ mod tests {
             warnings: Vec::new(),
             vars_store: None,
             encryption: Default::default(),
-            stored_certificates: Vec::new(),
+            certificates: Vec::new(),
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),

@@ -6,7 +6,9 @@ use std::thread;
 
 use time::OffsetDateTime;
 
-use super::deployment::{Az, CloudProvider, PreviousAgent};
+use super::deployment::{
+    Az, CertificateBundle, CertificateVariable, CloudProvider, PreviousAgent, VariableSource,
+};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, ItemIndex, Ops, PathError};
@@ -54,8 +56,8 @@ pub struct LoadedManifest {
     pub vars_store: Option<PathBuf>,
     /// The encryption of the vars store.
     pub encryption: Encryption,
-    /// The certificates in the vars store, by the names of their variables.
-    pub(crate) stored_certificates: Vec<(String, String)>,
+    /// The certificates of the vars store, then those of given variables.
+    pub(crate) certificates: Vec<CertificateValue>,
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
     /// The names of the variables whose values this run generated.
@@ -96,24 +98,39 @@ impl LoadedManifest {
         let cpis: Option<Vec<String>> = cpis.map(|config| config.names().map(str::to_owned).collect());
         let config = self.cloud_config.as_ref();
         let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)?;
-        deployment.cloud_provider.previous_agents = self.previous_agents();
+        self.complete(&mut deployment.cloud_provider);
         Ok(deployment)
     }
 
     /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn provider(&self) -> Result<CloudProvider> {
         let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)?;
-        provider.previous_agents = self.previous_agents();
+        self.complete(&mut provider);
         Ok(provider)
     }
 
-    fn previous_agents(&self) -> Vec<PreviousAgent> {
+    /// Adds the parts of `cloud_provider` that its text does not have.
+    fn complete(&self, provider: &mut CloudProvider) {
         let of = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
             mbus: Secret::new(mbus, &self.redactor),
             ca,
             certificate,
         };
-        self.previous_mbus.iter().cloned().map(of).collect()
+        provider.previous_agents = self.previous_mbus.iter().cloned().map(of).collect();
+        provider.ca_variable = self.variable_of_ca(&provider.cert);
+    }
+
+    /// Returns the variable that has the CA of this certificate. Several may have it, so that of the
+    /// certificate itself comes first.
+    fn variable_of_ca(&self, bundle: &CertificateBundle) -> Option<CertificateVariable> {
+        let text = bundle.ca.as_deref()?;
+        let has_ca = |value: &&CertificateValue| {
+            [&value.ca, &value.certificate].into_iter().any(|part| part.as_deref() == Some(text))
+        };
+        let mut holders = self.certificates.iter().filter(has_ca).peekable();
+        let first = holders.peek().copied();
+        let own = holders.find(|value| value.certificate == bundle.certificate).or(first)?;
+        Some(own.variable.clone())
     }
 
     /// Returns the availability zone of the instance group.
@@ -127,10 +144,10 @@ impl LoadedManifest {
         std::iter::once(&self.root).chain(config).flat_map(leaves).collect()
     }
 
-    /// Returns the vars store, and the variable in it that holds this certificate.
-    pub fn stored_as(&self, certificate: &str) -> Option<(&Path, &str)> {
-        let (name, _) = self.stored_certificates.iter().find(|(_, stored)| stored == certificate)?;
-        Some((self.vars_store.as_deref()?, name))
+    /// Returns the variable that has this certificate.
+    pub fn variable_of_certificate(&self, certificate: &str) -> Option<&CertificateVariable> {
+        let has_certificate = |value: &&CertificateValue| value.certificate.as_deref() == Some(certificate);
+        self.certificates.iter().find(has_certificate).map(|value| &value.variable)
     }
 
     /// Returns true if `variables:` declares this host among the `alternative_names` of a certificate.
@@ -143,6 +160,33 @@ impl LoadedManifest {
         self.notes.iter().for_each(|note| reporter.note(note));
         self.warnings.iter().for_each(|warning| reporter.warn(warning));
     }
+}
+
+/// A variable with its certificate and CA, as PEM.
+#[derive(Debug)]
+pub(crate) struct CertificateValue {
+    variable: CertificateVariable,
+    certificate: Option<String>,
+    ca: Option<String>,
+}
+
+/// Returns the variables that have a certificate: those of the vars store, then the given ones.
+fn certificate_values(sources: &Sources, store: Option<&VarsStore>) -> Vec<CertificateValue> {
+    let stored = store.into_iter().flat_map(|store| {
+        let source = VariableSource::VarsStore(store.path().to_owned());
+        store.iter().map(move |(name, value)| (name, value, source.clone()))
+    });
+    let given = sources.iter().map(|(name, value)| {
+        let file = value.position.source.as_deref();
+        (name, value, file.map_or(VariableSource::Given, |file| VariableSource::File(file.clone())))
+    });
+    let certificate_value = |(name, value, source): (&str, &Node, VariableSource)| {
+        let part = |key: &str| value.get(key)?.as_str().map(str::to_owned);
+        let variable = CertificateVariable { name: name.to_owned(), source };
+        let (certificate, ca) = (part("certificate"), part("ca"));
+        (certificate.is_some() || ca.is_some()).then_some(CertificateValue { variable, certificate, ca })
+    };
+    stored.chain(given).filter_map(certificate_value).collect()
 }
 
 /// Options of [`load_with`].
@@ -217,10 +261,6 @@ fn load_inputs(
         root = value?.into_owned();
     }
     let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
-    let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
-    let stored = store.iter().flat_map(VarsStore::iter);
-    let stored_certificates =
-        stored.filter_map(|(name, value)| Some((name.to_owned(), certificate(value)?))).collect();
     Ok(LoadedManifest {
         root,
         cpi_config,
@@ -234,7 +274,7 @@ fn load_inputs(
             .collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
-        stored_certificates,
+        certificates: certificate_values(&sources, store.as_ref()),
         values,
         generated,
         previous_mbus,

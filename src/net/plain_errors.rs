@@ -20,6 +20,11 @@ pub fn is_untrusted(error: &ureq::Error) -> bool {
     matches!(problem, Some(rustls::Error::InvalidCertificate(_)))
 }
 
+/// Returns true if the certificate is refused because it is that of a certificate authority.
+pub fn is_of_authority(problem: &CertificateError) -> bool {
+    matches!(problem, CertificateError::Other(other) if other.0.to_string().contains("CaUsedAsEndEntity"))
+}
+
 /// Describes a failed TLS handshake, in a clause about the server.
 pub fn tls_problem(error: &rustls::Error) -> String {
     match error {
@@ -38,7 +43,7 @@ pub fn tls_problem(error: &rustls::Error) -> String {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "its certificate is for another host".to_owned()
             }
-            CertificateError::Other(problem) if problem.0.to_string().contains("CaUsedAsEndEntity") => {
+            other if is_of_authority(other) => {
                 "its certificate is that of a certificate authority".to_owned()
             }
             other => format!("its certificate cannot be used ({other:?})"),

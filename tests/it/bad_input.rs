@@ -422,7 +422,28 @@ fn rejects_unusable_mbus_certificates() {
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
-    let expected = ["expired on ", "put another certificate into `resource_pools[].env.bosh.mbus.cert`"];
+    let expected = ["expired on ", "put a new certificate into variable 'mbus_bootstrap_ssl' ('vars.yml')"];
+    assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &expected);
+}
+
+#[test]
+fn broken_ca_is_named_with_its_variable() {
+    let mut hello = Hello::new();
+    let broken = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
+    hello.world.write("creds.yml", &broken);
+    let expected = [
+        "the agent's certificate cannot be verified\n  cause: `cloud_provider.cert.ca` holds no certificate",
+        "note: the value is that of variable 'mbus_bootstrap_ssl' ('creds.yml')\n",
+        "generate a new value: `monopile vars rotate creds.yml mbus_bootstrap_ssl`\n",
+    ];
+    assert_both_refuse(&hello, &[], 3, &expected);
+    hello.world.write("vars.yml", &broken);
+    std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
+    hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
+    let expected = [
+        "note: the value is that of variable 'mbus_bootstrap_ssl' ('vars.yml')\n",
+        "hint: correct the value of this variable: its `ca` must be a certificate in PEM\n",
+    ];
     assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &expected);
 }
 

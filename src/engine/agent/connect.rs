@@ -16,17 +16,17 @@ use manifest::deployment::{CloudProvider, PreviousAgent};
 /// `--insecure-agent` is required.
 pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
-    let mut endpoint = match ca {
-        None if run.insecure_agent => {
-            run.reporter.warn(
-                "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
-                 accepted as the agent, and gets its password (--insecure-agent)",
-            );
-            AgentEndpoint::unverified(&provider.mbus, &run.redactor)
-        }
-        ca => AgentEndpoint::new(&provider.mbus, ca, &run.redactor),
-    }
-    .context(|| format!("{}: the agent's address cannot be used", provider.mbus_place))?;
+    let unverified = AgentEndpoint::unverified(&provider.mbus, &run.redactor)
+        .context(|| format!("{}: the agent's address cannot be used", provider.mbus_place))?;
+    let mut endpoint = if ca.is_none() && run.insecure_agent {
+        run.reporter.warn(
+            "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
+             accepted as the agent, and gets its password (--insecure-agent)",
+        );
+        unverified
+    } else {
+        unverified.verified_by(ca).map_err(|error| unusable_ca_error(provider, error))?
+    };
     let interrupted = run_context::interrupt_check(&run.signals);
     if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupted)? {
         secrets.iter().for_each(|secret| run.redactor.add(secret));
@@ -40,6 +40,18 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
         }
     }
     Ok(endpoint)
+}
+
+/// Returns the error for a CA that cannot be used, with the variable that has it.
+fn unusable_ca_error(provider: &CloudProvider, error: Error) -> Error {
+    let error = error.context(format!("{}: the agent's certificate cannot be verified", provider.cert_place));
+    let Some(variable) = &provider.ca_variable else { return error };
+    let error = error.with_note(format!("the value is that of {}", variable.describe()));
+    match variable.rotate_command() {
+        Some(command) => error
+            .with_hint(format!("put the vars store back from a copy, or generate a new value: `{command}`")),
+        None => error.with_hint("correct the value of this variable: its `ca` must be a certificate in PEM"),
+    }
 }
 
 /// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.

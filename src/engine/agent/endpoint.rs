@@ -47,25 +47,25 @@ pub(super) enum ServerTrust {
 impl AgentEndpoint {
     /// Creates an endpoint from `cloud_provider.mbus` and `cloud_provider.cert.ca`.
     pub fn new(mbus: &Secret, ca: Option<&str>, redactor: &Redactor) -> Result<Self> {
-        let mut endpoint = Self::unverified(mbus, redactor)?;
+        Self::unverified(mbus, redactor)?.verified_by(ca)
+    }
+
+    /// Returns the endpoint of a server whose certificate this CA signed.
+    pub(super) fn verified_by(mut self, ca: Option<&str>) -> Result<Self> {
         let ca = ca.filter(|ca| !ca.trim().is_empty()).ok_or_else(|| {
-            Error::invalid(
-                "`cloud_provider.cert.ca` is missing, so the agent's certificate cannot be \
-                verified",
-            )
-            .with_hint(
-                "set `cloud_provider.cert` to the certificate variable that \
-                    `env.bosh.mbus.cert` uses",
-            )
-            .with_hint(
-                "--insecure-agent skips the verification: use it only where no other server can answer at \
-                 the agent's address",
-            )
+            Error::invalid("`cloud_provider.cert.ca` is missing")
+                .with_hint(
+                    "set `cloud_provider.cert` to the certificate variable that `env.bosh.mbus.cert` uses",
+                )
+                .with_hint(
+                    "--insecure-agent skips the verification: use it only where no other server can answer \
+                     at the agent's address",
+                )
         })?;
         let roots = tls_roots::pem_roots(ca)
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
-        endpoint.trust = ServerTrust::Roots(roots);
-        Ok(endpoint)
+        self.trust = ServerTrust::Roots(roots);
+        Ok(self)
     }
 
     /// Creates an endpoint from `cloud_provider.mbus` alone. Any server that answers is accepted as the

@@ -1,6 +1,8 @@
 //! Checks the agent's certificate before any change. An agent whose certificate is rejected cannot be
 //! reached, and a new VM would not help.
 
+use std::path::Path;
+
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
 
@@ -10,7 +12,8 @@ use crate::state::State;
 use base::encoding::minute;
 use base::text::shell_word;
 use base::{Error, Result};
-use net::plain_errors::tls_problem;
+use manifest::deployment::CertificateVariable;
+use net::plain_errors::{is_of_authority, tls_problem};
 
 /// Checks that the agent can use the certificate, and that a client will accept it.
 pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
@@ -20,15 +23,13 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, sta
         let error = Error::invalid(format!(
             "the private key of the agent's certificate (`{place}`) does not match it"
         ));
-        return Err(match &certificate.stored {
-            Some((store, name)) => {
-                let store = store.to_string_lossy();
-                let store = shell_word(&store);
-                error
-                    .with_hint(format!("`monopile vars rotate {store} {}`", shell_word(name)))
-                    .with_hint(format!("check the others: `monopile vars check {store}`"))
-            }
-            None => error.with_hint(format!("put a certificate and its own key into `{place}`")),
+        let error = error.with_hint(renewal(certificate, "a certificate and its own key"));
+        return Err(match certificate.variable.as_ref().and_then(CertificateVariable::store) {
+            Some(store) => error.with_hint(format!(
+                "check the others: `monopile vars check {}`",
+                shell_word(&store.to_string_lossy())
+            )),
+            None => error,
         });
     }
     match endpoint.refusal(&certificate.pem, now) {
@@ -46,46 +47,38 @@ fn refusal_error(
     state: &State,
     now: UnixTime,
 ) -> Error {
-    let MbusCertificate { property, stored, .. } = certificate;
+    let property = &certificate.property;
     let certificate_error =
         |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
-    let command = stored.as_ref().map(|(store, name)| {
-        format!("monopile vars rotate {} {}", shell_word(&store.to_string_lossy()), shell_word(name))
-    });
-    let rotate = match &command {
-        Some(command) => format!("`{command}`"),
-        None => format!("put another certificate into `{property}`"),
-    };
+    let renew = |need: &str| renewal(certificate, need);
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = refusal else {
-        return certificate_error("is refused").with_source(tls_problem(refusal)).with_hint(rotate);
+        let error = certificate_error("is refused").with_source(tls_problem(refusal));
+        return error.with_hint(renew("another certificate"));
     };
     match reason {
-        Refused::Expired => certificate_error("has expired").with_hint(rotate).with_hint(clock),
+        Refused::Expired => {
+            certificate_error("has expired").with_hint(renew("a new certificate")).with_hint(clock)
+        }
         Refused::ExpiredContext { not_after, .. } => {
             certificate_error(&format!("expired on {}", minute(not_after.as_secs())))
-                .with_hint(rotate)
+                .with_hint(renew("a new certificate"))
                 .with_hint(clock)
         }
-        Refused::NotValidYet => certificate_error("is not valid yet").with_hint(clock).with_hint(rotate),
+        Refused::NotValidYet => {
+            certificate_error("is not valid yet").with_hint(clock).with_hint(renew("another certificate"))
+        }
         Refused::NotValidYetContext { not_before, .. } => {
             certificate_error(&format!("is not valid before {}", minute(not_before.as_secs())))
                 .with_hint(clock)
-                .with_hint(rotate)
+                .with_hint(renew("another certificate"))
         }
         Refused::UnknownIssuer | Refused::BadSignature => {
             certificate_error("is not signed by `cloud_provider.cert.ca`")
-                .with_hint(rotate)
+                .with_hint(renew("a certificate signed by this CA"))
                 .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
-        Refused::NotValidForName => other_host_error(
-            certificate_error,
-            endpoint,
-            state,
-            "",
-            certificate,
-            command.as_deref().unwrap_or(&rotate),
-        ),
+        Refused::NotValidForName => other_host_error(certificate_error, endpoint, state, "", certificate),
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
@@ -94,17 +87,40 @@ fn refusal_error(
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            other_host_error(
-                certificate_error,
-                endpoint,
-                state,
-                &presented,
-                certificate,
-                command.as_deref().unwrap_or(&rotate),
-            )
+            other_host_error(certificate_error, endpoint, state, &presented, certificate)
         }
-        _ => certificate_error("is refused").with_source(tls_problem(refusal)).with_hint(rotate),
+        _ => {
+            let error = certificate_error("is refused").with_source(tls_problem(refusal));
+            error.with_hint(match (is_of_authority(reason), rotation_as_declared(certificate)) {
+                (true, Some((variable, rotate))) => {
+                    format!("declare variable '{variable}' without `is_ca: true`, then: {rotate}")
+                }
+                (true, None) => renew("a server certificate, not that of a CA,"),
+                (false, _) => renew("another certificate"),
+            })
+        }
     }
+}
+
+/// Returns the hint to replace the certificate: the command for a value in the vars store, or else the place
+/// into which `need` has to be put.
+fn renewal(certificate: &MbusCertificate, need: &str) -> String {
+    match &certificate.variable {
+        Some(variable) => match variable.rotate_command() {
+            Some(command) => format!("`{command}`"),
+            None => format!("put {need} into {}", variable.describe()),
+        },
+        None => format!("put {need} into `{}`", certificate.property),
+    }
+}
+
+/// Returns the variable in the vars store that has the certificate, and the words for the command that
+/// generates it again as the manifest declares it.
+fn rotation_as_declared(certificate: &MbusCertificate) -> Option<(&str, String)> {
+    let variable = certificate.variable.as_ref()?;
+    let (command, manifest) = (variable.rotate_command()?, certificate.manifest.to_string_lossy());
+    let command = format!("{command} -m {}", shell_word(&manifest));
+    Some((&variable.name, format!("`{command}`, with the ops files and variables of this run")))
 }
 
 /// Returns the bare name in the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
@@ -119,23 +135,22 @@ fn other_host_error(
     state: &State,
     presented: &str,
     certificate: &MbusCertificate,
-    rotate: &str,
 ) -> Error {
     let host = endpoint.host();
     let error =
         certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
-    let Some((store, name)) = &certificate.stored else { return error.with_hint(rotate) };
+    let Some((name, rotate)) = rotation_as_declared(certificate) else {
+        return error.with_hint(renewal(certificate, &format!("a certificate for '{host}'")));
+    };
     // Before the first deploy, nothing is generated yet.
-    if !store.exists() {
+    let store = certificate.variable.as_ref().and_then(CertificateVariable::store);
+    if !store.is_some_and(Path::exists) {
         return error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"));
     }
     let error = match OtherAddress::find(endpoint, state) {
         Some(other) => other.explain(error),
         None => error.with_hint("check --state and --vars-store: they may be of another environment"),
     };
-    let manifest = certificate.manifest.to_string_lossy();
-    let rotate =
-        format!("`{rotate} -m {}`, with the ops files and variables of this run", shell_word(&manifest));
     error.with_hint(match certificate.declares_host {
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
         false => format!("add '{host}' to the `alternative_names` of variable '{name}', then: {rotate}"),

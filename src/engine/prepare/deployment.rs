@@ -18,7 +18,7 @@ use base::error::ResultExt;
 use base::events::Stage;
 use base::secret::Secret;
 use base::{Error, Result};
-use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
+use manifest::deployment::{CertificateVariable, CpiSource, Deployment, ReleaseRef};
 use manifest::vars_store::{self, VarsStore};
 use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
 
@@ -58,8 +58,8 @@ pub(crate) struct MbusCertificate {
     /// The property that holds it.
     pub(crate) property: String,
     pub(crate) pem: String,
-    /// The vars store that holds the certificate, and the variable.
-    pub(crate) stored: Option<(PathBuf, String)>,
+    /// The variable that has the certificate.
+    pub(crate) variable: Option<CertificateVariable>,
     /// True if the variable is declared with the host of the agent.
     pub(crate) declares_host: bool,
     /// False if the private key beside it is that of another certificate.
@@ -240,10 +240,10 @@ fn mbus_certificate(
         ),
     };
     let has_own_key = key.is_none_or(|key| vars_store::has_key(pem, key) != Some(false));
-    let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
-    let declares_host = stored.as_ref().is_some_and(|(_, name)| loaded.declares_host(name, host));
+    let variable = loaded.variable_of_certificate(pem).cloned();
+    let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
     let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
-    Some(MbusCertificate { property, pem, stored, declares_host, has_own_key, manifest })
+    Some(MbusCertificate { property, pem, variable, declares_host, has_own_key, manifest })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

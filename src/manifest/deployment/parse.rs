@@ -339,7 +339,7 @@ fn cloud_provider(
         let named = keys.iter().find_map(|key| field.get(key));
         named.as_ref().unwrap_or(&field).node.position.describe()
     };
-    let mbus_place = place_of(&["mbus"]);
+    let (mbus_place, cert_place) = (place_of(&["mbus"]), place_of(&["cert"]));
     let cpi_place = match field.get("cpi").and_then(|cpi| cpi.get("builtin").or_else(|| cpi.get("path"))) {
         Some(value) => value.node.position.describe(),
         None => place_of(&["cpi", "templates", "template"]),
@@ -357,7 +357,7 @@ fn cloud_provider(
         properties.extend(cpi_properties);
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
-    let (mbus, previous_agents) = (mbus?, Vec::new());
+    let (mbus, previous_agents, ca_variable) = (mbus?, Vec::new(), None);
     Some(CloudProvider {
         cpi: cpi?,
         cpi_place,
@@ -366,6 +366,8 @@ fn cloud_provider(
         mbus_place,
         previous_agents,
         cert,
+        cert_place,
+        ca_variable,
         properties,
         registry,
         ssh_tunnel,
