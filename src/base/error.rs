@@ -65,6 +65,8 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     notes: Vec<String>,
     hints: Vec<String>,
+    /// True if a hint ends with the advice to run the same command again.
+    names_rerun: bool,
 }
 
 impl Error {
@@ -77,6 +79,7 @@ impl Error {
                 source: None,
                 notes: Vec::new(),
                 hints: Vec::new(),
+                names_rerun: false,
             }),
         }
     }
@@ -134,7 +137,8 @@ impl Error {
     /// Adds the notes and hints of another error, except those that this one has.
     #[must_use]
     pub fn with_advice_of(mut self, other: &Error) -> Self {
-        let Inner { notes, hints, .. } = &mut *self.inner;
+        let Inner { notes, hints, names_rerun, .. } = &mut *self.inner;
+        *names_rerun |= other.inner.names_rerun;
         for (texts, others) in [(notes, other.notes()), (hints, other.hints())] {
             others.iter().for_each(|text| {
                 if !texts.contains(text) {
@@ -176,15 +180,21 @@ impl Error {
         self
     }
 
-    /// Adds the hint to correct the cause and to run the command again, unless another hint has these words.
-    /// An interruption needs no correction.
+    /// Adds a hint that says what to correct and ends with running the same command again.
+    #[must_use]
+    pub fn with_rerun_hint(mut self, hint: impl Into<String>) -> Self {
+        self.inner.names_rerun = true;
+        self.with_hint(hint)
+    }
+
+    /// Adds the hint to correct the cause and to run the command again, unless a hint of
+    /// [`Self::with_rerun_hint`] says so. An interruption needs no correction.
     #[must_use]
     pub fn with_retry_hint(self) -> Self {
-        let has_retry_hint = self.hints().iter().any(|hint| hint.contains("run the same command again"));
         match self.kind() {
             ErrorKind::Interrupted(_) => self,
-            _ if has_retry_hint => self,
-            _ => self.with_hint("correct the cause, then run the same command again"),
+            _ if self.inner.names_rerun => self,
+            _ => self.with_rerun_hint("correct the cause, then run the same command again"),
         }
     }
 
@@ -262,7 +272,7 @@ impl Error {
     pub fn context(mut self, message: impl Into<String>) -> Self {
         let notes = std::mem::take(&mut self.inner.notes);
         let hints = std::mem::take(&mut self.inner.hints);
-        let kind = self.inner.kind;
+        let (kind, names_rerun) = (self.inner.kind, self.inner.names_rerun);
         Error {
             inner: Box::new(Inner {
                 kind,
@@ -270,6 +280,7 @@ impl Error {
                 source: Some(Box::new(self)),
                 notes,
                 hints,
+                names_rerun,
             }),
         }
     }
@@ -480,6 +491,18 @@ mod tests {
         assert_eq!(failed.notes(), ["kept"]);
         assert_eq!(failed.hints(), ["look", "then run it again"]);
         assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
+    }
+
+    #[test]
+    fn general_retry_hint_is_added_once() {
+        const GENERAL: &str = "correct the cause, then run the same command again";
+        let failed = || Error::failure("it failed").with_hint("run the same command again with --recreate");
+        assert_eq!(failed().with_retry_hint().hints()[1..], [GENERAL]);
+        let general_twice = failed().with_retry_hint().context("the run failed").with_retry_hint();
+        assert_eq!(general_twice.hints().len(), 2);
+        let specific = Error::failure("it failed").with_rerun_hint("free space, then run it again");
+        let outer = Error::failure("the repair failed").with_advice_of(&specific).with_retry_hint();
+        assert_eq!(outer.hints(), ["free space, then run it again"]);
     }
 
     #[test]

@@ -48,18 +48,20 @@ fn without_tests(code: &str) -> &str {
     code.split("#[cfg(test)]\nmod ").next().unwrap()
 }
 
-/// Returns the hints in the calls of `with_hint`: their texts, or the code that creates them.
+/// Returns the hints in the calls of `with_hint` and `with_rerun_hint`: their texts, or the code that creates
+/// them.
 fn hints(code: &str) -> Vec<String> {
-    const CALL: &str = ".with_hint(";
+    let call = Regex::new(r"\.with_(rerun_)?hint\(").unwrap();
     let code = without_tests(code);
     let literals = literals(code);
     let mut hints = Vec::new();
-    for (start, _) in code.match_indices(CALL) {
+    for call_match in call.find_iter(code) {
+        let start = call_match.start();
         let is_comment = code[..start].rsplit('\n').next().unwrap().trim_start().starts_with("//");
         if is_comment || literals.iter().any(|literal| literal.range.contains(&start)) {
             continue;
         }
-        let (mut at, mut depth, mut texts) = (start + CALL.len(), 1, Vec::new());
+        let (mut at, mut depth, mut texts) = (call_match.end(), 1, Vec::new());
         let argument = at;
         while depth > 0 {
             if let Some(literal) = literals.iter().find(|literal| literal.range.start == at) {

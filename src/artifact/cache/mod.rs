@@ -86,7 +86,7 @@ fn lock_exclusively(root: &Path) -> Result<UnlockOnDrop> {
             base::ErrorKind::Locked,
             format!("the cache '{}' is in use by another run", root.display()),
         )
-        .with_hint("wait until the other run has ended, then run the same command again")),
+        .with_rerun_hint("wait until the other run has ended, then run the same command again")),
         Err(TryLockError::Error(error)) => {
             Err(Error::io(format!("locking the cache '{}'", root.display()), error))
         }

@@ -173,7 +173,7 @@ impl Download<'_> {
                         let last_error = self
                             .download_error(&format!(" ({number} attempts)"), reason(&error))
                             .with_advice_of(&error)
-                            .with_hint(self.how_to_repeat(file, body));
+                            .with_rerun_hint(self.how_to_repeat(file, body));
                         return Err(AttemptFailure::Temporary(last_error, None));
                     };
                     let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
@@ -188,7 +188,7 @@ impl Download<'_> {
         }
         let attempts = format!(" ({MAX_ATTEMPTS} attempts)");
         let error = self.download_error(&attempts, "each of the transfers broke off");
-        Err(AttemptFailure::Temporary(error.with_hint(self.how_to_repeat(file, body)), None))
+        Err(AttemptFailure::Temporary(error.with_rerun_hint(self.how_to_repeat(file, body)), None))
     }
 
     /// Returns the error of the download. `attempts` ends its first sentence.

@@ -216,7 +216,7 @@ impl From<AgentError> for Error {
                 .with_hint(PROXY_HINT),
             AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint("check the host in `cloud_provider.mbus`, and the name servers of this machine"),
-            AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
+            AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_rerun_hint(
                 "check that the VM is not frozen or overloaded, and that no firewall in between drops \
                  packets; then run the same command again",
             ),

@@ -66,7 +66,7 @@ impl ForeignAgent {
         );
         match state.suspected_vm(&self.id) {
             Some(suspect) => error.with_hint(suspect_hint(suspect)),
-            None => error.with_hint(
+            None => error.with_rerun_hint(
                 "another VM has this address: find out to which environment it belongs, and give one of the \
                  two another address; or, if the other VM is not needed, delete it in the IaaS. Then run the \
                  same command again",

@@ -54,7 +54,7 @@ impl CpiErrorKind {
         }
     }
 
-    /// Returns a hint for the operator.
+    /// Returns a hint for the operator, which names the rerun.
     fn hint(&self, method: Method, message: &str, log_tail: &str) -> String {
         // A run that calls a method that changes the IaaS has a log. A second run with --verbose would make
         // further changes.
@@ -65,47 +65,42 @@ impl CpiErrorKind {
         };
         match self {
             CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
-                "the VM is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties first"
-                    .to_owned()
+                format!("the VM is gone, or {OTHER_PLACE}")
             }
             CpiErrorKind::VmNotFound => {
-                "the VM is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties first. If the VM is gone, `monopile create-env MANIFEST` creates a new \
-                 one"
-                .to_owned()
+                format!(
+                    "the VM is gone, or {OTHER_PLACE}. If the VM is gone, `monopile create-env MANIFEST` \
+                     creates a new one"
+                )
             }
             CpiErrorKind::DiskNotFound => {
-                "the disk is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties before anything else, because the disk holds the data. If it is gone: \
-                 `monopile cloud-check MANIFEST --resolution delete_disk_reference`"
-                    .to_owned()
+                format!(
+                    "the disk is gone, or {OTHER_PLACE}. Only if the disk is gone with its data: `monopile \
+                     cloud-check MANIFEST --resolution delete_disk_reference`"
+                )
             }
-            CpiErrorKind::StemcellNotFound => {
-                "the image is gone, or the CPI looks in another account, region or project than before: \
-                 check the CPI's properties first"
-                    .to_owned()
-            }
+            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_PLACE}"),
             CpiErrorKind::DiskNotAttached => {
-                "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it"
+                "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it, \
+                 then run the same command again"
                     .to_owned()
             }
             CpiErrorKind::NotImplemented => {
-                let facts = method.facts();
                 format!(
-                    "use a version of the CPI that implements `{method}` ({}), which is called by {}",
-                    facts.purpose, facts.callers
+                    "use a version of the CPI that implements `{method}` ({}), then run the same command \
+                     again",
+                    method.facts().purpose
                 )
             }
             CpiErrorKind::NotSupported => {
                 "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
-                 documentation"
+                 documentation, then run the same command again"
                     .to_owned()
             }
             CpiErrorKind::VmCreationFailed => {
                 format!(
-                    "check the VM's `cloud_properties` and networks, and quotas and capacity in the \
-                    IaaS; {look}"
+                    "check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS, \
+                     then run the same command again; {look}"
                 )
             }
             CpiErrorKind::NoDiskSpace => {
@@ -114,27 +109,41 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::Cloud if is_about_limits(message) => {
-                format!("check quotas and capacity in the IaaS; {look}")
+                format!("check quotas and capacity in the IaaS, then run the same command again; {look}")
             }
             CpiErrorKind::Cloud if is_about_access(message) => {
-                format!("check credentials and permissions in the CPI's properties; {look}")
+                format!(
+                    "check credentials and permissions in the CPI's properties, then run the same command \
+                     again; {look}"
+                )
             }
             CpiErrorKind::Cloud => {
-                format!("the message above is from the IaaS: correct what it names; {look}")
+                format!(
+                    "the message above is from the IaaS: correct what it names, then run the same command \
+                     again; {look}"
+                )
             }
             CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
-                format!("the CPI gave no error type; {look}")
+                format!(
+                    "correct what the message above names, then run the same command again: the CPI gave no \
+                     error type; {look}"
+                )
             }
             CpiErrorKind::Unknown(name) => {
                 format!(
-                    "see the message above: the CPI uses an error type that the API does not define ('{}'); \
-                     {look}",
+                    "correct what the message above names, then run the same command again: the CPI uses an \
+                     error type that the API does not define ('{}'); {look}",
                     name.escape_debug()
                 )
             }
         }
     }
 }
+
+/// The other reason why a CPI does not find what is on record.
+const OTHER_PLACE: &str = "the CPI looks in another account, region or project than before: check the CPI's \
+                           properties first, and if they are wrong, correct them and run the same command \
+                           again";
 
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
@@ -335,13 +344,15 @@ impl From<CpiError> for Error {
             CpiError::Local { message, source } => Error::failure(message).with_source(source),
             CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
-                    .with_hint("run the same command again: it picks up the answer")
+                    .with_rerun_hint("run the same command again: it picks up the answer")
             }
             CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
-            .with_hint("run the same command again: it waits for the same process and picks up the answer"),
+            .with_rerun_hint(
+                "run the same command again: it waits for the same process and picks up the answer",
+            ),
             CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
@@ -354,11 +365,11 @@ impl From<CpiError> for Error {
                 let hint = kind.hint(method, message, log_tail);
                 match ok_to_retry {
                     true => with_log(&error)
-                        .with_hint(
+                        .with_rerun_hint(
                             "the CPI says that a retry may help: run the same command again in a few minutes",
                         )
                         .with_hint(format!("if that does not help: {hint}")),
-                    false => with_log(&error).with_hint(hint),
+                    false => with_log(&error).with_rerun_hint(hint),
                 }
             }
             CpiError::NotSent { .. } => Error::failure(error.to_string()),
@@ -451,10 +462,10 @@ mod tests {
         }
         assert_eq!(hints.len(), 11);
         let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", "");
-        assert!(missing.contains("`attach_disk`") && missing.contains("create-env"), "{missing}");
+        assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
             let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, "x");
-            assert!(hint.starts_with("check quotas and capacity in the IaaS; "), "{message}: {hint}");
+            assert!(hint.starts_with("check quotas and capacity in the IaaS, "), "{message}: {hint}");
         }
     }
 }

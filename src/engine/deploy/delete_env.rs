@@ -139,7 +139,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
             ErrorKind::Declined,
             "another run changed the state meanwhile: nothing was deleted",
         )
-        .with_hint("run the same command again"));
+        .with_rerun_hint("run the same command again"));
     }
     run.reporter.announce_plan("Delete everything on record", plan.announced(""));
     let endpoint = endpoint(run, &provider)?;

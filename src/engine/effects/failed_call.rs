@@ -89,6 +89,7 @@ pub(super) fn call_error(
         }
         _ => None,
     };
+    let lacks_method = error.kind() == Some(&CpiErrorKind::NotImplemented);
     let error = name_cpi(effect.cpi(), error);
     let error = match effect {
         Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
@@ -105,7 +106,14 @@ pub(super) fn call_error(
     };
     match suspect {
         Some(suspect) => error
-            .with_note("the CPI may have created something before it failed")
+            .with_note(match lacks_method {
+                true => format!(
+                    "the CPI lacks a method, which may not be `{}`: it may have created something before it \
+                     failed",
+                    effect.method()
+                ),
+                false => "the CPI may have created something before it failed".to_owned(),
+            })
             .with_hint(suspect_hint(run, state, suspect))
             .with_retry_hint(),
         None => error,

@@ -29,7 +29,7 @@ pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause
             unknown = unknown.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
         }
     }
-    unknown.with_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
+    unknown.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
 }
 
 /// Describes how to look for what an unanswered call may have created, and the command to run then.

@@ -48,7 +48,8 @@ impl<'a> Instance<'a> {
             let error = error.with_note("VM and disk are kept; no job runs yet");
             match error.kind() {
                 ErrorKind::Interrupted(_) => error,
-                _ => error.with_hint("correct the cause, then run the same command again: it uses this VM"),
+                _ => error
+                    .with_rerun_hint("correct the cause, then run the same command again: it uses this VM"),
             }
         })?;
         let instance = self.deployment.instance();
@@ -84,7 +85,8 @@ impl<'a> Instance<'a> {
             });
             match error.kind() {
                 ErrorKind::Interrupted(_) => error,
-                _ => error.with_hint("correct the cause, then run the same command again: it uses this VM"),
+                _ => error
+                    .with_rerun_hint("correct the cause, then run the same command again: it uses this VM"),
             }
         };
         let spec = self
@@ -119,7 +121,7 @@ impl<'a> Instance<'a> {
             let error = error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_note("VM and disk are kept; the jobs were stopped, and may not all run now")
-                .with_hint(
+                .with_rerun_hint(
                     "correct the cause and run the same command again: if the jobs do not run, it creates a \
                      new VM with the same persistent disk",
                 )

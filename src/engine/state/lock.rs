@@ -120,7 +120,7 @@ impl HeldLockFile {
             ),
         )
         .with_note("this run stops here; do not delete the lock file: the run that created it removes it")
-        .with_hint(
+        .with_rerun_hint(
             "wait until no other run works on this environment, then run the same command again: it reads \
              the answers of open calls",
         ))

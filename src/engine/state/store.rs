@@ -201,7 +201,7 @@ impl Store {
             };
             let error = Error::failure(failure()).with_source(error);
             let option = if self.exists { "" } else { "--state FILE" };
-            self.storage.with_owner_hint(error, option).with_hint(way)
+            self.storage.with_owner_hint(error, option).with_rerun_hint(way)
         })?;
         self.state = next;
         self.exists = true;

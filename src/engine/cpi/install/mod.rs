@@ -103,7 +103,7 @@ impl StopCondition<'_> {
                 base::ErrorKind::Interrupted(signal),
                 "interrupted while compiling the CPI; nothing else was started",
             )
-            .with_hint("run the same command again: it keeps the packages that are compiled already"));
+            .with_rerun_hint("run the same command again: it keeps the packages that are compiled already"));
         }
         if self.failed.load(Ordering::SeqCst) {
             return Err(Error::failure("stopped, because another package cannot be compiled"));

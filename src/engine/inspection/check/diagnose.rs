@@ -74,7 +74,7 @@ impl Unchecked {
         (!self.is_empty()).then(|| {
             Error::failure(format!("the CPI could not say whether these exist: {}", listed(&self.names)))
                 .with_source(self.reason.clone())
-                .with_hint(
+                .with_rerun_hint(
                     "correct the cause, such as credentials or permissions in the CPI's properties, then run \
                      the same command again",
                 )

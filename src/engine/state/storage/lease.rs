@@ -262,7 +262,7 @@ impl SharedLease {
         let url = self.client.url(STATE);
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {reason}"))
             .with_note("this run stops here; everything that it did is in the state or the journal")
-            .with_hint(
+            .with_rerun_hint(
                 "make sure that no other run works on this environment, then run the same command again",
             ))
     }
