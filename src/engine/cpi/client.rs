@@ -9,7 +9,7 @@ use super::answer::{Answer, CheckedAnswer, Info};
 use super::answer_envelope::parse_answer;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
-use super::process::{Executable, OutputFiles, ProcessOutcome, create_scratch_files};
+use super::process::{self, Executable, OutputFiles, ProcessOutcome, create_scratch_files};
 use super::request_envelope::RequestEnvelope;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
@@ -188,6 +188,7 @@ impl Cpi {
         let document = self.request(request);
         tracing::debug!("External CPI request: {}", self.without_secrets(document.clone()));
         let text = document.to_string();
+        let end_path = files.end_path.clone();
         match self.settings.executable.run(text.as_bytes(), files, &mut *observer.on_log, &*observer.stop)? {
             ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
@@ -204,7 +205,13 @@ impl Cpi {
                     read_answer(&bytes, method, request_id, self.terms(request.stemcell_api_version));
                 let (ok, request_id) = (answer.is_ok(), request_id.as_str());
                 tracing::debug!(%method, request_id, ok, ?status, "the CPI answered");
-                answer.map_err(|error| error.with_end(status, log.tail()))
+                answer.map_err(|error| {
+                    let end = status.and_then(process::describe_end);
+                    if let (CpiError::NoAnswer { .. }, Some(path), Some(end)) = (&error, end_path, &end) {
+                        process::keep_end(&path, end);
+                    }
+                    error.with_end(end, log.tail())
+                })
             }
         }
     }

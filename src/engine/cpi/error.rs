@@ -1,7 +1,5 @@
 //! Errors of CPI calls: the errors that a CPI answers with, and the failures of the call itself.
 
-use std::process::ExitStatus;
-
 use super::client::StopWaiting;
 use super::methods::Method;
 use crate::protocol::RequestId;
@@ -269,16 +267,13 @@ impl CpiError {
         CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
     }
 
-    /// Adds the end of the call's log, and the exit status of a process without a usable answer. Lines that
-    /// only repeat the message of the error are left out.
-    pub(crate) fn with_end(mut self, status: Option<ExitStatus>, tail: String) -> Self {
+    /// Adds the end of the call's log, and the end of a process without a usable answer. Lines that only
+    /// repeat the message of the error are left out.
+    pub(crate) fn with_end(mut self, process_end: Option<String>, tail: String) -> Self {
         match &mut self {
             CpiError::NoAnswer { problem, log_tail, .. } => {
-                if let Some(status) = status.filter(|status| !status.success()) {
-                    problem.push_str(&match status.code() {
-                        Some(code) => format!("; the CPI ended with exit status {code}"),
-                        None => format!("; the CPI ended with {status}"),
-                    });
+                if let Some(end) = process_end {
+                    problem.push_str(&format!("; {end}"));
                 }
                 *log_tail = tail;
             }

@@ -27,6 +27,6 @@ pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};
-pub(crate) use process::truncate_oversized_answer;
 pub use process::{Executable, OutputFiles};
+pub(crate) use process::{kept_end, truncate_oversized_answer};
 pub use request_envelope::RequestEnvelope;

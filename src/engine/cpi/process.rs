@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -19,6 +19,7 @@ use super::error::CpiError;
 use super::log::CallLog;
 use crate::protocol::RequestId;
 use base::files::durable::give_file_to_owner_of;
+use base::files::input;
 
 /// The command line and environment of a CPI.
 #[derive(Debug, Clone)]
@@ -42,6 +43,9 @@ pub struct OutputFiles {
     pub answer_path: PathBuf,
     /// The path of the log, which `run` creates.
     pub log_path: PathBuf,
+    /// The path under which a later run finds how the process of a call without a usable answer ended. None
+    /// if no later run asks.
+    pub end_path: Option<PathBuf>,
 }
 
 impl Executable {
@@ -130,7 +134,6 @@ impl Executable {
             log.follow(on_log);
             truncate_oversized_answer(&files.answer_path);
             match waited {
-                // The exit status decides nothing, but helps to explain a missing answer.
                 Ok(ended) => {
                     status = ended.ok();
                     break;
@@ -226,5 +229,40 @@ pub(super) fn create_scratch_files(
             CpiError::Local { message: "creating a file for the CPI's answer failed".to_owned(), source }
         })?;
     let log_path = directory.join(format!("{request_id}.log"));
-    Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path })
+    Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path, end_path: None })
+}
+
+/// Describes how a process ended, unless it succeeded. The exit status decides nothing, but helps to explain
+/// a missing answer.
+pub(super) fn describe_end(status: ExitStatus) -> Option<String> {
+    match status.code() {
+        Some(0) => None,
+        Some(code) => Some(format!("the CPI ended with exit status {code}")),
+        // The standard library writes `signal: 9 (SIGKILL)`.
+        None => {
+            let signal = status.to_string().replacen("signal: ", "signal ", 1);
+            let cause = match status.signal() {
+                Some(9) => ", perhaps because this machine ran out of memory",
+                _ => "",
+            };
+            Some(format!("the CPI was killed by {signal}{cause}"))
+        }
+    }
+}
+
+/// Keeps the end of a process for a later run. A failure only leaves that run without an explanation.
+pub(super) fn keep_end(path: &Path, end: &str) {
+    let kept = File::options().create_new(true).write(true).mode(0o600).open(path).and_then(|mut file| {
+        give_file_to_owner_of(&file, path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(end.as_bytes())
+    });
+    if let Err(error) = kept {
+        tracing::debug!(%error, "the end of the CPI's process is not kept");
+    }
+}
+
+/// Returns the end of a process that an earlier run kept with [`keep_end`].
+pub(crate) fn kept_end(path: &Path) -> Option<String> {
+    const MAX_BYTES: u64 = 1024;
+    input::read_text(path, MAX_BYTES).ok()
 }

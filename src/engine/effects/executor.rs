@@ -400,6 +400,7 @@ fn run_announced_call(
         prepared_path: Some(prepared_path),
         answer_path,
         log_path: open_call.log_path(),
+        end_path: Some(open_call.end_path()),
     };
     connection.call(request, files, stage)
 }

@@ -142,7 +142,8 @@ fn examine(
         WaitResult::Answer(bytes) => {
             let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
-            read(intent, &bytes).map_err(|error| error.with_end(None, call_log.tail()))
+            let end = cpi::kept_end(&open_call.end_path());
+            read(intent, &bytes).map_err(|error| error.with_end(end, call_log.tail()))
         }
         WaitResult::OnOtherMachine => {
             let caller = intent

@@ -29,6 +29,7 @@ pub(super) const NEVER_STARTED_KIND: &str = "unasked";
 const ANNOUNCED: &str = "announced";
 const PREPARED: &str = "prepared";
 const LOG: &str = "log";
+const END: &str = "end";
 
 /// Returns the name of the journal document of this kind about a call.
 pub(super) fn document(request_id: &RequestId, kind: &str) -> String {
@@ -140,6 +141,10 @@ impl CallFiles {
         self.file(LOG)
     }
 
+    pub(super) fn end_path(&self) -> PathBuf {
+        self.file(END)
+    }
+
     /// Returns the progress of the process.
     pub(super) fn progress(&self) -> io::Result<ProcessProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
@@ -184,7 +189,7 @@ impl CallFiles {
 
     /// Removes the files of the call.
     pub(super) fn remove(&self) {
-        for kind in [PREPARED, ANSWER_KIND, LOG, ANNOUNCED] {
+        for kind in [PREPARED, ANSWER_KIND, LOG, END, ANNOUNCED] {
             let _ = fs::remove_file(self.file(kind));
         }
         // Succeeds only after the last open call.

@@ -240,6 +240,11 @@ impl OpenCall {
         self.files.log_path()
     }
 
+    /// Returns the path of the file that says how the CPI's process ended.
+    pub fn end_path(&self) -> PathBuf {
+        self.files.end_path()
+    }
+
     /// Returns the ids of the processes of this machine that hold the answer open: the CPI and its children.
     pub fn processes(&self) -> Vec<u32> {
         calls::processes_with(&self.answer_path())

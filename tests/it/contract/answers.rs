@@ -14,9 +14,9 @@ use crate::support::{Run, is_long_form, peak_kib};
 const BROKEN: &[(&str, &str, &str)] = &[
     ("nothing, exit 0", "exit 0", "it wrote nothing"),
     ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status 1"),
-    ("killed before it answers", "kill -KILL $$", "it wrote nothing; the CPI ended with signal: 9"),
-    ("aborted", "ulimit -c 0; kill -ABRT $$", "it wrote nothing; the CPI ended with signal: 6"),
-    ("killed in the middle", "printf '{\"result\": \"vm'; kill -TERM $$", "signal: 15"),
+    ("killed before it answers", "kill -KILL $$", "it wrote nothing; the CPI was killed by signal 9"),
+    ("aborted", "ulimit -c 0; kill -ABRT $$", "it wrote nothing; the CPI was killed by signal 6"),
+    ("killed in the middle", "printf '{\"result\": \"vm'; kill -TERM $$", "killed by signal 15 (SIGTERM)"),
     ("white space", "printf ' \\n\\t\\r\\n'", "it wrote nothing"),
     ("truncated", "printf '{\"result\": [\"vm\", {'", "not one JSON document"),
     ("one byte", "printf '{'", "not one JSON document"),
@@ -154,6 +154,29 @@ fn malformed_answer_is_a_clear_error() {
         hello.delete(&[]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     });
+}
+
+#[test]
+fn next_run_knows_how_the_process_ended() {
+    let hello = Hello::new();
+    for (command, end) in [
+        ("exit 7", "the CPI ended with exit status 7"),
+        (
+            "kill -KILL $$",
+            "the CPI was killed by signal 9 (SIGKILL), perhaps because this machine ran out of memory",
+        ),
+    ] {
+        let reaction = Reaction::Instead(command.to_owned());
+        hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
+        for more in [&["--forget-open-calls"][..], &[]] {
+            let run = hello.create(more).exits_with(1);
+            assert!(run.stderr.contains(&format!("it wrote nothing; {end}\n")), "{}", run.stderr);
+        }
+    }
+    hello.set_script(Script::with_info(InfoAnswer::Local));
+    hello.create(&["--forget-open-calls"]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
