@@ -145,10 +145,16 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
             FindingStatus::Drifted => "NOT AS RECORDED",
             FindingStatus::Unknown => "unknown",
         };
+        // Request ids are no CIDs, and a list of them would leave no room for the details.
+        let (cid, requests) = match finding.calls().filter(|_| !layout.is_for_programs()) {
+            None => (finding.cid.clone(), None),
+            Some(1) => (String::new(), Some(format!("request {}", finding.cid))),
+            Some(count) => (String::new(), Some(format!("{count} requests, see `monopile state show`"))),
+        };
         let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
-        let details: Vec<String> =
-            cpi.chain(Some(finding.detail.clone()).filter(|text| !text.is_empty())).collect();
-        let (cid, repairs) = (finding.cid.clone(), names(&finding.repairs));
+        let detail = Some(finding.detail.clone()).filter(|text| !text.is_empty());
+        let details: Vec<String> = requests.into_iter().chain(cpi).chain(detail).collect();
+        let repairs = names(&finding.repairs);
         table.row([finding.kind.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
     }
     // The CPI API cannot check these.

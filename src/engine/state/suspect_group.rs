@@ -3,9 +3,6 @@
 use super::handle::describe_in_iaas;
 use super::records::Suspect;
 
-/// The maximum number of agent ids in a short description.
-const MAX_LISTED_AGENTS: usize = 3;
-
 /// Suspects of one kind at one CPI. They differ at most in the id of the VM's agent, the answer of the CPI
 /// and the time of the call. Oldest first, never empty.
 #[derive(Debug)]
@@ -31,19 +28,15 @@ impl<'s> SuspectGroup<'s> {
 
     /// Describes how to find in the IaaS what the calls may have created, with all agent ids.
     pub fn how_to_find(&self) -> String {
-        self.describe(&|agents| agents.join(", "))
+        self.describe(true)
     }
 
-    /// Describes the same as [`Self::how_to_find`], with at most [`MAX_LISTED_AGENTS`] agent ids, the last
-    /// ones.
+    /// Describes the same as [`Self::how_to_find`], without a list of agent ids.
     pub fn in_short(&self) -> String {
-        self.describe(&|agents| match agents.len().checked_sub(MAX_LISTED_AGENTS) {
-            None | Some(0) => agents.join(", "),
-            Some(left_out) => format!("…, {}", agents[left_out..].join(", ")),
-        })
+        self.describe(false)
     }
 
-    fn describe(&self, list_agents: &dyn Fn(&[&str]) -> String) -> String {
+    fn describe(&self, lists_agents: bool) -> String {
         let [first, _, ..] = self.0.as_slice() else {
             return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
         };
@@ -55,7 +48,10 @@ impl<'s> SuspectGroup<'s> {
         let description = match agents.as_slice() {
             [] => format!("up to {count} times {}", first.description),
             [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
-            agents => format!("up to {count} VMs with {} agent ids: {}", agents.len(), list_agents(agents)),
+            agents if lists_agents => {
+                format!("up to {count} VMs with {} agent ids: {}", agents.len(), agents.join(", "))
+            }
+            agents => format!("up to {count} VMs with {} agent ids", agents.len()),
         };
         describe_in_iaas(&description, first.cpi.as_deref())
     }
@@ -70,12 +66,10 @@ impl<'s> SuspectGroup<'s> {
         }
     }
 
-    /// Counts the calls, with the request id and the time of the last one.
+    /// Returns the time of the last of several calls, or else the request id and the time of the only one.
     pub fn last_request(&self) -> String {
         match self.0.as_slice() {
-            [.., last] if self.0.len() > 1 => {
-                format!("{} calls, the last {}: request {}", self.0.len(), last.failed_at, last.request_id)
-            }
+            [_, .., last] => format!("the last call {}", last.failed_at),
             _ => self.requests(),
         }
     }
@@ -139,12 +133,11 @@ mod tests {
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
-        assert_eq!(groups[0].in_short(), groups[0].how_to_find());
-        let many = ["a", "b", "c", "d"].map(|agent| suspect(agent, Some(agent), "a VM", None));
-        assert_eq!(SuspectGroup::all(&many)[0].in_short(), "up to 4 VMs with 4 agent ids: …, b, c, d");
+        assert_eq!(groups[0].in_short(), "up to 3 VMs with 2 agent ids");
+        assert_eq!(groups[1].in_short(), groups[1].how_to_find());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
         let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();
-        assert_eq!(last[0], "3 calls, the last at r7: request r7");
+        assert_eq!(last[0], "the last call at r7");
         assert_eq!(last[3], "request r6, at r6");
     }
 }

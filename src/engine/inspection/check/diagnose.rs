@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::status::keep_untracked;
-use super::finding::{Finding, FindingStatus};
+use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
@@ -276,11 +276,11 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         for group in SuspectGroup::all(suspects) {
             let Some(newest) = group.suspects().last() else { continue };
             let ids: Vec<&str> = group.suspects().iter().map(|suspect| suspect.request_id.as_str()).collect();
-            let (kind, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
+            let (kind, cid, cpi) = (FAILED_CALL, ids.join(", "), newest.cpi.as_deref());
             findings.push(match problem {
                 Some(problem) => Finding::of(problem, kind, cid, cpi),
                 None => {
-                    let detail = format!("it may have created {}", group.how_to_find());
+                    let detail = format!("may have created {}", group.in_short());
                     Finding::new(kind, cid, cpi, FindingStatus::Unknown, detail)
                 }
             });

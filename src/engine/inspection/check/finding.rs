@@ -28,7 +28,7 @@ pub struct Finding {
     /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
     #[serde(rename = "what")]
     pub kind: &'static str,
-    /// Its CID; for an agent the CID of the VM, for a call the request id.
+    /// Its CID; for an agent the CID of the VM, for calls their request ids.
     pub cid: String,
     /// The name of its CPI; `None` for the default CPI.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +46,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Returns the number of calls that the finding is about, if it is about calls.
+    pub fn calls(&self) -> Option<usize> {
+        [OPEN_CALL, FAILED_CALL].contains(&self.kind).then(|| self.cid.split(", ").count())
+    }
+
     /// Creates a finding without a problem.
     pub(super) fn new(
         kind: &'static str,
@@ -76,6 +81,8 @@ impl Finding {
 
 /// The kind of a finding about a call in flight.
 pub(super) const OPEN_CALL: &str = "open call";
+/// The kind of a finding about failed calls that may have created something.
+pub(super) const FAILED_CALL: &str = "failed call";
 
 /// The result of a check that repairs nothing.
 #[derive(Debug)]
