@@ -247,6 +247,22 @@ fn failed_script_does_not_show_the_log_of_an_earlier_run() {
 }
 
 #[test]
+fn old_log_of_a_silent_script_is_marked() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let logs = hello.find("work/cloud", "pre-start.stdout.log");
+    let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    File::options().append(true).open(&logs[0]).unwrap().set_modified(hour_ago).unwrap();
+    hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", "#!/bin/bash\nexit 1\n");
+    let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
+    let shown = "cause: the end of hello/pre-start.stdout.log (last written 1 h";
+    assert!(run.stderr.contains(shown), "{}", run.stderr);
+    assert!(run.stderr.contains(" before this script began, so perhaps by an earlier run):\n"));
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn interrupted_wait_names_the_failing_jobs() {
     let mut hello = Hello::new();
     hello.add_ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-100000}}\n");

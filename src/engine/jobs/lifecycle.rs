@@ -1,7 +1,7 @@
 //! The lifecycle of jobs on a VM: from pre-stop to post-stop, and from pre-start to post-start.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -35,9 +35,9 @@ impl Jobs<'_> {
         if let Some(timeout) = drain {
             self.script("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
-            let started = Instant::now();
+            let began = SystemTime::now();
             let drained = self.agent.drain(reason, timeout);
-            match drained.map_err(|error| self.explain(error.during(&draining), "drain", started))? {
+            match drained.map_err(|error| self.explain(error.during(&draining), "drain", began))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let after = text::duration(timeout);
@@ -126,16 +126,16 @@ impl Jobs<'_> {
     fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
         let running =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
-        let started = Instant::now();
+        let began = SystemTime::now();
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&running), name, started))?;
+        outcome.map_err(|error| self.explain(error.during(&running), name, began))?;
         running.finish();
         Ok(())
     }
 
     /// Names the jobs whose scripts failed, with the end of their logs. A script that writes to one of its
     /// logs only leaves the other one from an earlier run, which is not shown.
-    fn explain(&self, error: AgentError, script: &str, started: Instant) -> Error {
+    fn explain(&self, error: AgentError, script: &str, began: SystemTime) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let jobs = failed_scripts::failed_jobs(message);
         if jobs.is_empty() {
@@ -143,10 +143,10 @@ impl Jobs<'_> {
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
         let script_error = Error::failure(failed_scripts::headline(script, &jobs));
-        match self.log_tails(&filters, |_| true, started.elapsed()).as_slice() {
+        match self.log_tails(&filters, |_| true, began.elapsed().unwrap_or(Duration::MAX)).as_slice() {
             // Without logs, the agent's message is all there is.
             [] => script_error.with_source(error.to_string()),
-            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails))),
+            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails, Some(began)))),
         }
     }
 
@@ -259,7 +259,7 @@ impl Jobs<'_> {
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
             [] => error,
-            tails => error.with_source(LogExcerpt::new(logs::joined(tails))),
+            tails => error.with_source(LogExcerpt::new(logs::joined(tails, None))),
         }
     }
 }

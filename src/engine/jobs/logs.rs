@@ -32,6 +32,8 @@ pub(super) struct LogTail {
     /// The path below the log directory.
     name: String,
     lines: Vec<String>,
+    /// The time of the last write, by the VM's clock.
+    modified: SystemTime,
 }
 
 impl LogTail {
@@ -41,9 +43,20 @@ impl LogTail {
     }
 }
 
-/// Formats the tails of logs.
-pub(super) fn joined(tails: &[LogTail]) -> String {
-    let text = |tail: &LogTail| format!("the end of {}:\n{}", tail.name, tail.lines.join("\n"));
+/// Formats the tails of logs. Logs that were last written before the script that `script_began` are marked,
+/// because a script that fails without a word leaves those of an earlier run.
+pub(super) fn joined(tails: &[LogTail], script_began: Option<SystemTime>) -> String {
+    let text = |tail: &LogTail| {
+        let before = script_began.and_then(|began| began.duration_since(tail.modified).ok());
+        let age = match before.filter(|before| *before > TIME_PRECISION) {
+            Some(before) => format!(
+                " (last written {} before this script began, so perhaps by an earlier run)",
+                base::text::duration(before)
+            ),
+            None => String::new(),
+        };
+        format!("the end of {}{age}:\n{}", tail.name, tail.lines.join("\n"))
+    };
     tails.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
@@ -88,9 +101,9 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<
     files.retain(|(_, modified, _)| newest.duration_since(*modified).is_ok_and(|age| age <= span));
     files.sort_by(|a, b| b.cmp(a));
     files.truncate(MAX_FILES);
-    let tail = |(_, _, path): &(bool, SystemTime, PathBuf)| {
+    let tail = |(_, modified, path): &(bool, SystemTime, PathBuf)| {
         let lines = last_lines_of_file(path).ok().filter(|lines| !lines.is_empty())?;
-        Some(LogTail { name: relative_path(path).display().to_string(), lines })
+        Some(LogTail { name: relative_path(path).display().to_string(), lines, modified: *modified })
     };
     files.iter().filter_map(tail).collect()
 }
@@ -152,7 +165,11 @@ mod tests {
         write("a/new.log", "\nboom\n\n", 2);
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
-        let shown = joined(&tails_below(directory.path(), |_| true, Duration::MAX));
+        let tails = tails_below(directory.path(), |_| true, Duration::MAX);
+        let marked = joined(&tails, Some(SystemTime::now() - Duration::from_secs(5)));
+        assert!(marked.starts_with("the end of a/new.log:\n"), "{marked}");
+        assert!(marked.contains("the end of a/many.log (last written 5."), "{marked}");
+        let shown = joined(&tails, None);
         assert!(
             shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
             "{shown}"
