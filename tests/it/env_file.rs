@@ -355,6 +355,22 @@ fn discovered_env_file_is_used_only_after_trust() {
 }
 
 #[test]
+fn env_file_with_a_missing_manifest_is_not_trusted() {
+    let world = World::new();
+    world.write(".monopile.yml", "manifest: bosch.yml\n");
+    world.write("bosh.yml", "name: a\n");
+    let run = world.run(["trust"]).exits_with(3);
+    let error = "error: manifest 'bosch.yml' does not exist; did you mean 'bosh.yml'?\n  \
+                 note: the env file '.monopile.yml' names it, and is not trusted\n";
+    assert!(run.stderr.contains(error), "{}", run.stderr);
+    let run = world.run(["plan"]).exits_with(3);
+    assert!(run.stderr.contains("is not trusted yet"), "{}", run.stderr);
+    assert!(run.stderr.contains("run programs that are not known yet"), "{}", run.stderr);
+    world.write(".monopile.yml", "manifest: bosh.yml\n");
+    world.run(["trust"]).success();
+}
+
+#[test]
 fn terminal_prompts_for_trust_once() {
     let world = World::new();
     write_hostile_repository(&world);

@@ -14,6 +14,7 @@ use super::find::OpenedEnvFile;
 use super::{EnvFile, OptionUse};
 use crate::cli::env_vars;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
+use base::files::input::missing_error;
 use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
@@ -29,8 +30,14 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
     trust_marker(file).is_ok_and(|marker| marker.is_file())
 }
 
-/// Remembers that the operator trusts this file with its current content.
+/// Remembers that the operator trusts this file with its current content. Fails if its manifest does not
+/// exist, because what the file makes run is not known then.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
+    if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
+        return Err(missing_error("manifest", manifest)
+            .with_note(format!("the env file '{}' names it, and is not trusted", file.path.display()))
+            .with_hint("correct `manifest` in the env file, or create the manifest"));
+    }
     let marker = trust_marker(file)?;
     let write_error = |error| {
         Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
@@ -130,7 +137,7 @@ pub(super) fn description(file: &EnvFile) -> String {
         Err(error) => {
             let reason = error.chain().join(": ");
             runs.insert(format!(
-                "unknown programs, because its manifest or CPI config has an error: {reason}"
+                "programs that are not known yet, because its manifest or CPI config cannot be read: {reason}"
             ));
         }
     }
