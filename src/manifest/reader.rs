@@ -154,6 +154,23 @@ impl<'a> Field<'a> {
 
     /// Returns the integer under a key, if the key exists. A number below `least` is a problem.
     pub(super) fn optional_number(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
+        self.whole_number(key, least, ("a whole number", ""), problems)
+    }
+
+    /// Returns the size in MiB under a key, if the key exists. A size below `least` is a problem.
+    pub(super) fn optional_mebibytes(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
+        self.whole_number(key, least, ("a whole number of MiB", ", such as 1024"), problems)
+    }
+
+    /// Returns the integer under a key, if the key exists. `expected` describes it, and an example follows
+    /// that.
+    fn whole_number(
+        &self,
+        key: &str,
+        least: i64,
+        (expected, example): (&str, &str),
+        problems: &mut Problems,
+    ) -> Option<i64> {
         let field = self.get(key)?;
         match field.node.as_i64() {
             Some(number) if number >= least => Some(number),
@@ -164,14 +181,13 @@ impl<'a> Field<'a> {
             None => {
                 match field.node.as_str().filter(|text| text.len() <= MAX_QUOTED_BYTES) {
                     Some(text) if text.parse::<i64>().is_ok() => {
-                        let problem =
-                            format!("must be a whole number, but '{text}' is text: remove its quotes");
+                        let problem = format!("must be {expected}, but '{text}' is text: remove its quotes");
                         field.add_problem(problems, problem);
                     }
                     Some(text) => {
-                        field.add_problem(problems, format!("must be a whole number, not '{text}'"));
+                        field.add_problem(problems, format!("must be {expected}{example}, not '{text}'"));
                     }
-                    None => field.add_mismatch("a whole number", problems),
+                    None => field.add_mismatch(&format!("{expected}{example}"), problems),
                 }
                 None
             }

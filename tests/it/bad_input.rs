@@ -80,7 +80,7 @@ fn rejects_invalid_manifests() {
             &["`releases[0].sha1` must be in quotes"],
         ),
         ("disk_size: 1024", "disk_size: 0", &["`disk_pools[0].disk_size` must be at least 1"]),
-        ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not 'lots'"]),
+        ("disk_size: 1024", "disk_size: lots", &["must be a whole number of MiB, such as 1024, not 'lots'"]),
         ("instances: 1", "instances: 2", &["must have `instances: 1`, not 2"]),
         (
             "type: manual",

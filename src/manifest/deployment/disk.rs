@@ -9,7 +9,7 @@ use base::error::did_you_mean;
 
 /// Reads the persistent disk of the instance group. Checks all disk pools.
 pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
-    let size = group.optional_number("persistent_disk", 0, problems);
+    let size = group.optional_mebibytes("persistent_disk", 0, problems);
     let pool_name = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
     let mut pools = Vec::new();
     for pool in sections.root.list("disk_pools", problems) {
@@ -47,7 +47,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
 
 /// Reads a disk pool or a disk type.
 fn spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
-    let size = field.optional_number("disk_size", 1, problems);
+    let size = field.optional_mebibytes("disk_size", 1, problems);
     if field.get("disk_size").is_none() {
         field.add_problem(problems, "needs a `disk_size` in MiB");
     }

@@ -620,12 +620,13 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "disk_size: 2048",
                 "disk_size: 2 GB",
-                "`disk_types[0].disk_size` must be a whole number, not '2 GB'",
+                "`disk_types[0].disk_size` must be a whole number of MiB, such as 1024, not '2 GB'",
             ),
             (
                 "disk_size: 2048",
                 "disk_size: '2048'",
-                "`disk_types[0].disk_size` must be a whole number, but '2048' is text: remove its quotes",
+                "`disk_types[0].disk_size` must be a whole number of MiB, but '2048' is text: remove its \
+                 quotes",
             ),
             (
                 "instances: 1",

@@ -106,11 +106,14 @@ fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResource
     }
     let mut size = Map::new();
     for key in RESOURCES {
+        let (unit, number) = match key {
+            "cpu" => ("", field.optional_number(key, 1, problems)),
+            _ => (" in MiB", field.optional_mebibytes(key, 1, problems)),
+        };
         if field.get(key).is_none() {
-            let unit = if key == "cpu" { "" } else { " in MiB" };
             field.add_problem(problems, format!("needs `{key}`{unit}"));
         }
-        if let Some(number) = field.optional_number(key, 1, problems) {
+        if let Some(number) = number {
             size.insert(key.to_owned(), number.into());
         }
     }
