@@ -661,15 +661,20 @@ pub fn pass_file_hint(description: &str, option: &str, path: &str) -> String {
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<VarsStore>> {
-    let open = |path| {
+    let open = |path: &PathBuf| {
         let store = VarsStore::open(path, &inputs.encryption)?;
         let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
         store.check_is_no_manifest(option).map_err(|error| {
-            let new = path_beside(&inputs.manifest);
-            let new = Some(new).filter(|new| !new.exists()).unwrap_or_else(|| "creds.yml".into());
-            error
-                .with_note("nothing was changed")
-                .with_hint(format!("name a new file: `--vars-store {}`", shell_word(&new.to_string_lossy())))
+            let beside = path_beside(&inputs.manifest);
+            let name = beside.to_string_lossy();
+            error.with_note("nothing was changed").with_hint(match beside.exists() {
+                // A new file would get new credentials.
+                true if beside != *path => {
+                    pass_file_hint("the vars store beside the manifest", "--vars-store", &name)
+                }
+                true => "name a new file: `--vars-store creds.yml`".to_owned(),
+                false => format!("name a new file: `--vars-store {}`", shell_word(&name)),
+            })
         })?;
         if inputs.discard_generated {
             return Ok(Some(store.detached()));

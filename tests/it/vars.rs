@@ -284,12 +284,15 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
     let text = "name: a\ninstance_groups: []\nvariables: [{name: pw, type: password}]\n";
     world.write("m.yml", text);
     let commands: [&[&str]; 3] = [&["int", "m.yml"], &["create-env", "m.yml", "-n"], &["plan", "m.yml"]];
-    for (beside, new) in [(false, "m-vars.yml"), (true, "creds.yml")] {
+    for (beside, hint) in [
+        (false, "name a new file: `--vars-store m-vars.yml`"),
+        (true, "pass the vars store beside the manifest: `--vars-store m-vars.yml`"),
+    ] {
         for command in commands {
             let run = world.run(command.iter().chain(&["--vars-store", "m.yml"])).exits_with(3);
             let error = format!(
                 "error: 'm.yml' (--vars-store) is a manifest, not a vars store: it has `instance_groups`\n  \
-                 note: nothing was changed\n  hint: name a new file: `--vars-store {new}`\n"
+                 note: nothing was changed\n  hint: {hint}\n"
             );
             assert!(run.stderr.contains(&error), "{command:?}: {}", run.stderr);
             assert_eq!(world.read("m.yml"), text, "{command:?}");

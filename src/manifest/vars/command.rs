@@ -132,7 +132,7 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
     let beside = path_beside(manifest);
     if !beside.exists() {
-        return "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest"
+        return "name the vars store, such as creds.yml; `-m MANIFEST` adds the declarations of a manifest"
             .to_owned();
     }
     format!("its vars store is beside it: `{}`", command_line(command, &beside, word))
