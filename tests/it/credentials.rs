@@ -199,7 +199,8 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
                    credentials";
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
-        for text in [refused, differs, &right] {
+        let way = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
+        for text in [refused, differs, way, &right] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }

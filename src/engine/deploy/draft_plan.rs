@@ -11,8 +11,8 @@ use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::run_context::RunContext;
 use crate::state::{DiskRecord, State};
-use base::Result;
 use base::events::Stage;
+use base::{Result, text};
 
 /// Changes a plan so that the jobs run on, if the agent applied the same jobs and packages before. Does
 /// nothing if the last deploy did not finish.
@@ -117,7 +117,7 @@ impl DraftPlan {
             }
             Some(Liveness::Unreachable(agent)) if !draft.plan.deploys() => draft.unreachable = Some(agent),
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
-                run.reporter.warn(not_stopped(&agent));
+                not_stopped(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
                 draft.plan.leave_jobs("the agent refuses the new credentials");
             }
             Some(Liveness::Unreachable(_)) | None => {}
@@ -171,13 +171,16 @@ impl DraftPlan {
     }
 }
 
-/// Returns the warning for a VM that is replaced although its agent refuses the new credentials.
-fn not_stopped(agent: &UnreachableAgent) -> String {
-    let hints: Vec<&str> = agent.error.hints().iter().map(String::as_str).collect();
-    format!(
-        "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
-         credentials: {}. To stop them first, run stop-env with the deployed credentials: {}",
-        agent.error,
-        hints.join("; ")
-    )
+/// Returns the warnings for a VM that is replaced although its agent refuses the new credentials: the
+/// problem, and the way to stop the jobs first.
+fn not_stopped(agent: &UnreachableAgent) -> [String; 2] {
+    let hints: Vec<String> = agent.error.hints().iter().map(|hint| text::capitalized(hint)).collect();
+    [
+        format!(
+            "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
+             credentials: {}",
+            agent.error
+        ),
+        format!("stop-env can stop them first, with the deployed credentials. {}", hints.join(". ")),
+    ]
 }
