@@ -32,6 +32,9 @@ const SYNONYMS: [(&str, &str); 13] = [
 /// Options that other programs have for an option.
 const OPTION_SYNONYMS: [(&str, &str); 2] = [("--lines", "num"), ("--tail", "num")];
 
+/// Words that the operator may take for a value of an option: plans say "Replace the VM".
+const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
+
 /// Options that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
@@ -41,7 +44,7 @@ pub(super) fn improve(mut error: clap::Error, command: &Command) -> clap::Error 
     let hint = match error.kind() {
         ErrorKind::InvalidSubcommand => command_hint(&error, command),
         ErrorKind::UnknownArgument => option_hint(&error, command),
-        ErrorKind::InvalidValue => text(&error, ContextKind::SuggestedValue).map(question),
+        ErrorKind::InvalidValue => value_hint(&error),
         ErrorKind::ValueValidation => wait_hint(&error),
         _ => return error,
     };
@@ -167,6 +170,15 @@ fn is_manifest_option(word: &str) -> bool {
     })
 }
 
+/// Names the value for one that the option does not have. The guesses of clap are too bold.
+fn value_hint(error: &clap::Error) -> Option<String> {
+    let wrong = text(error, ContextKind::InvalidValue)?;
+    let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };
+    let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, value)| *value);
+    let synonym = synonym.filter(|value| values.iter().any(|valid| valid == value));
+    synonym.or_else(|| nearest(wrong, values.iter().map(String::as_str))).map(question)
+}
+
 /// Explains a word after `--wait`, which counts as its duration.
 fn wait_hint(error: &clap::Error) -> Option<String> {
     let option = text(error, ContextKind::InvalidArg)?;
@@ -248,6 +260,9 @@ mod tests {
             ("monopile create-env a.yml --clien x", ""),
             ("monopile create-env a.yml --environmen x", ""),
             ("monopile completion bsh", "did you mean 'bash'?"),
+            ("monopile plan a.yml --update-strategy replace", "did you mean 'recreate'?"),
+            ("monopile plan a.yml --update-strategy inplace", "did you mean 'in-place'?"),
+            ("monopile plan a.yml --update-strategy displace", ""),
             (
                 "monopile baremetal node provide --wait node-1",
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
