@@ -115,6 +115,7 @@ pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
         let advice = match name {
             "deploy" => ", or `monopile create-env` for an environment of create-env".to_owned(),
             "vms" | "instances" => ", or `monopile status` for an environment of create-env".to_owned(),
+            "events" => ", or `monopile help events` for the events that monopile prints".to_owned(),
             "start" | "stop" => format!(", or `monopile {name}-env` for an environment of create-env"),
             _ => String::new(),
         };

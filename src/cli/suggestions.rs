@@ -90,6 +90,9 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 /// Names the command for a word that is none.
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let wrong = text(error, ContextKind::InvalidSubcommand)?;
+    if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == wrong) {
+        return Some(format!("that is a page of the help: `monopile {} {wrong}`", help::HELP.0));
+    }
     let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
     let help = (command.get_name() == "monopile").then_some(help::HELP.0);
@@ -105,6 +108,9 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let visible = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
         return Some("to run without questions: -n (--non-interactive)".to_owned());
+    }
+    if !wrong.starts_with('-') && command.get_name() == "ssh" {
+        return Some(format!("to run a command on the VM: --command '{wrong} …'"));
     }
     if wrong == "--results" && command.get_name() == "ssh" {
         return Some("an environment has one VM: leave out --results".to_owned());
@@ -236,6 +242,10 @@ mod tests {
             ("monopile state hlep", ""),
             ("monopile nope", ""),
             ("monopile xyzzy", ""),
+            ("monopile troubleshooting", "that is a page of the help: `monopile help troubleshooting`"),
+            ("monopile state troubleshooting", ""),
+            ("monopile ssh a.yml ls -l", "to run a command on the VM: --command 'ls …'"),
+            ("monopile ssh a.yml -- ls", "to run a command on the VM: --command 'ls …'"),
             ("monopile disk", "did you mean 'disks'?"),
             ("monopile state shwo", "did you mean 'show'?"),
             ("monopile state create", ""),
