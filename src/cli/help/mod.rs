@@ -199,7 +199,7 @@ const EXAMPLES: [(&str, &[&str]); 54] = [
 ];
 
 /// The help of arguments that several commands share, where it differs: command, id of the argument, text.
-const OWN_TEXTS: [(&str, &str, &str); 11] = [
+const OWN_TEXTS: [(&str, &str, &str); 12] = [
     ("attach-disk", "cpi", DISK_OF_CPI),
     ("take-snapshot", "cpi", DISK_OF_CPI),
     ("delete-vm", "cid", "CID of the VM"),
@@ -216,6 +216,7 @@ const OWN_TEXTS: [(&str, &str, &str); 11] = [
         "cpi",
         "Delete the snapshot of this CPI, if several have the same CID; '' is the default CPI",
     ),
+    ("interpolate", "vars_store", INTERPOLATED_VARS_STORE),
     ("status", "cpi_timeout", READING_CPI_TIMEOUT),
     ("cpi list", "cpi_timeout", READING_CPI_TIMEOUT),
     ("cpis", "cpi_timeout", READING_CPI_TIMEOUT),
@@ -233,6 +234,14 @@ Load variables from this vars store
 
 Pass the file that create-env keeps: it holds the credentials of the environment. This command does not \
 change it. Without this option, bosh-vars.yml is used, next to the state of bosh.yml.";
+
+/// The help of `--vars-store` for interpolate, which has no default vars store.
+const INTERPOLATED_VARS_STORE: &str = "\
+Load variables from a YAML file, and save generated ones there
+
+Generates the variables that the manifest declares and that have no value yet, as create-env does. Without \
+this option, interpolate reads no vars store and generates nothing: to see what create-env deploys without \
+the option, pass bosh-vars.yml, next to the state of bosh.yml.";
 
 /// The commands that generate variables.
 const GENERATING: [&str; 3] = ["cpi check", "create-env", "interpolate"];
@@ -701,7 +710,7 @@ fn named(command: Command, path: &str) -> Command {
     command.mut_args(|arg| {
         let is_own = |(name, id, _): &&(&str, &str, &str)| *name == path && arg.get_id() == id;
         match OWN_TEXTS.iter().find(is_own) {
-            Some((.., text)) => arg.help(*text).long_help(*text),
+            Some((.., text)) => arg.help(text.lines().next().unwrap_or_default()).long_help(*text),
             None => arg,
         }
     })
