@@ -101,7 +101,8 @@ pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use help::{
-    DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, Topic, sections, takes_duration,
+    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, Topic, sections,
+    takes_duration,
 };
 pub use manifest_args::ManifestArgs;
 pub use scope::ExitCodeMeaning;

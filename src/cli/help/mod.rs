@@ -292,20 +292,19 @@ pub(super) fn short_overview(grammar: &Command) -> String {
     format!("{}\n\n{}\n\n{DOCUMENTATION}", layout::short_options(grammar), first_steps())
 }
 
-/// Returns the first commands to try.
+/// The first commands to try.
+pub const FIRST_STEPS: [&str; 6] = [
+    "monopile example hello",
+    "monopile plan hello/manifest.yml",
+    "monopile create-env hello/manifest.yml",
+    "curl http://127.0.10.2:8580/",
+    "monopile status hello/manifest.yml",
+    "monopile delete-env hello/manifest.yml    # deletes VM, disk and state",
+];
+
+/// Returns the first commands to try, below a heading.
 fn first_steps() -> String {
-    section(
-        "Get started",
-        &[
-            "monopile example hello",
-            "monopile plan hello/manifest.yml",
-            "monopile create-env hello/manifest.yml",
-            "curl http://127.0.10.2:8580/",
-            "monopile status hello/manifest.yml",
-            "monopile delete-env hello/manifest.yml    # deletes VM, disk and state",
-        ]
-        .map(str::to_owned),
-    )
+    section("Get started", &FIRST_STEPS.map(str::to_owned))
 }
 
 /// Returns the part of `monopile --help` after the commands.

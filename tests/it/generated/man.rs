@@ -4,7 +4,9 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, env_vars, takes_duration};
+use monopile::cli::{
+    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, env_vars, takes_duration,
+};
 use regex::Regex;
 
 /// The page with all exit codes, variables and files.
@@ -162,9 +164,12 @@ fn page_name(command: &Command) -> String {
 }
 
 /// Returns the pages about similar commands: the group above, and the others in it. A command of the program
-/// is similar to those in its group of the help.
+/// is similar to those in its group of the help. For the program itself, these are the first group.
 fn neighbours(command: &Command, above: &[&Command]) -> Vec<String> {
-    let Some(group) = above.last() else { return Vec::new() };
+    let Some(group) = above.last() else {
+        let (_, names) = GROUPS[0];
+        return shown(command).filter(|below| names.contains(&below.get_name())).map(page_of).collect();
+    };
     let names = GROUPS.iter().find(|(_, names)| names.contains(&command.get_name()));
     let is_near = |other: &&Command| {
         let in_group = names.is_none_or(|(_, names)| names.contains(&other.get_name()));
@@ -193,26 +198,33 @@ fn sections(command: &Command, above: &[&Command]) -> Roff {
         page.control("SH", ["NOTES"]);
         add_paragraphs(&mut page, &remarks.join("\n\n"));
     }
-    let examples = notes.map(HelpNotes::examples).unwrap_or_default();
+    let examples = match is_main {
+        true => FIRST_STEPS.map(str::to_owned).to_vec(),
+        false => notes.map(HelpNotes::examples).unwrap_or_default(),
+    };
     if !examples.is_empty() {
         page.control("SH", ["EXAMPLES"]);
         let lines = examples.iter().flat_map(|example| example.lines());
         add_unfilled(&mut page, lines.map(bold));
     }
-    if !is_main {
-        page.control("SH", ["SEE ALSO"]);
-        let neighbours = neighbours(command, above);
-        if !neighbours.is_empty() {
-            // Lines of long names cannot be adjusted, and a name must not be hyphenated.
-            page.control("na", []);
-            page.control("nh", []);
-            page.text([roman(neighbours.join(", "))]);
-            page.control("hy", []);
-            page.control("ad", []);
-            page.control("PP", []);
-        }
-        page.text([roman(format!("{MAIN} has all exit codes, environment variables and files."))]);
+    page.control("SH", ["SEE ALSO"]);
+    let neighbours = neighbours(command, above);
+    if !neighbours.is_empty() {
+        // Lines of long names cannot be adjusted, and a name must not be hyphenated.
+        page.control("na", []);
+        page.control("nh", []);
+        page.text([roman(neighbours.join(", "))]);
+        page.control("hy", []);
+        page.control("ad", []);
+        page.control("PP", []);
     }
+    page.text([roman(match is_main {
+        true => {
+            let pages: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+            format!("`monopile help PAGE` prints a page of the book: {}.", pages.join(", "))
+        }
+        false => format!("{MAIN} has all exit codes, environment variables and files."),
+    })]);
     page
 }
 
