@@ -121,7 +121,10 @@ impl<'a> Page<'a> {
             }
             Tag::TableHead => self.bold += 1,
             Tag::Strong => self.bold += 1,
-            Tag::Emphasis => self.emphasised += 1,
+            Tag::Emphasis => {
+                self.emphasised += 1;
+                self.quote_emphasis();
+            }
             Tag::Link { dest_url, .. } => {
                 let link = if self.inline.ends_with('(') { (": ", "") } else { (" (", ")") };
                 self.links.push((dest_url.into_string(), link.0));
@@ -165,7 +168,10 @@ impl<'a> Page<'a> {
                 self.table.iter_mut().for_each(|table| table.add(cell.clone()));
             }
             TagEnd::Strong => self.bold -= 1,
-            TagEnd::Emphasis => self.emphasised -= 1,
+            TagEnd::Emphasis => {
+                self.emphasised -= 1;
+                self.quote_emphasis();
+            }
             TagEnd::Link => {
                 if let Some((target, before)) = self.links.pop()
                     && let Some(shown) = self.link_target(&target)
@@ -225,12 +231,17 @@ impl<'a> Page<'a> {
         if self.is_styled && self.bold > 0 {
             style = style.bold();
         }
-        let is_emphasised = self.emphasised > 0;
-        if self.is_styled && is_emphasised {
+        if self.is_styled && self.emphasised > 0 {
             style = style.underline();
         }
-        let mark = if is_emphasised && !self.is_styled { "*" } else { "" };
-        self.inline.push(style, &format!("{mark}{text}{mark}"));
+        self.inline.push(style, text);
+    }
+
+    /// Begins or ends the quotes that show emphasised words without styles.
+    fn quote_emphasis(&mut self) {
+        if !self.is_styled {
+            self.write("\"");
+        }
     }
 
     /// Ends a paragraph or an item.
@@ -290,7 +301,7 @@ mod tests {
 A page
 
     One two three
-    *four*
+    \"four\"
     `five six`.
 
 Second one
