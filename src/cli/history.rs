@@ -177,6 +177,9 @@ fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
             (!shown.is_empty()).then(|| base::text::clean(&shown).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", recorded_run.record.pid)),
+        (None, _) if recorded_run.record.begun_steps == Some(0) => {
+            Some("killed before it began a step".to_owned())
+        }
         (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
     }
 }

@@ -174,7 +174,10 @@ impl Sink for LoggingSink {
                 self.log.add_line("ERROR", &format!("{errors}{notes}{hints}\n  exit code: {exit_code}"));
             }
             // Log lines of the CPI reach this log through `tracing`.
-            Event::StageLog { .. } | Event::StageProgress { .. } | Event::StepApplied => {}
+            Event::StageLog { .. }
+            | Event::StageProgress { .. }
+            | Event::StepApplied
+            | Event::ChangeStarted => {}
         }
     }
 }

@@ -164,11 +164,20 @@ impl RunRecord {
         }
     }
 
+    /// Records that a step begins. A failure is ignored as in [`Self::record_plan`].
+    fn record_step(&self) {
+        if let Some(running) = self.running().as_mut() {
+            let _ = running.record_step();
+        }
+    }
+
     /// Updates the record of the run: its plan, the steps that it began, and the stages for the report at the
     /// end. Only stages near the top are kept, and at most [`MAX_RECORDED_STAGES`] of them.
     fn record_event(&self, event: &Event) {
-        if let Event::Planned { headline, steps } = event {
-            return self.record_plan(headline, steps);
+        match event {
+            Event::Planned { headline, steps } => return self.record_plan(headline, steps),
+            Event::StepStarted { .. } | Event::ChangeStarted => self.record_step(),
+            _ => {}
         }
         let mut progress = self.progress();
         match event {

@@ -1,7 +1,8 @@
 //! The history of runs on this machine: one small record for each run.
 //!
-//! A record is written when a run begins, when it has a plan, and when it ends. Meanwhile the run holds a
-//! lock on its record, which shows whether a run without an end still goes on or was killed.
+//! A record is written when a run begins, when it has a plan, when it begins a step, and when it ends.
+//! Meanwhile the run holds a lock on its record, which shows whether a run without an end still goes on or
+//! was killed.
 //!
 //! The records of each state are in a directory of their own, so that a machine with many environments reads
 //! only those of one.
@@ -52,9 +53,22 @@ pub struct HistoryEntry {
     /// Its plan; `None` if the command has no plan or ended before it was made.
     #[serde(default)]
     pub plan: Option<RecordedPlan>,
+    /// The number of changes that it began: steps of its plan, repairs, and stops, starts and boots without a
+    /// plan. `None` in records of older versions.
+    #[serde(default)]
+    pub begun_steps: Option<usize>,
     /// Its end; `None` while it runs or if it was killed.
     #[serde(default)]
     pub end: Option<RunEnd>,
+}
+
+impl HistoryEntry {
+    /// Returns true if the run began to change the VM, its jobs or its resources. A run of an older version
+    /// counts as one if it had something to do.
+    pub fn has_begun(&self) -> bool {
+        let planned = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        self.begun_steps.unwrap_or_else(planned) > 0
+    }
 }
 
 /// The plan of a run, without secrets.
@@ -153,6 +167,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         log: log.map(Path::to_owned),
         plan: None,
+        begun_steps: Some(0),
         end: None,
     };
     let name = format!(
@@ -170,6 +185,13 @@ impl RunningRecord {
     /// Records the plan of the run.
     pub fn record_plan(&mut self, plan: RecordedPlan) -> Result<()> {
         self.record.plan = Some(plan);
+        self.held = write_record(&self.path, &self.record)?;
+        Ok(())
+    }
+
+    /// Records that the run begins a step. A killed run has no end, so this is written at once.
+    pub fn record_step(&mut self) -> Result<()> {
+        *self.record.begun_steps.get_or_insert(0) += 1;
         self.held = write_record(&self.path, &self.record)?;
         Ok(())
     }
@@ -323,6 +345,8 @@ mod tests {
         };
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.record_plan(plan.clone()).unwrap();
+        assert!(!run.record.has_begun());
+        run.record_step().unwrap();
         assert_eq!(outcomes(), [RunOutcome::Running], "it lets go of its record");
         let stages = vec![RecordedStage {
             name: "Creating VM".into(),
@@ -336,6 +360,7 @@ mod tests {
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].outcome, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
+        assert_eq!((runs[0].record.begun_steps, runs[0].record.has_begun()), (Some(1), true));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.stages), (1500, "Deployed", stages));
 
@@ -380,6 +405,25 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let of_state = run.path.parent().unwrap();
         assert_eq!((mode(&directory), mode(of_state), mode(&run.path)), (0o700, 0o700, 0o600));
+    }
+
+    #[test]
+    fn run_of_an_older_version_has_begun_if_it_had_steps() {
+        let base = tempfile::tempdir().unwrap();
+        let announced = || AnnouncedStep {
+            step: "create_vm".into(),
+            description: "Create the VM".into(),
+            reason: "none".into(),
+        };
+        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![announced()]), true)]
+        {
+            let run = begin_at(base.path(), "/x");
+            let mut record = serde_json::to_value(&run.record).unwrap();
+            record.as_object_mut().unwrap().remove("begun_steps");
+            let mut record: HistoryEntry = serde_json::from_value(record).unwrap();
+            record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
+            assert_eq!((record.begun_steps, record.has_begun()), (None, has_begun));
+        }
     }
 
     #[test]

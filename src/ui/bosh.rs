@@ -137,7 +137,8 @@ impl Sink for Document {
             | Event::StageLog { .. }
             | Event::Planned { .. }
             | Event::StepStarted { .. }
-            | Event::StepApplied => {}
+            | Event::StepApplied
+            | Event::ChangeStarted => {}
         }
     }
 }

@@ -119,7 +119,8 @@ impl Inner {
                 }
             }
             // The stages show each step.
-            Event::Planned { .. } | Event::StepStarted { .. } | Event::StepApplied => {}
+            Event::Planned { .. } | Event::StepStarted { .. } | Event::StepApplied | Event::ChangeStarted => {
+            }
             Event::PlanShown { lines } => {
                 for line in lines {
                     self.output.print_out(&format!("{}{}", self.time(), base::text::clean_line(line)));

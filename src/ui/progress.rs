@@ -269,7 +269,7 @@ impl Sink for Progress {
                 KeptLines::new()
             }
             // The stages show each step.
-            Event::Planned { .. } | Event::StepApplied => KeptLines::new(),
+            Event::Planned { .. } | Event::StepApplied | Event::ChangeStarted => KeptLines::new(),
             Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text(line)).collect(),
             Event::State { path } => self.text(&format!("state: {path}")),
             Event::Note { text } => labelled(Color::Bold, "note:", self.text(text)),

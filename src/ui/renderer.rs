@@ -156,7 +156,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             log: log.clone(),
             report: report.as_deref().map(|report| Box::new(redact_report(report, &redact))),
         },
-        Event::StageProgress { .. } | Event::StepApplied => event.clone(),
+        Event::StageProgress { .. } | Event::StepApplied | Event::ChangeStarted => event.clone(),
     }
 }
 

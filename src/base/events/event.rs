@@ -108,6 +108,10 @@ pub enum Event {
     /// The effect of the step that started last is done and on record. The rest of the step, such as the wait
     /// for the agent of a new VM, may still fail.
     StepApplied,
+    /// The run begins to change something without a step of a plan: it stops or starts jobs, boots the VM, or
+    /// repairs something.
+    #[serde(rename = "change_begun")]
+    ChangeStarted,
     /// The plan as text for people.
     PlanShown {
         /// Its lines.

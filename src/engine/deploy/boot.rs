@@ -8,7 +8,7 @@ use crate::cpi::Method;
 use crate::cpis::{Cpis, OwnedCpiInputs, describe_off, name_cpi};
 use crate::run_context::RunContext;
 use crate::state::{State, VmHandle};
-use base::events::Stage;
+use base::events::{Event, Stage};
 use base::{Error, ErrorKind, Result};
 use erb::RendererChoice;
 use manifest::deployment::CpiSource;
@@ -26,6 +26,7 @@ pub(super) fn boot_if_off(
     stage: &Stage,
 ) -> Result<bool> {
     with_vm_that_is_off((run, inputs, loaded, state), stage, |cpis, vm| {
+        run.reporter.emit(Event::ChangeStarted);
         let booting = stage.reporter().stage(format!("Booting VM {vm}"));
         let answer = cpis.connect(vm.cpi(), &booting)?.call_unrecorded(
             &booting,

@@ -5,6 +5,7 @@ use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
 use crate::run_context::RunContext;
+use base::events::Event;
 use base::{ErrorKind, Result};
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
@@ -14,6 +15,7 @@ pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContex
     reachable.check_has_jobs()?;
     reachable.check_disk()?;
     let jobs = reachable.jobs(run);
+    run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
     jobs.stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();

@@ -4,12 +4,14 @@ use super::reachable::ReachableEnvironment;
 use super::request::JobsRequest;
 use crate::run_context::RunContext;
 use base::Result;
+use base::events::Event;
 
 /// Starts the jobs of the environment and returns a summary in one sentence.
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     let reachable = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
     reachable.check_has_jobs()?;
     reachable.check_disk()?;
+    run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.stage("Starting");
     reachable.jobs(run).start(reachable.deployment.update_watch_time, &starting)?;
     starting.finish();

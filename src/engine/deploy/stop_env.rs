@@ -6,6 +6,7 @@ use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
 use crate::run_context::RunContext;
 use crate::state::VmHandle;
+use base::events::Event;
 use base::{Error, Result};
 
 /// Stops the jobs of the environment and returns a summary in one sentence.
@@ -13,6 +14,7 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     let (inputs, timeout) = (&request.inputs, request.agent_timeout);
     let reachable = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
     reachable.check_has_jobs()?;
+    run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
     reachable.jobs(run).stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();

@@ -29,10 +29,6 @@ use manifest::{self, Inputs};
 /// The number of recent runs shown.
 const MAX_SHOWN_RUNS: usize = 5;
 
-/// The commands that stop or start jobs.
-const COMMANDS_CHANGING_JOBS: [&str; 7] =
-    ["create-env", "stop-env", "start-env", "restart", "recreate", "cloud-check", "delete-env"];
-
 /// The request of `status`.
 #[derive(Debug, Clone)]
 pub struct StatusRequest {
@@ -95,10 +91,10 @@ pub struct Status {
     /// The run that is in progress on this machine.
     #[serde(skip)]
     in_progress: Option<RecordedRun>,
-    /// The last run that stopped or started jobs, or tried to.
+    /// The last run that began to change the VM or its jobs.
     #[serde(skip)]
-    last_change_of_jobs: Option<RecordedRun>,
-    /// True if the last run that deployed, or tried to, did not succeed.
+    last_change: Option<RecordedRun>,
+    /// True if the last run that began to deploy did not succeed.
     #[serde(skip)]
     has_failed_deploy: bool,
     /// The hint for an agent that does not answer.
@@ -412,12 +408,10 @@ impl StatusCollector<'_> {
         };
         let in_progress =
             runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
-        let last_change_of_jobs =
-            runs.iter().find(|recorded_run| may_have_changed_jobs(recorded_run)).cloned();
-        let last_deploy = runs.iter().find(|recorded_run| {
-            matches!(recorded_run.record.command.as_str(), "create-env" | "recreate")
-                && may_have_changed_jobs(recorded_run)
-        });
+        let mut changes = runs.iter().filter(|recorded_run| recorded_run.record.has_begun());
+        let last_change = changes.clone().next().cloned();
+        let last_deploy = changes
+            .find(|recorded_run| matches!(recorded_run.record.command.as_str(), "create-env" | "recreate"));
         let has_failed_deploy = last_deploy.is_some_and(|recorded_run| {
             matches!(recorded_run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
         });
@@ -433,7 +427,7 @@ impl StatusCollector<'_> {
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             cpi_doubt: self.last_answers.as_ref().and_then(|answers| answers.doubt.clone()),
             in_progress,
-            last_change_of_jobs,
+            last_change,
             time: base::encoding::now(),
             vm,
             agent,
@@ -611,11 +605,10 @@ impl StatusCollector<'_> {
     }
 }
 
-/// The exit codes of runs that were rejected because of arguments, input or the lock, or by the operator.
-const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
-
-/// Returns true for a run that was rejected before its plan.
+/// Returns true for a run that was rejected before its plan, because of arguments, input or the lock, or by
+/// the operator.
 fn was_refused(recorded_run: &RecordedRun) -> bool {
+    const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
     let ended = recorded_run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
     ended && recorded_run.record.plan.is_none()
 }
@@ -647,21 +640,6 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
         .collect()
 }
 
-/// Returns true for a run that stops or starts jobs, and that was not rejected before it began.
-fn may_have_changed_jobs(recorded_run: &RecordedRun) -> bool {
-    let ended = recorded_run.record.end.as_ref().map(|end| end.exit_code);
-    // Ctrl-C at a question comes before the first stage.
-    let stages = recorded_run.record.end.as_ref().map(|end| end.stages.as_slice());
-    if recorded_run.outcome == RunOutcome::Interrupted
-        && recorded_run.record.plan.is_none()
-        && stages.is_some_and(<[_]>::is_empty)
-    {
-        return false;
-    }
-    COMMANDS_CHANGING_JOBS.contains(&recorded_run.record.command.as_str())
-        && !ended.is_some_and(|code| REJECTED.contains(&code))
-}
-
 /// Describes how to keep a disk that is not on record.
 pub(super) fn keep_untracked(cid: &DiskCid) -> String {
     format!("if it has the jobs' data, record it: `monopile attach-disk MANIFEST {cid}`")
@@ -671,14 +649,16 @@ pub(super) fn keep_untracked(cid: &DiskCid) -> String {
 struct UnfinishedRun {
     /// The hint with the next command.
     hint: String,
-    /// True if the run failed by itself, so that it fails again unless the cause is corrected.
+    /// True if the VM or its jobs may have failed the run, so that it fails again unless they are corrected.
     would_fail: bool,
+    /// True if the run only stops or starts jobs, so that it needs a VM whose agent answers.
+    needs_agent: bool,
 }
 
 impl UnfinishedRun {
     /// A run that continues if the operator types the command of the hint.
     fn continues(hint: String) -> Self {
-        UnfinishedRun { hint, would_fail: false }
+        UnfinishedRun { hint, would_fail: false, needs_agent: false }
     }
 }
 
@@ -688,10 +668,10 @@ impl Status {
         self.in_progress.as_ref()
     }
 
-    /// Returns the `stop-env` that stopped the jobs, if no other run has changed them since.
+    /// Returns the `stop-env` that stopped the jobs, if no other run has changed anything since.
     pub fn stopped_by(&self) -> Option<&RecordedRun> {
         let is_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
-        let newest = self.last_change_of_jobs.as_ref()?;
+        let newest = self.last_change.as_ref()?;
         (is_stopped && newest.outcome == RunOutcome::Succeeded && newest.record.command == "stop-env")
             .then_some(newest)
     }
@@ -706,7 +686,7 @@ impl Status {
             )));
         }
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
-        let newest = self.last_change_of_jobs.as_ref();
+        let newest = self.last_change.as_ref();
         let newest = newest
             .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.is_deployed);
         let (command, outcome) =
@@ -720,9 +700,11 @@ impl Status {
             return Some(UnfinishedRun::continues(hint));
         }
         let next = format!("run `monopile {command} MANIFEST` again{outcome}");
+        let needs_agent = outcome.is_empty();
         match newest.map(|recorded_run| recorded_run.outcome) {
             Some(RunOutcome::Failed) => {
-                let would_fail = self.record.open_calls.is_empty();
+                // A deletion needs neither the agent nor the jobs.
+                let would_fail = command != "delete-env" && self.record.open_calls.is_empty();
                 // The next run may replace the VM, so its plan is worth a look.
                 let hint = match command {
                     "create-env" => "the last deploy failed: `monopile plan MANIFEST` shows how create-env \
@@ -730,10 +712,11 @@ impl Status {
                         .to_owned(),
                     _ => format!("the last run failed: {next}"),
                 };
-                Some(UnfinishedRun { hint, would_fail })
+                Some(UnfinishedRun { hint, would_fail, needs_agent })
             }
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
-                Some(UnfinishedRun::continues(format!("a run was interrupted: {next}")))
+                let hint = format!("a run was interrupted: {next}");
+                Some(UnfinishedRun { needs_agent, ..UnfinishedRun::continues(hint) })
             }
             _ if self.record.open_calls.is_empty() => None,
             _ => Some(UnfinishedRun::continues(format!("a run was interrupted: {next}"))),
@@ -758,9 +741,10 @@ impl Status {
         }
         let drift_error = |text: String| Error::new(ErrorKind::Drift, text);
         let unfinished = self.unfinished();
-        let next = |usual: &str| {
-            unfinished.as_ref().map_or(usual, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
-        };
+        // Without its VM, disk or agent, a run that needs them would only fail again.
+        let independent = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
+        let next =
+            |usual: &str| independent.map_or(usual, |unfinished_run| unfinished_run.hint.as_str()).to_owned();
         let Some(vm) = &self.vm else {
             let in_progress = self
                 .running()
@@ -814,7 +798,7 @@ impl Status {
                     Some(boot) if self.agent.is_silent => with_console(error, &vm.handle, boot),
                     _ => error,
                 };
-                return Some(match &unfinished {
+                return Some(match independent {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
                     _ if let Some(other) = &self.agent.other_address => other.explain(error),
                     Some(unfinished_run)
@@ -855,7 +839,7 @@ impl Status {
         }
         let stopped = match self.stopped_by() {
             Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started)),
-            // A later run may have changed nothing, so the `stop-env` is no longer the last one.
+            // The `stop-env` may have run on another machine.
             None if jobs == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
             None => None,
         };

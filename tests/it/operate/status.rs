@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Running, document, run};
 use crate::support::MONOPILE;
 use crate::support::hello::Hello;
+use crate::support::pty::Pty;
 
 #[test]
 fn status_of_a_healthy_environment() {
@@ -85,10 +86,13 @@ fn status_of_a_healthy_environment() {
     );
     assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
     assert!(stopped.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped.stdout);
-    // This deploys nothing, so it leaves the jobs stopped.
+    // These runs change nothing: a deploy of the same manifest, a check, and a run without a cache.
     hello.create(&[]).success();
+    run(&hello, "cloud-check", &["--report"]).success();
+    hello.world.write("file", "");
+    hello.create(&["--cache-dir", "file"]).exits_with(1);
     let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
-    assert!(stopped.stderr.contains("error: the jobs are stopped\n"), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("error: the jobs are stopped, by stop-env at 20"), "{}", stopped.stderr);
     assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -113,18 +117,74 @@ fn status_shows_dead_agents_and_missing_vms() {
 }
 
 #[test]
+fn failed_deletion_is_tried_again() {
+    let mut hello = Hello::new();
+    // No agent listens at the port of `cloud_provider.mbus`.
+    let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6868", hello.ip());
+    let path = "/cloud_provider/properties/agent/mbus";
+    hello.add_ops("agent.yml", &format!("- {{type: replace, path: {path}, value: \"{url}\"}}\n"));
+    hello.create(&["-v", "mbus_port=1", "--boot-timeout", "100ms"]).exits_with(5);
+    let silent = ["-v", "mbus_port=1", "--agent-timeout", "100ms"];
+    let status = || run(&hello, "status", &[&silent[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
+    let unfinished = status();
+    let hint = "hint: no deploy has finished yet; to continue: `monopile create-env hello/manifest.yml ";
+    assert!(unfinished.contains(hint), "{unfinished}");
+    hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "it is busy"));
+    hello.delete(&silent).exits_with(1);
+    let failed = status();
+    let hint = "hint: the last run failed: run `monopile delete-env hello/manifest.yml ";
+    assert!(failed.contains(hint) && failed.contains("` again, it finishes the deletion\n"), "{failed}");
+    hello.answer_truly();
+    hello.delete(&silent).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn interrupted_restart_is_not_repeated_without_its_vm() {
+    let hello = Hello::new();
+    hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nsleep 20\n");
+    hello.create(&[]).success();
+    let restarting = Running::start(hello.command("restart", &["--json"]));
+    restarting.wait_for_line("Draining the jobs");
+    assert_eq!(restarting.end(Signal::INT), Some(130));
+    hello.kill_vm();
+    let quick = ["--agent-timeout", "300ms"];
+    let silent = run(&hello, "status", &[&quick[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
+    assert!(silent.contains("hint: see what can be done: `monopile cloud-check "), "{silent}");
+    hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
+    let gone = run(&hello, "status", &quick).exits_with(6).stderr;
+    assert!(gone.contains("then create a new VM: `monopile create-env "), "{gone}");
+    for shown in [silent, gone] {
+        assert!(!shown.contains("monopile restart"), "{shown}");
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn stopped_vm_of_this_machine_is_started_again() {
     let hello = Hello::new();
     let run = |command: &str, more: &[&str]| hello.world.finish(hello.builtin_command(&[command], more));
     run("create-env", &[]).success();
     assert_eq!(hello.ask_counter(), 1);
     let vm = hello.state()["current_vm_cid"].clone();
+    // Neither a run that ends at its question nor one that only finds the VM off is an unfinished deploy.
+    let mut pty = Pty::start(hello.builtin_command(&["create-env"], &["--recreate"]), (120, 50));
+    pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+    pty.press("\x03");
+    assert_eq!(pty.end(), 130);
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
-    let stopped = run("status", &quick).exits_with(5);
-    assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
-    assert!(stopped.stderr.contains("its processes on this machine have ended"), "{}", stopped.stderr);
-    assert!(stopped.stderr.contains("`monopile start-env "), "{}", stopped.stderr);
+    let check_status = || {
+        let stopped = run("status", &quick).exits_with(5);
+        assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
+        assert!(stopped.stderr.contains("its processes on this machine have ended"), "{}", stopped.stderr);
+        let hint = "hint: to start it and its jobs: `monopile start-env ";
+        assert!(stopped.stderr.contains(hint), "{}", stopped.stderr);
+    };
+    check_status();
+    run("create-env", &[]).exits_with(5);
+    check_status();
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
     let findings = document(&report);
     let of =

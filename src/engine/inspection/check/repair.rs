@@ -14,7 +14,7 @@ use crate::recovery;
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state_error};
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
-use base::events::Stage;
+use base::events::{Event, Stage};
 use base::{Error, Result};
 use manifest::Deployment;
 
@@ -85,6 +85,10 @@ impl<'a> RepairContext<'a> {
 
     /// Makes the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<RepairOutcome> {
+        // A new VM has the steps of a plan.
+        if repair != Repair::RecreateVm {
+            self.probe.run.reporter.emit(Event::ChangeStarted);
+        }
         let name = format!("Repairing: {}", repair.describe(problem));
         let repairing = self.probe.run.reporter.stage(name);
         match (repair, &problem.affected) {
