@@ -79,8 +79,8 @@ impl SignalCounter {
         (packed & 0xff > 0).then(|| u8::try_from(packed >> 8).unwrap_or(u8::MAX))
     }
 
-    /// Returns the first signal, if it ends the wait for a call: a second one followed, or the command only
-    /// reads.
+    /// Returns the first signal, if it ends the wait for a call that changes something: a second one
+    /// followed, or the command only reads.
     pub fn first_to_end_calls(&self) -> Option<u8> {
         let is_enough = self.only_reads || self.packed.load(Ordering::SeqCst) & 0xff > 1;
         self.first().filter(|_| is_enough)

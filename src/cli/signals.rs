@@ -31,7 +31,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
                         "{name} received: waiting for the CPI call in flight; a second one stops the wait"
                     )),
                     (0, false) => reporter.warn(format!("{name} received: stopping")),
-                    (1, true) => reporter.warn("not waiting for the CPI call in flight, which continues"),
+                    (1, true) => reporter.warn("not waiting for the CPI call in flight any longer"),
                     _ => {}
                 }
             }

@@ -160,7 +160,9 @@ impl CheckArgs {
             interrupted: &|| run.signal(),
             interrupted_twice: &|| run.interrupted_twice(),
         };
+        let in_flight = run.signals.begin_call();
         let report = conformance::check(&prepared.cpi, &settings, &context)?;
+        drop(in_flight);
         match report.passed() {
             true => stage.finish(),
             false => drop(stage),

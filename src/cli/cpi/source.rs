@@ -228,6 +228,7 @@ impl PreparedCpi {
     ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
         let run = &self.prepared_run.run;
+        let _in_flight = run.signals.begin_call();
         let control = ExchangeControl {
             on_log: &|line| stage.log_line(line),
             should_give_up: &|| run.interrupted_twice(),

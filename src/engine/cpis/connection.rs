@@ -126,7 +126,7 @@ impl<'a> CpiConnection<'a> {
             signals::check(run)?;
             let connected = {
                 let _calling = count_and_measure(run);
-                Cpi::connect(setup.clone(), &mut observer(run, stage))
+                Cpi::connect(setup.clone(), &mut observer(run, stage, Method::Info))
             };
             let cpi = match connected {
                 Ok(cpi) => cpi,
@@ -218,7 +218,7 @@ impl<'a> CpiConnection<'a> {
         // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
         // back until the redactor knows them.
         let mut held = VecDeque::new();
-        let mut watching = observer(self.run, stage);
+        let mut watching = observer(self.run, stage, request.method);
         if request.method != Method::AttachDisk {
             return self.record_abandoned(self.cpi.call(request, files, &mut watching));
         }
@@ -257,8 +257,10 @@ impl<'a> CpiConnection<'a> {
             signals::check(self.run)?;
             let request = self.new_request(method, arguments.clone());
             let outcome = {
+                // A signal waits for the end of a change, such as a reboot.
+                let _in_flight = method.facts().changes_iaas.then(|| self.run.signals.begin_call());
                 let _calling = count_and_measure(self.run);
-                self.cpi.call_unrecorded(&request, &mut observer(self.run, stage))
+                self.cpi.call_unrecorded(&request, &mut observer(self.run, stage, method))
             };
             match outcome {
                 Err(error) if retries.pause_before_retry(self.run, stage, &error)? => {}
@@ -353,14 +355,19 @@ fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
     run.clock.measure(Activity::Cpi)
 }
 
-/// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait.
-fn observer<'w>(run: &'w RunContext, stage: &'w Stage) -> CallObserver<'w> {
+/// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait. The first signal
+/// ends the wait for a method that only reads.
+fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallObserver<'w> {
     let started = Instant::now();
     CallObserver {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
+            let signal = match method.facts().changes_iaas {
+                true => run.signals.first_to_end_calls(),
+                false => run.signals.first(),
+            };
             let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
-            run.signals.first_to_end_calls().map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
+            signal.map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
         }),
     }
 }

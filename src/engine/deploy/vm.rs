@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::deletion_run::DeletionRun;
 use super::run::DeployRun;
 use crate::agent::{Agent, ForeignAgent};
-use crate::cpi::{Answer, Method};
+use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::CpiConnection;
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
@@ -76,6 +76,7 @@ pub(super) fn cloud_properties(
     let calculated = match connection.call_unrecorded(&asking, method, vec![json!(resources.size)])? {
         Ok(Answer::Hash(calculated)) => calculated,
         Ok(other) => return Err(Error::failure(format!("{other:?} is not an answer to `{method}`"))),
+        Err(error @ CpiError::Killed { .. }) => return Err(connection.with_cpi_name(error)),
         Err(error) => {
             return Err(connection
                 .with_cpi_name(error)

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
-use crate::support::process::{WaitForEnd, interrupt};
+use crate::support::process::{WaitForEnd, interrupt, lines, receive};
 use crate::support::pty::Pty;
-use crate::support::scripted::wait_until;
+use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script, wait_until};
 
 /// Returns the commands of Ruby processes in this world.
 fn rubies(hello: &Hello) -> Vec<String> {
@@ -64,6 +64,55 @@ fn signal_ends_the_start_of_ruby() {
     assert!(shown.contains("note: nothing was changed in the cloud\n"), "{shown}");
     // No call is in flight, and the next run has nothing to continue.
     assert!(shown.contains("SIGINT received: stopping\n") && !shown.contains("hint:"), "{shown}");
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn signal_ends_a_call_that_only_reads() {
+    let hello = Hello::new();
+    for method in ["info", "has_vm"] {
+        let sleeping = Reaction::Instead("exec sleep 300".to_owned());
+        hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, sleeping));
+        let mut command = hello.command("create-env", &["--recreate"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until("the CPI sleeps", || {
+            hello.world.leftovers().iter().any(|left| left.contains("sleep 300"))
+        });
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.end_with_output();
+        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{shown}");
+        assert!(shown.contains("SIGINT received: stopping\n"), "{shown}");
+        assert!(shown.contains(&format!("error: interrupted: the CPI's `{method}` (request ")), "{shown}");
+        assert!(shown.contains(") was ended without an answer\n"), "{shown}");
+        wait_until("the CPI ends", || !hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
+        // The second method is called for an existing VM.
+        hello.answer_truly();
+        hello.create(&[]).success();
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn signal_waits_for_a_call_that_changes_something() {
+    let hello = Hello::new();
+    // No later run reads the answer to this call.
+    let held = Reaction::Interrupt(Interruption::Hold);
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("set_vm_metadata", 1, held));
+    let mut command = hello.command("create-env", &[]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = lines(child.stderr.take().unwrap());
+    hello.wait_until_held();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let told = std::iter::from_fn(|| receive("the signal is heard", &output))
+        .find(|line| line.contains("SIGINT received: waiting for the CPI call in flight"));
+    hello.release_call();
+    assert_eq!((child.end().code(), told.is_some()), (Some(130), true));
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.answer_truly();
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

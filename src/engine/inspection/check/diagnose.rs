@@ -395,7 +395,7 @@ fn ask_attached_disks(
     match probe.executor.call_unrecorded(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
-        Err(error @ CpiError::Abandoned { .. }) => Err(name_cpi(vm.cpi(), error)),
+        Err(error @ CpiError::Killed { .. }) => Err(name_cpi(vm.cpi(), error)),
         Err(error) => {
             stage.log_line(error.to_string());
             Ok(None)
