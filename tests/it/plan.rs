@@ -394,3 +394,33 @@ fn saved_plan_is_executed_or_rejected() {
     assert!(run.stderr.contains("is not a plan of this version"), "{}", run.stderr);
     environment.hello.delete(&[]).success();
 }
+
+#[test]
+fn plan_warns_of_a_port_on_which_the_agent_will_not_listen() {
+    let hello = Hello::new();
+    let plan = |mbus: &str, more: &[&str]| {
+        let url = format!("https://mbus:((mbus_bootstrap_password))@{mbus}");
+        let ops = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
+        hello.world.write("mbus.yml", ops);
+        hello.world.finish(hello.command("plan", &[&["-o", "mbus.yml"], more].concat())).success().stderr
+    };
+    let address = |port: &str| format!("{}{port}", hello.ip());
+    let warning = plan(&address(":6869"), &[]);
+    let text = "has port 6869, but the new VM's agent will listen on port 6868 \
+                (`cloud_provider.properties.agent.mbus`): this run reaches it only if port 6869 is forwarded";
+    assert!(warning.contains("warning: `cloud_provider.mbus` (mbus.yml:1:"), "{warning}");
+    assert!(warning.contains(text), "{warning}");
+    let warning = plan(&address(""), &[]);
+    assert!(warning.contains(" has port 443 (the default), but the new VM's agent"), "{warning}");
+    let is_silent = |shown: &str| !shown.contains("will listen on port");
+    assert!(is_silent(&plan(&address(":6868"), &[])));
+    // The agent prefers the URL of its environment.
+    hello.world.write(
+        "env.yml",
+        "- type: replace\n  path: /resource_pools/name=vms/env/bosh/mbus/urls?\n  value: \
+         [\"https://mbus:((mbus_bootstrap_password))@0.0.0.0:6869\"]\n",
+    );
+    assert!(is_silent(&plan(&address(":6869"), &["-o", "env.yml"])));
+    let warning = plan(&address(":6868"), &["-o", "env.yml"]);
+    assert!(warning.contains(" will listen on port 6869 (`env.bosh.mbus.urls`)"), "{warning}");
+}

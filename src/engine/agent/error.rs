@@ -164,9 +164,13 @@ impl AgentError {
         let error = match boot {
             Some(boot) if boot.problem().is_some() => return with_console(error, vm, boot),
             Some(boot) => with_console(error, vm, boot),
+            None if self.is_connection_refused() => error.with_hint(
+                "look at the VM's console in the IaaS, and check that host and port in \
+                 `cloud_provider.mbus` are those of its agent (`cloud_provider.properties.agent.mbus`)",
+            ),
             None => error.with_hint(
-                "look at the VM's console in the IaaS, and check that the host in `cloud_provider.mbus` is \
-                 its address and that no firewall is in between",
+                "look at the VM's console in the IaaS, and check that host and port in \
+                 `cloud_provider.mbus` are those of its agent and that no firewall is in between",
             ),
         };
         error.with_hint("if it only boots slowly, run the same command with --boot-timeout 30m")
@@ -176,6 +180,11 @@ impl AgentError {
     /// signal, or its proxy.
     pub(crate) fn is_of_this_run(&self) -> bool {
         matches!(self, AgentError::Interrupted { .. } | AgentError::ProxyFailed { .. })
+    }
+
+    /// Returns true if the connection was refused. A firewall would drop it.
+    fn is_connection_refused(&self) -> bool {
+        matches!(self, AgentError::Unreachable { problem, .. } if problem.contains("refused"))
     }
 
     /// Returns true if other credentials or another CA may help.
@@ -201,15 +210,15 @@ impl From<AgentError> for Error {
     fn from(error: AgentError) -> Self {
         let text = error.to_string();
         match error {
-            // A firewall would drop the connection.
-            AgentError::Unreachable { problem, .. } if problem.contains("refused") => {
+            AgentError::Unreachable { .. } if error.is_connection_refused() => {
                 Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                    "check that the VM runs, and that the host in `cloud_provider.mbus` is the VM's address",
+                    "check that the VM runs, and that host and port in `cloud_provider.mbus` are those of \
+                     its agent",
                 )
             }
             AgentError::Unreachable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and \
-                    that no firewall is in between",
+                "check that the VM runs, that host and port in `cloud_provider.mbus` are those of its \
+                 agent, and that no firewall is in between",
             ),
             AgentError::ProxyFailed { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_note("nothing is known about the VM, because the connection failed at the proxy")

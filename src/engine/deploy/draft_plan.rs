@@ -1,9 +1,9 @@
 //! Plans a `create-env` without calling a CPI.
 
 use super::liveness::{self, Liveness, UnreachableAgent};
-use super::mbus_certificate;
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
+use super::{mbus_certificate, mbus_port};
 use crate::agent::AgentEndpoint;
 use crate::jobs::AgentState;
 use crate::plan::{self, Plan, PlanOptions, Strategy};
@@ -121,6 +121,11 @@ impl DraftPlan {
                 draft.plan.leave_jobs("the agent refuses the new credentials");
             }
             Some(Liveness::Unreachable(_)) | None => {}
+        }
+        if draft.plan.creates_vm() {
+            mbus_port::warning(&draft.prepared.deployment)
+                .into_iter()
+                .for_each(|warning| run.reporter.warn(warning));
         }
         Ok(draft)
     }
