@@ -114,10 +114,12 @@ impl EnvironmentWords {
         }
         let rest = text[at..command_end].trim_start();
         let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+        // `cpi call` takes the manifest as the first of its words.
+        let takes_manifest = takes("manifest") || takes("words");
         let after_manifest = rest.strip_prefix(MANIFEST);
         let has_words =
             after_manifest.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
-        if at == 0 || rest.contains("--help") || !(takes("manifest") || takes("state") || takes("store")) {
+        if at == 0 || rest.contains("--help") || !(takes_manifest || takes("state") || takes("store")) {
             return None;
         }
         // Only after a command in backticks is its end known.
@@ -125,7 +127,7 @@ impl EnvironmentWords {
         let globals = self.global_options.iter().filter(|_| is_quoted);
         let globals = globals
             .fold(String::new(), |text, (option, value)| format!("{text} --{option} {}", shell_word(value)));
-        if !takes("manifest") || has_words || rest.contains("--state ") {
+        if !takes_manifest || has_words || rest.contains("--state ") {
             let changed = format!("{}{globals}{}", &text[..command_end], &text[command_end..]);
             return (!globals.is_empty()).then_some(changed);
         }
@@ -235,6 +237,11 @@ mod tests {
             (
                 "list them: monopile state show --only disks",
                 "list them: monopile state show 'my env/m.yml' --state s.json --only disks",
+            ),
+            (
+                "`monopile cpi call MANIFEST has_vm vm-1` shows the answer",
+                "`monopile cpi call 'my env/m.yml' --ops-file o.yml --state s.json has_vm vm-1` shows the \
+                 answer",
             ),
             // A complete command stays as it is.
             ("monopile state backup --state x.json", "monopile state backup --state x.json"),

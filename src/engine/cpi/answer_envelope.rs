@@ -45,12 +45,7 @@ struct ErrorBody {
 
 /// Reads the JSON document that a CPI wrote: its result, or its error.
 pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Result<Value, CpiError> {
-    let no_answer_error = |problem: String| CpiError::NoAnswer {
-        method,
-        request_id: request_id.clone(),
-        problem,
-        log_tail: String::new(),
-    };
+    let no_answer_error = |problem: String| CpiError::no_answer(method, request_id, problem);
     if bytes.len() as u64 > MAX_ANSWER_BYTES {
         return Err(no_answer_error(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)));
     }

@@ -210,7 +210,7 @@ impl Cpi {
                     if let (CpiError::NoAnswer { .. }, Some(path), Some(end)) = (&error, end_path, &end) {
                         process::keep_end(&path, end);
                     }
-                    error.with_end(end, log.tail())
+                    error.with_end(end, log.tail()).with_arguments(&request.arguments)
                 })
             }
         }

@@ -1,5 +1,7 @@
 //! Errors of CPI calls: the errors that a CPI answers with, and the failures of the call itself.
 
+use serde_json::Value;
+
 use super::client::StopWaiting;
 use super::methods::Method;
 use crate::protocol::RequestId;
@@ -190,6 +192,8 @@ pub enum CpiError {
         problem: String,
         /// The last lines of its log.
         log_tail: String,
+        /// The words with which `cpi call` repeats the call, if it changes nothing.
+        repetition: Option<String>,
     },
     /// The request was invalid and was not sent.
     #[error("the CPI was not called: {problem}")]
@@ -264,7 +268,7 @@ impl CpiError {
     /// Creates the error for an answer that cannot be used because of `problem`.
     pub fn no_answer(method: Method, request_id: &RequestId, problem: impl Into<String>) -> Self {
         let (request_id, problem) = (request_id.clone(), problem.into());
-        CpiError::NoAnswer { method, request_id, problem, log_tail: String::new() }
+        CpiError::NoAnswer { method, request_id, problem, log_tail: String::new(), repetition: None }
     }
 
     /// Adds the end of the call's log, and the end of a process without a usable answer. Lines that only
@@ -287,6 +291,21 @@ impl CpiError {
                 *log_tail = lines.join("\n");
             }
             _ => {}
+        }
+        self
+    }
+
+    /// Adds the arguments of a call that can be repeated by hand, because it changes nothing.
+    pub(super) fn with_arguments(mut self, arguments: &[Value]) -> Self {
+        if let CpiError::NoAnswer { method, repetition, .. } = &mut self
+            && !method.facts().changes_iaas
+        {
+            let words = arguments.iter().map(|argument| match argument {
+                Value::String(text) => shell_word(text).into_owned(),
+                other => shell_word(&other.to_string()).into_owned(),
+            });
+            let words: Vec<String> = std::iter::once(method.name().to_owned()).chain(words).collect();
+            *repetition = Some(words.join(" "));
         }
         self
     }
@@ -371,6 +390,12 @@ impl From<CpiError> for Error {
             CpiError::NoAnswer { method: Method::Info, .. } => with_log(&error).with_hint(
                 "`monopile cpi info MANIFEST` shows the request, the answer and the log of the CPI",
             ),
+            CpiError::NoAnswer { repetition: Some(ref words), .. } => with_log(&error)
+                .with_hint(format!(
+                    "`monopile cpi call MANIFEST {words}` shows the request, the answer and the log of the \
+                     CPI"
+                ))
+                .with_hint("if the CPI is at fault, use another version of it"),
             CpiError::NoAnswer { .. } => with_log(&error),
         }
     }
@@ -414,6 +439,24 @@ mod tests {
         assert_eq!(chain[1..], ["the end of its log:\nasking for 4 CPUs"]);
         assert_eq!(with_type("", "no quota"), "no quota");
         assert_eq!(with_type("CloudError", "CloudError: no quota"), "CloudError: no quota");
+    }
+
+    #[test]
+    fn unusable_answer_to_a_question_has_hints() {
+        let hints = |method: Method, arguments: &[Value]| {
+            let error = CpiError::no_answer(method, &RequestId::fresh(), "it wrote nothing");
+            Error::from(error.with_arguments(arguments)).hints().to_vec()
+        };
+        let asked = hints(Method::HasVm, &["vm 1".into()]);
+        assert_eq!(asked.len(), 2);
+        assert!(asked[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "), "{asked:?}");
+        let calculated =
+            hints(Method::CalculateVmCloudProperties, &[serde_json::json!({"cpu": 2, "ram": 512})]);
+        assert!(
+            calculated[0].contains(r#" calculate_vm_cloud_properties '{"cpu":2,"ram":512}'`"#),
+            "{calculated:?}"
+        );
+        assert_eq!(hints(Method::DeleteVm, &["vm-1".into()]), Vec::<String>::new(), "it changes something");
     }
 
     #[test]
