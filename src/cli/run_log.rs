@@ -149,7 +149,9 @@ impl Sink for LoggingSink {
             Event::StageStarted { id, name, .. } => self.log.add_line("INFO", &format!("[{id}] {name} ...")),
             Event::StageFinished { id, outcome, elapsed } => {
                 let outcome = match outcome {
-                    Outcome::Skipped { reason } => &format!("skipped ({reason})"),
+                    Outcome::Skipped { reason } | Outcome::Unsuccessful { reason } => {
+                        &format!("{} ({reason})", outcome.word())
+                    }
                     other => other.word(),
                 };
                 self.log.add_line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));

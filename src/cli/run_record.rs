@@ -55,14 +55,16 @@ impl RunProgress {
     }
 
     /// Records the outcome of a stage at this depth for the current step, which was skipped if its last stage
-    /// was.
+    /// was skipped or unsuccessful.
     fn record_outcome(&mut self, depth: usize, outcome: &Outcome) {
         let Some(step) = self.steps.last_mut().filter(|_| depth > 0) else { return };
         match outcome {
             Outcome::Failed => fail(step, self.is_applied),
-            Outcome::Skipped { reason } if depth == 1 => step.skipped = Some(reason.clone()),
+            Outcome::Skipped { reason } | Outcome::Unsuccessful { reason } if depth == 1 => {
+                step.skipped = Some(reason.clone());
+            }
             Outcome::Done if depth == 1 => step.skipped = None,
-            Outcome::Skipped { .. } | Outcome::Done => {}
+            Outcome::Skipped { .. } | Outcome::Unsuccessful { .. } | Outcome::Done => {}
         }
     }
 }
@@ -274,9 +276,9 @@ mod tests {
         };
         let deleting = reporter.stage("Deleting");
         begin(1, "Stop the jobs on VM vm-1");
-        deleting.reporter().stage("Waiting for the agent").skip("its agent cannot be used");
+        deleting.reporter().stage("Waiting for the agent").give_up("no answer after 10 s");
         begin(2, "Stop the jobs on VM vm-2");
-        deleting.reporter().stage("Draining").skip("gave up");
+        deleting.reporter().stage("Draining").give_up("gave up");
         let stopping = deleting.reporter().stage("Stopping");
         stopping.reporter().stage("Unmounting").skip("nothing is mounted");
         stopping.finish();
@@ -289,7 +291,7 @@ mod tests {
             let report = record.report(has_failed).unwrap();
             report.steps.into_iter().map(|step| (step.done, step.skipped)).collect()
         };
-        let skipped = Some("its agent cannot be used".to_owned());
+        let skipped = Some("no answer after 10 s".to_owned());
         let expected = [(true, skipped), (true, None), (false, None), (true, None)];
         assert_eq!(step_outcomes(true), expected);
         begin(5, "Delete VM vm-1");

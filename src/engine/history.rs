@@ -105,7 +105,7 @@ pub struct RecordedStage {
     /// Number of enclosing stages.
     #[serde(default)]
     pub depth: usize,
-    /// `done`, `skipped` or `failed`.
+    /// `done`, `skipped`, `unsuccessful` or `failed`.
     pub outcome: String,
     /// Its duration in milliseconds.
     pub elapsed_ms: u64,

@@ -94,6 +94,7 @@ impl Document {
                     Outcome::Done => format!(" Finished ({took})"),
                     Outcome::Failed => format!(" Failed ({took})"),
                     Outcome::Skipped { reason } => format!(" Skipped [{reason}] ({took})"),
+                    Outcome::Unsuccessful { reason } => format!(" Failed [{reason}] ({took})"),
                 };
                 content.lines.extend([format!("  {name}..."), end]);
             }
@@ -371,6 +372,9 @@ mod tests {
         document.stage_started(3, Some(2), "Downloading");
         document.stage_finished(3, &Outcome::Done, Duration::ZERO);
         document.stage_finished(2, &Outcome::Skipped { reason: "cached".into() }, Duration::from_secs(3661));
+        document.stage_started(4, Some(1), "Waiting for the agent");
+        let waited = Outcome::Unsuccessful { reason: "no answer".into() };
+        document.stage_finished(4, &waited, Duration::from_secs(10));
         document.stage_finished(1, &Outcome::Failed, Duration::from_millis(2900));
         let lines = document.content.lock().lines.clone();
         assert_eq!(
@@ -380,6 +384,8 @@ mod tests {
                 "Started validating\n",
                 "  Reading release 'x'...",
                 " Skipped [cached] (01:01:01)",
+                "  Waiting for the agent...",
+                " Failed [no answer] (00:00:10)",
                 "Failed validating (00:00:02)\n",
             ]
         );

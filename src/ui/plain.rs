@@ -113,6 +113,7 @@ impl Inner {
                         Outcome::Skipped { reason } => {
                             format!("skipped ({})", base::text::clean_line(reason))
                         }
+                        Outcome::Unsuccessful { reason } => base::text::clean_line(reason),
                         Outcome::Failed => format!("{} after {time}", paint(color, Color::Red, "failed")),
                     };
                     self.print_stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
@@ -258,6 +259,7 @@ mod tests {
         creating.log_line("\x1b[1mRunInstances\x1b[0m\r");
         creating.finish();
         deploying.reporter().stage("creating disk").skip("unchanged");
+        deploying.reporter().stage("waiting").give_up("no answer after 10 s");
         reporter.note("the state is in x.json");
         reporter.warn("expires soon");
         drop(deploying);
@@ -299,6 +301,8 @@ mod tests {
         out T   creating VM: done in N s
         out T   creating disk ...
         out T   creating disk: skipped (unchanged)
+        out T   waiting ...
+        out T   waiting: no answer after 10 s
         out T note: the state is in x.json
         err T warning: expires soon
         out T deploying: failed after N s

@@ -87,6 +87,7 @@ impl Progress {
             None => ("▸", ">", Color::Bold),
             Some(Outcome::Done) => ("✓", "ok", Color::Green),
             Some(Outcome::Skipped { .. }) => ("–", "--", Color::Dim),
+            Some(Outcome::Unsuccessful { .. }) => ("!", "!", Color::Yellow),
             Some(Outcome::Failed) => ("✗", "FAILED", Color::Red),
         };
         Styled::default().colored(color, if self.options.shows_unicode { unicode } else { ascii })
@@ -160,7 +161,9 @@ impl Progress {
             state.heading = stage.parent;
         }
         let detail = match outcome {
-            Outcome::Skipped { reason } => format!("({})", base::text::clean_line(reason)),
+            Outcome::Skipped { reason } | Outcome::Unsuccessful { reason } => {
+                format!("({})", base::text::clean_line(reason))
+            }
             Outcome::Done | Outcome::Failed => {
                 let bytes =
                     stage.bytes().map(|done| format!("{}, ", base::text::bytes(done))).unwrap_or_default();
@@ -324,6 +327,7 @@ mod tests {
         ruby.finish();
         image.finish();
         left.reporter().stage("golang").skip("cached");
+        left.reporter().stage("java").give_up("not found");
         left.finish();
         drop(right);
         reporter.emit(Event::RunFinished {
@@ -351,6 +355,7 @@ mod tests {
         out   ✓ compiling > ruby N s
         out   ✓ image 2.0 KiB, N s
         out   – compiling > golang (cached)
+        out   ! compiling > java (not found)
         out ✓ compiling N s
         out ✗ uploading N s
         out Succeeded in N s: it runs
@@ -366,6 +371,7 @@ mod tests {
         out   ok compiling > ruby N s
         out   ok image 2.0 KiB, N s
         out   -- compiling > golang (cached)
+        out   ! compiling > java (not found)
         out ok compiling N s
         out FAILED uploading N s
         out Succeeded in N s: it runs

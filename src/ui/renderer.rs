@@ -108,6 +108,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             id: *id,
             outcome: match outcome {
                 Outcome::Skipped { reason } => Outcome::Skipped { reason: redact(reason) },
+                Outcome::Unsuccessful { reason } => Outcome::Unsuccessful { reason: redact(reason) },
                 Outcome::Done => Outcome::Done,
                 Outcome::Failed => Outcome::Failed,
             },
@@ -200,6 +201,11 @@ mod tests {
             Event::StageFinished {
                 id: 1,
                 outcome: Outcome::Skipped { reason: secret() },
+                elapsed: Duration::ZERO,
+            },
+            Event::StageFinished {
+                id: 1,
+                outcome: Outcome::Unsuccessful { reason: secret() },
                 elapsed: Duration::ZERO,
             },
             Event::Planned {

@@ -108,6 +108,7 @@ fn line(stage: &FinishedStage, failure_label: &str) -> Line {
     let line = match stage.outcome {
         "done" => line,
         "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
+        "unsuccessful" => line.and(" ").colored(Color::Dim, "(unsuccessful)"),
         _ => line.and(" ").colored(Color::Red, failure_label),
     };
     (line, DURATION_COLUMNS + indent + 2)
@@ -139,6 +140,7 @@ mod tests {
             stage(0, "Validating", "done", 3, None),
             stage(0, "Deploying", "failed", 95, Some(240)),
             stage(1, "Deleting VM vm-1", "skipped", 12, None),
+            stage(1, "Waiting for the agent on VM vm-1", "unsuccessful", 10, None),
             stage(1, "Compiling package 'ruby'", "done", 80, Some(75)),
         ];
         stages.extend(
@@ -182,6 +184,7 @@ mod tests {
                 3.0 s  Validating
            1 min 35 s  Deploying (usually 4 min 00 s) FAILED
                  12 s    Deleting VM vm-1 (skipped)
+                 10 s    Waiting for the agent on VM vm-1 (unsuccessful)
            1 min 20 s    Compiling package 'ruby' (usually 1 min 15 s)
                 1.0 s    Uploading package '0'
                 1.0 s    Uploading package '1'
@@ -192,8 +195,7 @@ mod tests {
                 1.0 s    Uploading package '6'
                 1.0 s    Uploading package '7'
                 1.0 s    Uploading package '8'
-                1.0 s    Uploading package '9'
-                 20 s    20 other stages
+                 21 s    21 other stages
         ");
         let interrupted = lines(&report, 130, false);
         assert_eq!(interrupted[5].0.whole(false), "  5. Create the VM of 'hello/0' INTERRUPTED");

@@ -73,7 +73,7 @@ pub enum Event {
     StageFinished {
         /// The stage.
         id: StageId,
-        /// Done, skipped with a reason, or failed.
+        /// Done, skipped or unsuccessful with a reason, or failed.
         #[serde(flatten)]
         outcome: Outcome,
         /// The duration of the stage.
@@ -205,7 +205,7 @@ pub struct FinishedStage {
     pub name: String,
     /// Number of enclosing stages.
     pub depth: usize,
-    /// `done`, `skipped` or `failed`.
+    /// `done`, `skipped`, `unsuccessful` or `failed`.
     pub outcome: &'static str,
     /// The time from its start to its end.
     #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
@@ -240,16 +240,22 @@ pub enum Outcome {
         /// The reason, a clause such as "it does not exist any more".
         reason: String,
     },
+    /// The stage was tried without success, and the run goes on.
+    Unsuccessful {
+        /// The result, a clause such as "no answer after 10 s".
+        reason: String,
+    },
     /// The stage failed. The error is in [`Event::RunFinished`].
     Failed,
 }
 
 impl Outcome {
-    /// Returns `done`, `skipped` or `failed`.
+    /// Returns `done`, `skipped`, `unsuccessful` or `failed`.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Done => "done",
             Outcome::Skipped { .. } => "skipped",
+            Outcome::Unsuccessful { .. } => "unsuccessful",
             Outcome::Failed => "failed",
         }
     }

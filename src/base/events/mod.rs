@@ -70,7 +70,7 @@ impl Reporter {
         self.emit(Event::State { path: path.to_string() });
     }
 
-    /// Starts a stage ("Creating VM"). It counts as failed unless it is finished or skipped.
+    /// Starts a stage ("Creating VM"). It counts as failed unless it is ended otherwise.
     pub fn stage(&self, name: impl Into<String>) -> Stage {
         self.begin(None, name.into(), None)
     }
@@ -125,7 +125,8 @@ impl Reporter {
     }
 }
 
-/// A running stage. Dropping it without [`Stage::finish`] or [`Stage::skip`] reports it as failed.
+/// A running stage. Dropping it without [`Stage::finish`], [`Stage::skip`] or [`Stage::give_up`] reports it
+/// as failed.
 pub struct Stage {
     reporter: Reporter,
     id: StageId,
@@ -161,9 +162,14 @@ impl Stage {
         self.end(Outcome::Done);
     }
 
-    /// Ends the stage as skipped.
+    /// Ends the stage as skipped, because there was nothing to do.
     pub fn skip(mut self, reason: impl Into<String>) {
         self.end(Outcome::Skipped { reason: reason.into() });
+    }
+
+    /// Ends the stage as unsuccessful: it was tried, and the run goes on.
+    pub fn give_up(mut self, reason: impl Into<String>) {
+        self.end(Outcome::Unsuccessful { reason: reason.into() });
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -72,7 +72,7 @@ pub(super) fn update(
         _ => Effect::ResizeDisk { disk: disk.clone(), size },
     };
     if let Err(error) = executor.perform_if_supported(&updating, reason, &effect, arguments)? {
-        updating.skip(format!("the CPI cannot, so the data is copied to a new disk: {error}"));
+        updating.give_up(format!("the CPI cannot, so the data is copied to a new disk: {error}"));
         return Ok(None);
     }
     drop_replaced(executor, &disk, &updating)?;

@@ -1,5 +1,7 @@
 //! Creates, stops and describes the VM, and uploads its stemcell.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value, json};
 
 use super::deletion_run::DeletionRun;
@@ -13,6 +15,7 @@ use crate::protocol::{Contract, DiskCid, Unnamed};
 use crate::run_context::RunContext;
 use crate::state::{Change, StemcellRecord, VmHandle, VmPropertiesDigests, VmRecord};
 use base::events::{Event, Stage};
+use base::text;
 use base::{Error, Result};
 use manifest::Deployment;
 
@@ -225,6 +228,7 @@ pub(super) fn stop(
         .registry
         .as_ref()
         .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
+    let started = Instant::now();
     match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
@@ -232,14 +236,18 @@ pub(super) fn stop(
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
-            waiting.skip(format!("its agent cannot be used, so its jobs are not stopped: {error}"));
+            let trouble = match error.is_transient() {
+                true => format!("no answer after {}", text::duration(started.elapsed())),
+                false => "its agent cannot be used".to_owned(),
+            };
+            waiting.give_up(format!("{trouble} ({error}), so its jobs are not stopped"));
             return Ok(());
         }
     }
     if let Some(expected) = expected
         && let Some(foreign) = ForeignAgent::ask(agent, &expected)?
     {
-        waiting.skip(format!("another VM answers ({foreign}), so no jobs are stopped"));
+        waiting.give_up(format!("another VM answers ({foreign}), so no jobs are stopped"));
         return Ok(());
     }
     waiting.finish();

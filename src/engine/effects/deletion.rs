@@ -110,7 +110,7 @@ pub(crate) fn delete(
                  record, and the next run tries again. To drop the record: `{}`",
                 forget_command_of(executor.run_context(), resource)
             ));
-            deleting.skip("the CPI does not find it; it stays on record");
+            deleting.give_up("the CPI does not find it; it stays on record");
             Ok(None)
         }
         Presence::Exists | Presence::Unknown(_) => {

@@ -45,7 +45,7 @@ impl Jobs<'_> {
                         "the jobs of {instance} still drain after {after} (--drain-timeout); stopping them \
                          anyway"
                     ));
-                    draining.skip(format!("gave up after {after}"));
+                    draining.give_up(format!("gave up after {after}"));
                 }
             }
         }

@@ -116,7 +116,7 @@ fn unpack_arriving(
             Some(stemcell)
         }
         Err(error) => {
-            unpacking.skip(error.chain().join(": "));
+            unpacking.give_up(error.chain().join(": "));
             None
         }
     }

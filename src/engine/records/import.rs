@@ -276,7 +276,7 @@ fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result
         }
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
-            asking.skip(format!("it does not answer: {error}"));
+            asking.give_up(format!("it does not answer: {error}"));
             run.reporter.warn(
                 "the agent does not answer, so its id is unknown: until the next create-env, any agent at \
                  its address is accepted",

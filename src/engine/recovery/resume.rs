@@ -93,10 +93,10 @@ fn settle(
         OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
         OpenCallOutcome::Changes(_) => stage.finish(),
         OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
-            stage.skip(format!("the CPI gave no usable answer: {problem}"));
+            stage.give_up(format!("the CPI gave no usable answer: {problem}"));
         }
         // This run's plan decides whether the call is made again.
-        OpenCallOutcome::Failed(error) => stage.skip(error.to_string()),
+        OpenCallOutcome::Failed(error) => stage.give_up(error.to_string()),
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ pub(crate) fn find_answering<'s>(
         Ok(agent_state) => agent_state,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
-            looking.skip(format!("its agent does not answer: {error}"));
+            looking.give_up(format!("its agent does not answer: {error}"));
             return Ok(None);
         }
     };
@@ -116,7 +116,9 @@ pub(crate) fn find_answering<'s>(
     let suspect = state.suspected_vm(id);
     match suspect {
         Some(_) => looking.finish(),
-        None => looking.skip(format!("another agent answers at {}, with the id '{id}'", agent.address())),
+        None => {
+            looking.give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
+        }
     }
     Ok(suspect)
 }

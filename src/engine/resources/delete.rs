@@ -133,9 +133,9 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
                 asking.finish();
                 return Ok(handle);
             }
-            Presence::Gone => asking.skip("not found"),
+            Presence::Gone => asking.give_up("not found"),
             Presence::Unknown(reason) => {
-                asking.skip(reason.to_string());
+                asking.give_up(reason.to_string());
                 undecided = undecided.or(Some(handle));
             }
         }
