@@ -259,8 +259,8 @@ impl PlanReport {
             PlanAction::Examine => {
                 let trouble = self.agent_trouble.as_deref().unwrap_or("does not answer");
                 return format!(
-                    "Nothing changed, but the agent {trouble}: create-env asks the CPI for the VM. If it is \
-                     gone, create-env creates a new one; if it exists, create-env stops"
+                    "Unknown: nothing changed in the manifest, but the agent {trouble}. If the VM is gone, \
+                     create-env creates a new one; if it exists, create-env fails and changes nothing"
                 );
             }
         };
@@ -299,6 +299,10 @@ impl PlanReport {
             }
         }));
         lines.splice(1..1, self.changed_leaves());
+        lines.extend(
+            (self.action == PlanAction::Examine)
+                .then(|| "To see whether it exists: `monopile status MANIFEST`".to_owned()),
+        );
         lines.extend(self.deletions());
         lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
         lines.extend(self.describe_changed_credentials());

@@ -34,6 +34,14 @@ fn dead_environment_is_not_reported_unchanged() {
     // The VM exists, and its agent is dead.
     hello.kill_vm();
     let before = hello.state();
+    let plan = hello.world.finish(hello.command("plan", &[])).success().stdout;
+    for text in [
+        "Unknown: nothing changed in the manifest, but the agent does not answer (https://",
+        "if it exists, create-env fails and changes nothing\n",
+        "To see whether it exists: `monopile status hello/manifest.yml ",
+    ] {
+        assert!(plan.contains(text), "{text}: {plan}");
+    }
     let run = hello.create(&[]).exits_with(5);
     for text in [
         "nothing changed since the last deploy, but the agent of VM",
