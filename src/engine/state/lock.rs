@@ -28,6 +28,9 @@ pub struct Holder {
     /// The time at which it began, RFC 3339 UTC.
     #[serde(rename = "since")]
     pub held_since: String,
+    /// True while it waits for an answer of the operator.
+    #[serde(default, rename = "prompting", skip_serializing_if = "std::ops::Not::not")]
+    pub is_prompting: bool,
 }
 
 impl Holder {
@@ -39,13 +42,14 @@ impl Holder {
             user: user(),
             command: command.to_owned(),
             held_since: base::encoding::now(),
+            is_prompting: false,
         }
     }
 }
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Holder { pid, host, user, command, held_since } = self;
+        let Holder { pid, host, user, command, held_since, .. } = self;
         let by = if user.is_empty() { String::new() } else { format!("{user}@") };
         write!(f, "`{command}` on {by}{host} (pid {pid}, since {held_since})")
     }
@@ -162,11 +166,7 @@ impl FileLock {
             {
                 continue;
             }
-            let text = serde_json::to_vec(holder).unwrap_or_default();
-            file.set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| file.write_all(&text))
-                .map_err(lock_error)?;
+            write_holder(&file, holder).map_err(lock_error)?;
             return Ok(FileLock { _file: file, held: HeldLockFile { path, file: (ours.dev(), ours.ino()) } });
         }
     }
@@ -189,10 +189,37 @@ impl Drop for FileLock {
     }
 }
 
+/// Records in a lock file of this process that it begins to wait at a prompt, or that it has an answer. Does
+/// nothing to the lock file of another process.
+pub(super) fn set_prompting(path: &Path, is_prompting: bool) -> std::io::Result<()> {
+    let mut file = File::options().read(true).write(true).open(path)?;
+    let this_process = Holder::this_process("");
+    let is_own = |holder: &Holder| (holder.pid, &holder.host) == (this_process.pid, &this_process.host);
+    match holder_of(&mut file).filter(is_own) {
+        Some(holder) => write_holder(&file, &Holder { is_prompting, ..holder }),
+        None => Ok(()),
+    }
+}
+
+/// Writes the content of a lock file.
+fn write_holder(mut file: &File, holder: &Holder) -> std::io::Result<()> {
+    let text = serde_json::to_vec(holder).unwrap_or_default();
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(&text)
+}
+
 /// Returns the error for a state that another run holds.
 pub(super) fn in_use_error(holder: Option<&Holder>, when: String) -> Error {
     let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
-    Error::new(ErrorKind::Locked, format!("{who} is using this environment"))
+    let (text, when) = match holder {
+        Some(Holder { is_prompting: true, pid, host, .. }) => (
+            format!("{who} is using this environment, and waits for an answer on its terminal"),
+            format!("answer its question there, or end that run on {host}: `kill -INT {pid}`"),
+        ),
+        _ => (format!("{who} is using this environment"), when),
+    };
+    Error::new(ErrorKind::Locked, text)
         .with_hint(when)
         .with_hint("to wait for that run, run the same command with --wait-for-lock 30m")
 }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
+use crate::support::pty::Pty;
 use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 
 #[test]
@@ -133,6 +134,24 @@ fn wait_for_the_lock_can_be_interrupted() {
     hello.release_call();
     assert!(first.end().success());
     hello.delete(&[]).success();
+}
+
+#[test]
+fn run_that_waits_at_its_question_is_reported() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let mut pty = Pty::start(hello.command("create-env", &["--recreate"]), (120, 50));
+    pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+    let refused = hello.create(&[]).exits_with(4);
+    let text = " is using this environment, and waits for an answer on its terminal\n";
+    assert!(refused.stderr.contains(text), "{}", refused.stderr);
+    let hint = "hint: answer its question there, or end that run on ";
+    assert!(refused.stderr.contains(hint) && refused.stderr.contains("`kill -INT "), "{}", refused.stderr);
+    pty.press("n\r");
+    assert_eq!(pty.end(), 2);
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]

@@ -359,9 +359,12 @@ impl SharedLease {
         self.status().content.is_unfenced = false;
     }
 
-    /// Records that the run begins to wait at a prompt, or that it has an answer.
+    /// Records that the run begins to wait at a prompt, or that it has an answer. The next renewal tells
+    /// other runs.
     pub(super) fn set_prompting(&self, is_prompting: bool) {
-        self.status().prompting_since = is_prompting.then(uptime);
+        let mut status = self.status();
+        status.prompting_since = is_prompting.then(uptime);
+        status.content.holder.is_prompting = is_prompting;
     }
 
     /// Gives the lease back while the operator does not answer. The run can then change nothing any more.

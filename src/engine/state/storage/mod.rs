@@ -38,7 +38,7 @@ pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
 
 use super::call_rules;
-use super::lock::{FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock};
+use super::lock::{self, FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock};
 use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
 use bucket::BucketDocuments;
@@ -414,16 +414,27 @@ impl Storage {
         }
     }
 
-    /// Asks the operator. If the answer takes long, a run that has a lease gives it back. The run can then
-    /// change nothing any more, and this fails with the reason.
+    /// Asks the operator. The lock tells other runs meanwhile. If the answer takes long, a run that has a
+    /// lease gives it back. The run can then change nothing any more, and this fails with the reason.
     pub fn while_prompting<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Backend::Bucket(bucket) = &self.0.backend else { return ask() };
-        bucket.set_prompting(true);
+        self.set_prompting(true);
         let answer = ask();
-        bucket.set_prompting(false);
+        self.set_prompting(false);
         let answer = answer?;
         self.check_lock()?;
         Ok(answer)
+    }
+
+    fn set_prompting(&self, is_prompting: bool) {
+        match &self.0.backend {
+            // Other runs only report it, so a failure is ignored.
+            Backend::Directory(directory) => {
+                let _ = directory
+                    .resolved()
+                    .and_then(|resolved| lock::set_prompting(&resolved.path(LOCK), is_prompting));
+            }
+            Backend::Bucket(bucket) => bucket.set_prompting(is_prompting),
+        }
     }
 
     /// Fails if this run took the lock and has lost it. The run may then change nothing any more. The lock of
