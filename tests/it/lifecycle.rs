@@ -91,6 +91,20 @@ fn dead_agent_is_an_error() {
 }
 
 #[test]
+fn failed_drain_script_can_be_skipped() {
+    let hello = Hello::new();
+    hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nexit 1\n");
+    hello.create(&[]).success();
+    let run = stop(&hello, &[]).exits_with(1);
+    let hint = "hint: to stop the jobs without pre-stop and drain scripts, run the same command with \
+                --skip-drain\n";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    stop(&hello, &["--skip-drain"]).success();
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn stop_and_start_need_a_state() {
     let hello = Hello::new();
     for run in [stop(&hello, &[]).exits_with(3), start(&hello, &[]).exits_with(3)] {

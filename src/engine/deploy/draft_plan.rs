@@ -98,8 +98,8 @@ impl DraftPlan {
                     run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
                 }
                 jobs if !draft.plan.deploys() => run.reporter.warn(format!(
-                    "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
-                     creates a new VM"
+                    "the jobs are '{jobs}', not 'running'. See why: `monopile logs MANIFEST`. `monopile \
+                     start-env MANIFEST` starts them, and --recreate creates a new VM"
                 )),
                 // Not asked again: after a failed update the jobs may never run, and waiting would only delay
                 // the next update.

@@ -3,8 +3,8 @@
 use super::reachable::ReachableEnvironment;
 use super::request::JobsRequest;
 use crate::run_context::RunContext;
-use base::Result;
 use base::events::Event;
+use base::{Error, Result};
 
 /// Starts the jobs of the environment and returns a summary in one sentence.
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
@@ -13,7 +13,8 @@ pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     reachable.check_disk()?;
     run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.stage("Starting");
-    reachable.jobs(run).start(reachable.deployment.update_watch_time, &starting)?;
+    let jobs = reachable.jobs(run);
+    jobs.start(reachable.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();
     Ok("Started the jobs: all of them run".to_owned())
 }

@@ -137,12 +137,18 @@ impl Jobs<'_> {
     /// logs only leaves the other one from an earlier run, which is not shown.
     fn explain(&self, error: AgentError, script: &str, began: SystemTime) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
+        let with_skip_hint = |error: Error| match script {
+            "pre-stop" | "drain" => error.with_hint(
+                "to stop the jobs without pre-stop and drain scripts, run the same command with --skip-drain",
+            ),
+            _ => error,
+        };
         let jobs = failed_scripts::failed_jobs(message);
         if jobs.is_empty() {
-            return error.into();
+            return with_skip_hint(error.into());
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
-        let script_error = Error::failure(failed_scripts::headline(script, &jobs));
+        let script_error = with_skip_hint(Error::failure(failed_scripts::headline(script, &jobs)));
         match self.log_tails(&filters, |_| true, began.elapsed().unwrap_or(Duration::MAX)).as_slice() {
             // Without logs, the agent's message is all there is.
             [] => script_error.with_source(error.to_string()),
