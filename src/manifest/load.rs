@@ -129,8 +129,8 @@ impl LoadedManifest {
         };
         let mut holders = self.certificates.iter().filter(has_ca).peekable();
         let first = holders.peek().copied();
-        let own = holders.find(|value| value.certificate == bundle.certificate).or(first)?;
-        Some(own.variable.clone())
+        let holder = holders.find(|value| value.certificate == bundle.certificate).or(first)?;
+        Some(holder.variable.clone())
     }
 
     /// Returns the availability zone of the instance group.
@@ -176,7 +176,7 @@ fn certificate_values(sources: &Sources, store: Option<&VarsStore>) -> Vec<Certi
         let source = VariableSource::VarsStore(store.path().to_owned());
         store.iter().map(move |(name, value)| (name, value, source.clone()))
     });
-    let given = sources.iter().map(|(name, value)| {
+    let supplied = sources.iter().map(|(name, value)| {
         let file = value.position.source.as_deref();
         (name, value, file.map_or(VariableSource::Given, |file| VariableSource::File(file.clone())))
     });
@@ -186,7 +186,7 @@ fn certificate_values(sources: &Sources, store: Option<&VarsStore>) -> Vec<Certi
         let (certificate, ca) = (part("certificate"), part("ca"));
         (certificate.is_some() || ca.is_some()).then_some(CertificateValue { variable, certificate, ca })
     };
-    stored.chain(given).filter_map(certificate_value).collect()
+    stored.chain(supplied).filter_map(certificate_value).collect()
 }
 
 /// Options of [`load_with`].

@@ -53,7 +53,7 @@ impl ChangingEnvironment {
         let done = self.hello.create(&[&["-n", "--json"], options].concat()).success().json();
         let taken = steps(&mut done.iter().filter(|event| event["event"] == "step_begun"));
         assert_eq!(planned, taken, "{kind}");
-        let took = regex::Regex::new(r"(?m)^  Usually .*\n").unwrap();
+        let took = regex::Regex::new(r"(?m)^  Usual.*\n").unwrap();
         let shown = took.replace_all(&text.stdout, "").into_owned();
         let cids = regex::Regex::new(r"(vm|disk|stemcell)-[0-9a-f-]{8,}").unwrap();
         let shown = cids.replace_all(&shown, "$1-…").into_owned();

@@ -76,7 +76,7 @@ fn signal_ends_a_call_that_only_reads() {
         let mut command = hello.command("create-env", &["--recreate"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until("the CPI sleeps", || {
-            hello.world.leftovers().iter().any(|left| left.contains("sleep 300"))
+            hello.world.leftovers().iter().any(|leftover| leftover.contains("sleep 300"))
         });
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = child.end_with_output();
@@ -85,7 +85,9 @@ fn signal_ends_a_call_that_only_reads() {
         assert!(shown.contains("SIGINT received: stopping\n"), "{shown}");
         assert!(shown.contains(&format!("error: interrupted: the CPI's `{method}` (request ")), "{shown}");
         assert!(shown.contains(") was ended without an answer\n"), "{shown}");
-        wait_until("the CPI ends", || !hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
+        wait_until("the CPI ends", || {
+            !hello.world.leftovers().iter().any(|leftover| leftover.contains("sleep 300"))
+        });
         // The second method is called for an existing VM.
         hello.answer_truly();
         hello.create(&[]).success();
