@@ -149,7 +149,7 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
         let (cid, requests) = match finding.calls().filter(|_| !layout.is_for_programs()) {
             None => (finding.cid.clone(), None),
             Some(1) => (String::new(), Some(format!("request {}", finding.cid))),
-            Some(count) => (String::new(), Some(format!("{count} requests, see `monopile state show`"))),
+            Some(count) => (String::new(), Some(format!("{count} calls (see `monopile state show`)"))),
         };
         let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
         let detail = Some(finding.detail.clone()).filter(|text| !text.is_empty());

@@ -81,6 +81,7 @@ fn env_files_that_are_not_trusted_run_nothing() {
     assert!(problem.contains("is not trusted yet") && !world.exists("canary"), "{problem}");
 
     // A file above the fleet does not stand in for a link without a target.
+    world.write("above.yml", "name: x\n");
     world.write(".monopile.yml", "manifest: above.yml\n");
     world.run(["trust", ".monopile.yml"]).success();
     std::fs::create_dir(world.path("fleet/link")).unwrap();
