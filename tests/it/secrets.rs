@@ -9,7 +9,7 @@ use super::support::scripted::{InfoAnswer, Reaction, Script};
 
 /// The files that may call `Secret::expose`, by crate and name. They pass a secret to a CPI, an agent, a
 /// server or a key parser. Every use has been reviewed.
-const EXPOSE: [(&str, &str); 12] = [
+const EXPOSE: [(&str, &str); 13] = [
     // For the agent's settings and the digests of the state, which a CPI gets as JSON.
     ("engine", "cpis/source/mod.rs"),
     ("engine", "prepare/deployment.rs"),
@@ -22,6 +22,8 @@ const EXPOSE: [(&str, &str); 12] = [
     ("engine", "registry/server.rs"),
     ("ironic", "client.rs"),
     ("ironic", "keystone.rs"),
+    // For its port.
+    ("engine", "deploy/mbus_port.rs"),
     // For SSH.
     ("engine", "ssh.rs"),
     ("net", "ssh/session.rs"),
