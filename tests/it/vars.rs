@@ -388,7 +388,7 @@ fn get_prints_one_value() {
 fn slips_in_the_words_of_vars_are_explained() {
     let world = generated();
     let missing = world.run(["vars", "list", "creds.yml"]).exits_with(3);
-    assert!(missing.stderr.contains("in NAME-vars.yml beside it"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("in NAME-vars.yml beside the state"), "{}", missing.stderr);
     world.write("bosh-vars.yml", "short: a\n");
     for (words, code, hint) in [
         (&["list", "creds.yml"][..], 3, "in the same directory: `monopile vars list bosh-vars.yml`"),

@@ -122,7 +122,8 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
             let beside = command_line(command, &path.with_file_name(store), word);
             format!("a vars store is in the same directory: `{beside}`")
         }
-        _ => "without --vars-store, create-env keeps the variables of NAME.yml in NAME-vars.yml beside it"
+        _ => "without --vars-store, create-env keeps the variables of NAME.yml in NAME-vars.yml beside the \
+              state"
             .to_owned(),
     }
 }
