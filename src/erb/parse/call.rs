@@ -7,7 +7,7 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, unsupported};
+use super::lower::{Lowered, Lowerer, refuse};
 use crate::scanner::{BUFFER, TEXT_CALL};
 
 /// The form in which a bare `super` passes a parameter on.
@@ -102,9 +102,9 @@ impl Lowerer {
                 Ast::Kwargs(hash) => args.push(Argument::Keywords(self.pairs(&hash.pairs)?)),
                 Ast::Splat(splat) => match splat.value.as_deref() {
                     Some(value) => args.push(Argument::Splat(self.expr(value)?)),
-                    None => return unsupported(ast, "an anonymous splat"),
+                    None => return refuse(ast, "an anonymous splat"),
                 },
-                Ast::ForwardedArgs(_) => return unsupported(ast, "argument forwarding (...)"),
+                Ast::ForwardedArgs(_) => return refuse(ast, "argument forwarding (...)"),
                 other => args.push(Argument::Value(self.expr(other)?)),
             }
         }
@@ -121,7 +121,7 @@ impl Lowerer {
                     Ok(Node::Call(call))
                 }
                 Node::Super { args, .. } => Ok(Node::Super { args, block }),
-                _ => unsupported(call, "a block on this expression"),
+                _ => refuse(call, "a block on this expression"),
             },
         }
     }

@@ -4,7 +4,7 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Expr, InArm, Node, RescueArm, When};
-use super::lower::{Lowered, Lowerer, unsupported};
+use super::lower::{Lowered, Lowerer, refuse};
 
 impl Lowerer {
     pub(super) fn sequence(&mut self, list: &[Ast]) -> Lowered<Node> {
@@ -34,8 +34,8 @@ impl Lowerer {
 
     pub(super) fn condition(&mut self, ast: &Ast) -> Lowered<Box<Expr>> {
         match ast {
-            Ast::IFlipFlop(_) | Ast::EFlipFlop(_) => unsupported(ast, "a flip-flop"),
-            Ast::MatchCurrentLine(_) => unsupported(ast, "a regular expression as a condition"),
+            Ast::IFlipFlop(_) | Ast::EFlipFlop(_) => refuse(ast, "a flip-flop"),
+            Ast::MatchCurrentLine(_) => refuse(ast, "a regular expression as a condition"),
             _ => self.boxed(ast),
         }
     }

@@ -178,7 +178,7 @@ pub(crate) enum Node {
         body: Arc<Body>,
     },
     SingletonClass {
-        of: Box<Expr>,
+        object: Box<Expr>,
         body: Arc<Body>,
     },
     Module {

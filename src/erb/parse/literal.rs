@@ -6,7 +6,7 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Expr, Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, construct_name, unsupported};
+use super::lower::{Lowered, Lowerer, construct_name, refuse};
 
 /// Returns true if both expressions are the same literal.
 fn same_literal(one: &Expr, other: &Expr) -> bool {
@@ -42,7 +42,7 @@ impl Lowerer {
             let pair = match ast {
                 Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
                 Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
-                other => return unsupported(other, construct_name(other)),
+                other => return refuse(other, construct_name(other)),
             };
             // If a literal key is repeated, Ruby keeps only the last entry, at its own position.
             if let Pair::Entry(key, _) = &pair
@@ -52,7 +52,7 @@ impl Lowerer {
             {
                 let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
                 if is_zero || !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {
-                    return unsupported(ast, "a hash with a repeated key whose first value is computed");
+                    return refuse(ast, "a hash with a repeated key whose first value is computed");
                 }
                 pairs.remove(repeated);
             }
@@ -67,7 +67,7 @@ impl Lowerer {
             match ast {
                 Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
                     Ok(text) => parts.push(Part::Text(Arc::from(text))),
-                    Err(_) => return unsupported(ast, "interpolation in a string that is not UTF-8"),
+                    Err(_) => return refuse(ast, "interpolation in a string that is not UTF-8"),
                 },
                 // Adjacent literals (`"a" "b#{c}"`) are nested in the syntax tree.
                 Ast::Dstr(inner) => parts.extend(self.parts(&inner.parts)?),
@@ -102,7 +102,7 @@ impl Lowerer {
         if let Some(first) = regexp.parts.first()
             && parts.iter().any(is_odd)
         {
-            return unsupported(first, "a control character in a regular expression");
+            return refuse(first, "a control character in a regular expression");
         }
         // `o` evaluates the parts only once, which changes nothing if they are literal.
         if parts.iter().all(|part| matches!(part, Part::Text(_))) {

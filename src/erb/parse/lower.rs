@@ -59,8 +59,8 @@ pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
     lowerer.body(false, |_| Ok(Params::default()), ast)
 }
 
-/// Returns the error for a node that is not supported. `construct` completes "… is not supported".
-pub(super) fn unsupported<T>(node: &Ast, construct: impl Into<String>) -> Lowered<T> {
+/// Refuses a node that is not supported. `construct` completes "… is not supported".
+pub(super) fn refuse<T>(node: &Ast, construct: impl Into<String>) -> Lowered<T> {
     Err(Unsupported { offset: node.expression().begin, construct: construct.into() })
 }
 
@@ -151,7 +151,7 @@ impl Lowerer {
         let is_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
         if matches!(items.last(), Some(Ast::Splat(_))) && pairs.iter().all(is_empty) {
             // Whether Ruby adds an empty hash depends on the expression after `*`.
-            return unsupported(&last[0], "'**' after '*' in an array");
+            return refuse(&last[0], "'**' after '*' in an array");
         }
         let mut list = self.exprs(items)?;
         let span = last[0].expression();
@@ -164,7 +164,7 @@ impl Lowerer {
         let loc = ast.expression();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return unsupported(ast, TOO_DEEP);
+            return refuse(ast, TOO_DEEP);
         }
         // Parentheses are dropped, so that an error quotes the expression inside them.
         if let Ast::Begin(begin) = ast
@@ -203,7 +203,7 @@ impl Lowerer {
             Ast::Array(array) => Node::Array(self.items(&array.elements)?),
             Ast::Splat(splat) => match &splat.value {
                 Some(value) => Node::Splat(self.boxed(value)?),
-                None => return unsupported(ast, "an anonymous splat"),
+                None => return refuse(ast, "an anonymous splat"),
             },
             Ast::Hash(hash) => Node::Hash(self.pairs(&hash.pairs)?),
             Ast::Kwargs(hash) => Node::Hash(self.pairs(&hash.pairs)?),
@@ -328,7 +328,7 @@ impl Lowerer {
                 body: self.method_body(None, class.body.as_deref())?,
             },
             Ast::SClass(class) => Node::SingletonClass {
-                of: self.boxed(&class.expr)?,
+                object: self.boxed(&class.expr)?,
                 body: self.method_body(None, class.body.as_deref())?,
             },
             Ast::Module(module) => Node::Module {
@@ -340,7 +340,7 @@ impl Lowerer {
                     let (to, from) = (to.name.to_string_lossy(), from.name.to_string_lossy());
                     Node::Alias { to: self.name(&to), from: self.name(&from) }
                 }
-                _ => return unsupported(ast, "an alias of a global variable"),
+                _ => return refuse(ast, "an alias of a global variable"),
             },
             Ast::MatchWithLvasgn(node) => {
                 let regexp = self.boxed(&node.re)?;
@@ -368,7 +368,7 @@ impl Lowerer {
             | Ast::OpAsgn(_)
             | Ast::OrAsgn(_)
             | Ast::AndAsgn(_) => self.assignment(ast)?,
-            other => return unsupported(other, construct_name(other)),
+            other => return refuse(other, construct_name(other)),
         })
     }
 

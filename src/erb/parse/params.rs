@@ -3,14 +3,14 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{Keyword, MultiTarget, Parameter, Params, Slot, Target};
-use super::lower::{Lowered, Lowerer, unsupported};
+use super::lower::{Lowered, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers the parameters of a method or block, and declares their variables.
     pub(super) fn params(&mut self, ast: Option<&Ast>) -> Lowered<Params> {
         let mut params = Params::default();
         let Some(ast) = ast else { return Ok(params) };
-        let Ast::Args(list) = ast else { return unsupported(ast, "these parameters") };
+        let Ast::Args(list) = ast else { return refuse(ast, "these parameters") };
         for arg in &list.args {
             match arg {
                 Ast::Procarg0(sole) => match sole.args.as_slice() {
@@ -55,13 +55,13 @@ impl Lowerer {
                 }
                 Ast::Blockarg(arg) => match arg.name.as_deref() {
                     Some(name) => params.block = Some(self.declare_here(name)),
-                    None => return unsupported(ast, "an anonymous block parameter"),
+                    None => return refuse(ast, "an anonymous block parameter"),
                 },
                 Ast::Shadowarg(arg) => {
                     self.declare_here(&arg.name);
                 }
                 Ast::Kwnilarg(_) => {}
-                other => return unsupported(other, "this parameter"),
+                other => return refuse(other, "this parameter"),
             }
         }
         Ok(params)
@@ -89,7 +89,7 @@ impl Lowerer {
                     multi.splat = Some(slot);
                     continue;
                 }
-                other => return unsupported(other, "this parameter"),
+                other => return refuse(other, "this parameter"),
             };
             if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
         }

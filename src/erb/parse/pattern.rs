@@ -3,7 +3,7 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{HashRest, Pattern, Slot};
-use super::lower::{Lowered, Lowerer, unsupported};
+use super::lower::{Lowered, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers a pattern of `case … in`, `=>` or `in`, and declares its variables.
@@ -16,7 +16,7 @@ impl Lowerer {
             Ast::MatchVar(var) => Pattern::Bind(self.slot(&var.name)),
             Ast::MatchAs(node) => {
                 let inner = Box::new(self.pattern(&node.value)?);
-                let Ast::MatchVar(var) = &*node.as_ else { return unsupported(ast, "this pattern") };
+                let Ast::MatchVar(var) = &*node.as_ else { return refuse(ast, "this pattern") };
                 Pattern::As(inner, self.slot(&var.name))
             }
             Ast::MatchAlt(node) => {
@@ -98,7 +98,7 @@ impl Lowerer {
         for element in elements {
             match element {
                 Ast::Pair(pair) => {
-                    let Ast::Sym(key) = &*pair.key else { return unsupported(element, "this hash pattern") };
+                    let Ast::Sym(key) = &*pair.key else { return refuse(element, "this hash pattern") };
                     let key = key.name.to_string_lossy();
                     let pattern = self.pattern(&pair.value)?;
                     entries.push((self.name(&key), Some(pattern), None));
@@ -114,7 +114,7 @@ impl Lowerer {
                         None => HashRest::Any,
                     };
                 }
-                other => return unsupported(other, "this hash pattern"),
+                other => return refuse(other, "this hash pattern"),
             }
         }
         Ok(Pattern::Hash { constant: None, entries, rest })

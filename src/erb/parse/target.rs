@@ -3,14 +3,14 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{MultiTarget, Node, Target};
-use super::lower::{Lowered, Lowerer, unsupported};
+use super::lower::{Lowered, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers an assignment of any form.
     pub(super) fn assignment(&mut self, ast: &Ast) -> Lowered<Node> {
         match ast {
             Ast::Masgn(node) => {
-                let Ast::Mlhs(list) = &*node.lhs else { return unsupported(ast, "this multiple assignment") };
+                let Ast::Mlhs(list) = &*node.lhs else { return refuse(ast, "this multiple assignment") };
                 let value = self.boxed(&node.rhs)?;
                 Ok(Node::MultipleAssign(self.multi(&list.items)?, value))
             }
@@ -37,7 +37,7 @@ impl Lowerer {
                     Ast::IndexAsgn(node) => node.value.as_deref(),
                     _ => None,
                 };
-                let Some(value) = value else { return unsupported(ast, "an assignment without a value") };
+                let Some(value) = value else { return refuse(ast, "an assignment without a value") };
                 // The target is lowered first: in `a = a`, the value reads the new variable, which is nil.
                 let target = self.target(ast)?;
                 Ok(Node::Assign(target, self.boxed(value)?))
@@ -74,7 +74,7 @@ impl Lowerer {
                     name: self.name(node.method_name.trim_end_matches('=')),
                     is_safe_navigation: false,
                 },
-                None => return unsupported(ast, "this assignment"),
+                None => return refuse(ast, "this assignment"),
             },
             Ast::CSend(node) => Target::Attribute {
                 receiver: self.boxed(&node.recv)?,
@@ -82,7 +82,7 @@ impl Lowerer {
                 is_safe_navigation: true,
             },
             Ast::Mlhs(node) => Target::Nested(self.multi(&node.items)?),
-            other => return unsupported(other, "this assignment"),
+            other => return refuse(other, "this assignment"),
         })
     }
 

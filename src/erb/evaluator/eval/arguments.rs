@@ -119,14 +119,14 @@ impl Interp {
                             hash.insert(key, value);
                         }
                     }
-                    Value::Nil => return self.type_error("no implicit conversion of nil into Hash"),
+                    Value::Nil => return self.raise_type_error("no implicit conversion of nil into Hash"),
                     other => match self.call(&other, "to_hash", Vec::new())? {
                         Value::Hash(other) => {
                             for (key, value) in other.pairs() {
                                 hash.insert(key, value);
                             }
                         }
-                        _ => return self.no_conversion(&other, "Hash"),
+                        _ => return self.raise_no_conversion(&other, "Hash"),
                     },
                 },
             }
@@ -198,7 +198,7 @@ impl Interp {
                     let names: Vec<_> = missing.iter().map(|kw| kw.name.to_string()).collect();
                     text.push_str(&format!("; required keyword{plural}: {}", names.join(", ")));
                 }
-                return self.argument_error(format!("{text})"));
+                return self.raise_argument_error(format!("{text})"));
             }
         } else {
             if params.rest.is_none() && list.len() > max {
@@ -273,7 +273,7 @@ impl Interp {
         if !missing.is_empty() {
             let plural = if missing.len() > 1 { "s" } else { "" };
             let names: Vec<String> = missing.iter().map(|name| format!(":{name}")).collect();
-            return self.argument_error(format!("missing keyword{plural}: {}", names.join(", ")));
+            return self.raise_argument_error(format!("missing keyword{plural}: {}", names.join(", ")));
         }
         match params.keyword_rest {
             Some(Some(slot)) => set(env, slot, Value::hash(rest)),
@@ -284,7 +284,7 @@ impl Interp {
                 for (key, _) in rest.pairs() {
                     names.push(self.inspect(&key)?);
                 }
-                return self.argument_error(format!("unknown keyword{plural}: {}", names.join(", ")));
+                return self.raise_argument_error(format!("unknown keyword{plural}: {}", names.join(", ")));
             }
             None => {}
         }

@@ -112,7 +112,7 @@ impl Interp {
         };
         self.set_last_match(scope_class.clone(), env);
         for (name, slot) in names {
-            let value = scope_class.as_ref().map_or(Value::Nil, |scope_class| named(scope_class, name));
+            let value = scope_class.as_ref().map_or(Value::Nil, |scope_class| group_value(scope_class, name));
             self.set_local(*slot, value, env);
         }
         Ok(scope_class.map_or(Value::Nil, |scope_class| Value::Int(scope_class.char_start())))
@@ -190,16 +190,16 @@ impl Interp {
                         Value::Class(class) => class,
                         other => {
                             let shown = self.inspect(&other)?;
-                            return self.type_error(format!("{shown} is not a class/module"));
+                            return self.raise_type_error(format!("{shown} is not a class/module"));
                         }
                     },
                     None => Rc::clone(&env.module),
                 };
-                if let Value::Class(named) = &value
-                    && named.name.borrow().is_none()
+                if let Value::Class(unnamed_class) = &value
+                    && unnamed_class.name.borrow().is_none()
                 {
                     let full = self.qualified(&class, name);
-                    *named.name.borrow_mut() = Some(full);
+                    *unnamed_class.name.borrow_mut() = Some(full);
                 }
                 class.constants.borrow_mut().insert(Arc::clone(name), value);
             }
@@ -257,6 +257,6 @@ impl Interp {
 }
 
 /// Returns the text of a named group.
-fn named(matched: &RMatch, name: &str) -> Value {
+fn group_value(matched: &RMatch, name: &str) -> Value {
     matched.regexp.group_index(name).map_or(Value::Nil, |index| matched.value(index))
 }

@@ -89,7 +89,7 @@ impl Interp {
             }
             other => {
                 let class = self.class_of(&other).label();
-                self.type_error(format!("wrong argument type {class} (expected Proc)"))
+                self.raise_type_error(format!("wrong argument type {class} (expected Proc)"))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Interp {
                 }
                 let shown = self.describe_receiver(receiver)?;
                 let text = format!("private method `{name}' called for {shown}");
-                return Err(self.error_with("NoMethodError", text, Value::symbol(name)));
+                return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
             }
             if !is_self_call && method.visibility == Visibility::Protected {
                 let inside = env.is_some_and(
@@ -180,7 +180,7 @@ impl Interp {
                 if !inside {
                     let shown = self.describe_receiver(receiver)?;
                     let text = format!("protected method `{name}' called for {shown}");
-                    return Err(self.error_with("NoMethodError", text, Value::symbol(name)));
+                    return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
                 }
             }
             return self.invoke(&method, receiver, args);
@@ -224,15 +224,15 @@ impl Interp {
                 _ if is_self_call => format!("the method '{name}'"),
                 _ => format!("{class}#{name}"),
             };
-            return Err(self.unsupported(construct));
+            return Err(self.unsupported_error(construct));
         }
         let shown = self.describe_receiver(receiver)?;
         let detail = Value::symbol(name);
         if is_bare_name {
             let text = format!("undefined local variable or method `{name}' for {shown}");
-            return Err(self.error_with("NameError", text, detail));
+            return Err(self.detailed_error("NameError", text, detail));
         }
-        Err(self.error_with("NoMethodError", format!("undefined method `{name}' for {shown}"), detail))
+        Err(self.detailed_error("NoMethodError", format!("undefined method `{name}' for {shown}"), detail))
     }
 
     /// Calls a method that the template defined.
@@ -273,7 +273,7 @@ impl Interp {
     /// Calls a block with these values, as `yield` does.
     pub(crate) fn yield_to(&mut self, block: &Value, args: Vec<Value>) -> EvalResult<Value> {
         let Value::Proc(block) = block else {
-            return Err(self.error("LocalJumpError", "no block given (yield)"));
+            return Err(self.ruby_error("LocalJumpError", "no block given (yield)"));
         };
         self.step(1)?;
         self.call_proc_as(block, Args::new(args), None, false, None)
@@ -314,7 +314,7 @@ impl Interp {
                             Args { list: list.collect(), has_keywords: args.has_keywords, block: None };
                         self.call_with(&receiver, name, args)
                     }
-                    None => self.argument_error("no receiver given"),
+                    None => self.raise_argument_error("no receiver given"),
                 }
             }
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
@@ -358,7 +358,7 @@ impl Interp {
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
         let Some(Value::Proc(block)) = env.frame.block.clone() else {
-            return Err(self.error("LocalJumpError", "no block given (yield)"));
+            return Err(self.ruby_error("LocalJumpError", "no block given (yield)"));
         };
         self.step(1)?;
         self.call_proc(&block, Args { list, has_keywords, block: None })
@@ -372,7 +372,7 @@ impl Interp {
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
         let (Some(name), Some(owner)) = (env.frame.method.clone(), env.frame.owner.clone()) else {
-            return Err(self.error("RuntimeError", "super called outside of method"));
+            return Err(self.ruby_error("RuntimeError", "super called outside of method"));
         };
         let (list, has_keywords) = match args {
             Some(args) => self.eval_args(args, env)?,
@@ -403,7 +403,7 @@ impl Interp {
                     _ => {
                         let shown = self.describe_receiver(&this)?;
                         let text = format!("super: no superclass method `{name}' for {shown}");
-                        Err(self.error_with("NoMethodError", text, Value::symbol(&name)))
+                        Err(self.detailed_error("NoMethodError", text, Value::symbol(&name)))
                     }
                 }
             }

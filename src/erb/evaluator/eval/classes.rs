@@ -67,7 +67,7 @@ impl Interp {
                 Value::Class(class) => self.constant_in(&class, name),
                 other => {
                     let shown = self.inspect(&other)?;
-                    self.type_error(format!("{shown} is not a class/module"))
+                    self.raise_type_error(format!("{shown} is not a class/module"))
                 }
             },
         }
@@ -83,8 +83,8 @@ impl Interp {
                 }
             }
             let full = format!("{}::{name}", class.label());
-            if let Some(named) = self.named_class(&full) {
-                return Ok(Value::Class(named));
+            if let Some(class) = self.named_class(&full) {
+                return Ok(Value::Class(class));
             }
             at = class.outer.clone();
         }
@@ -98,7 +98,7 @@ impl Interp {
             Err(flow) if self.raised(&flow, "NameError") => {
                 // Ruby's message names the class around the code.
                 let text = format!("uninitialized constant {}::{name}", env.module.label());
-                Err(self.error_with("NameError", text, Value::symbol(name)))
+                Err(self.detailed_error("NameError", text, Value::symbol(name)))
             }
             other => other,
         }
@@ -113,18 +113,18 @@ impl Interp {
         }
         let is_top_level = class.label() == "Object";
         let full = if is_top_level { name.to_owned() } else { format!("{}::{name}", class.label()) };
-        if let Some(named) = self.named_class(&full) {
-            return Ok(Value::Class(named));
+        if let Some(class) = self.named_class(&full) {
+            return Ok(Value::Class(class));
         }
         if let Some(value) = self.builtin_constant(&full)? {
             class.constants.borrow_mut().insert(Arc::from(name), value.clone());
             return Ok(value);
         }
         if names::UNSUPPORTED_CONSTANTS.contains(&full.as_str()) {
-            return Err(self.unsupported(format!("the constant {full}")));
+            return Err(self.unsupported_error(format!("the constant {full}")));
         }
         let detail = Value::symbol(name);
-        Err(self.error_with("NameError", format!("uninitialized constant {full}"), detail))
+        Err(self.detailed_error("NameError", format!("uninitialized constant {full}"), detail))
     }
 
     /// Returns the full name of a constant in a class.
@@ -164,7 +164,7 @@ impl Interp {
                 let class = self.open_class(name, None, true, env)?;
                 self.run_body(&class, body, env)
             }
-            Node::SingletonClass { of, body } => match self.eval(of, env)? {
+            Node::SingletonClass { object, body } => match self.eval(object, env)? {
                 Value::Class(class) => {
                     let opened = Class::new(None, None, false, Some(Rc::clone(&class)));
                     let result = self.run_body(&opened, body, env)?;
@@ -184,7 +184,7 @@ impl Interp {
                     let singleton = self.singleton_of(&object);
                     self.run_body(&singleton, body, env)
                 }
-                _ => Err(self.unsupported("a singleton class of this value")),
+                _ => Err(self.unsupported_error("a singleton class of this value")),
             },
             Node::Alias { to, from } => {
                 let class = Rc::clone(&env.module);
@@ -245,7 +245,7 @@ impl Interp {
                 method.owner = Rc::clone(&singleton);
                 singleton.methods.borrow_mut().insert(Arc::clone(name), Rc::new(method));
             }
-            _ => return Err(self.unsupported("a singleton method of this value")),
+            _ => return Err(self.unsupported_error("a singleton method of this value")),
         }
         Ok(())
     }
@@ -280,14 +280,14 @@ impl Interp {
         env: &Rc<Env>,
     ) -> EvalResult<Rc<Class>> {
         let Node::Constant { scope, name } = &name.node else {
-            return Err(self.unsupported("a class of this name"));
+            return Err(self.unsupported_error("a class of this name"));
         };
         let outer = match scope {
             ConstScope::Lexical => Rc::clone(&env.module),
             ConstScope::Top => self.class("Object"),
             ConstScope::In(expr) => match self.eval(expr, env)? {
                 Value::Class(class) => class,
-                _ => return self.type_error("not a class/module"),
+                _ => return self.raise_type_error("not a class/module"),
             },
         };
         let constant = outer.constants.borrow().get(name).cloned();
@@ -302,7 +302,7 @@ impl Interp {
         }
         let superclass = match superclass {
             Some(Value::Class(class)) => Some(class),
-            Some(_) => return self.type_error("superclass must be a Class"),
+            Some(_) => return self.raise_type_error("superclass must be a Class"),
             None if is_module => None,
             None => Some(self.class("Object")),
         };
@@ -355,7 +355,7 @@ impl Interp {
         value: Value,
     ) -> EvalResult<()> {
         match this {
-            Value::Object(object) if object.is_frozen.get() => return self.frozen_error(this),
+            Value::Object(object) if object.is_frozen.get() => return self.raise_frozen_error(this),
             Value::Object(object) => {
                 if object.variables.borrow_mut().insert(Arc::clone(name), value).is_none() {
                     object.charge.grow(ENTRY_BYTES);
@@ -366,7 +366,7 @@ impl Interp {
                     class.charge.grow(ENTRY_BYTES);
                 }
             }
-            _ => return Err(self.unsupported("an instance variable of this value")),
+            _ => return Err(self.unsupported_error("an instance variable of this value")),
         }
         Ok(())
     }
@@ -378,7 +378,7 @@ impl Interp {
             }
         }
         let text = format!("uninitialized class variable {name} in {}", env.module.label());
-        Err(self.error("NameError", text))
+        Err(self.ruby_error("NameError", text))
     }
 
     pub(super) fn set_class_variable(&mut self, name: &Name, value: Value, env: &Rc<Env>) {
@@ -400,7 +400,7 @@ impl Interp {
             "$/" => Ok(Value::str("\n")),
             "$," | "$;" | "$!" | "$@" | "$_" | "$." => Ok(Value::Nil),
             "$PROGRAM_NAME" | "$0" | "$$" | "$:" | "$LOAD_PATH" | "$\"" | "$LOADED_FEATURES" | "$*"
-            | "$?" | "$<" | "$FILENAME" => Err(self.unsupported(format!("the global variable {name}"))),
+            | "$?" | "$<" | "$FILENAME" => Err(self.unsupported_error(format!("the global variable {name}"))),
             "$stderr" | "$stdout" | "$stdin" => {
                 let class = self.class("IO");
                 let io = self.object(class, crate::evaluator::value::Data::Plain);

@@ -41,7 +41,7 @@ impl Interp {
                 if *raises && !matched {
                     self.span = expr.span;
                     let shown = self.inspect(&value)?;
-                    return Err(self.error("NoMatchingPatternError", shown));
+                    return Err(self.ruby_error("NoMatchingPatternError", shown));
                 }
                 Ok(if *raises { Value::Nil } else { Value::Bool(matched) })
             }
@@ -70,7 +70,7 @@ impl Interp {
             }
             Node::Retry => Err(Flow::Retry),
             Node::Defined(inner) => self.eval_defined(inner, env),
-            _ => Err(self.unsupported("this expression")),
+            _ => Err(self.unsupported_error("this expression")),
         }
     }
 
@@ -191,7 +191,7 @@ impl Interp {
                 } else {
                     "NoMatchingPatternError"
                 };
-                Err(self.error(class, shown))
+                Err(self.ruby_error(class, shown))
             }
         }
     }

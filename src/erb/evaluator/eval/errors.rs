@@ -9,12 +9,12 @@ use crate::evaluator::value::{Class, Data, Exception, Object, Value};
 
 impl Interp {
     /// Creates an exception of one of Ruby's own classes, raised by the current expression.
-    pub(crate) fn error(&mut self, class: &str, message: impl Into<String>) -> Flow {
-        self.error_with(class, message, Value::Nil)
+    pub(crate) fn ruby_error(&mut self, class: &str, message: impl Into<String>) -> Flow {
+        self.detailed_error(class, message, Value::Nil)
     }
 
     /// Creates an exception with a detail, such as the key of a `KeyError` or the name of a `NameError`.
-    pub(crate) fn error_with(&mut self, class: &str, message: impl Into<String>, detail: Value) -> Flow {
+    pub(crate) fn detailed_error(&mut self, class: &str, message: impl Into<String>, detail: Value) -> Flow {
         let class = self.class(class);
         let exception = self.exception(class, Value::str(message.into()));
         if let Data::Exception(inner) = &mut *exception.data.borrow_mut() {
@@ -36,28 +36,28 @@ impl Interp {
         self.raw_object(class, data)
     }
 
-    pub(crate) fn type_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
-        Err(self.error("TypeError", message))
+    pub(crate) fn raise_type_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
+        Err(self.ruby_error("TypeError", message))
     }
 
-    pub(crate) fn argument_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
-        Err(self.error("ArgumentError", message))
+    pub(crate) fn raise_argument_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
+        Err(self.ruby_error("ArgumentError", message))
     }
 
     /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
-    pub(crate) fn no_conversion<T>(&mut self, value: &Value, into: &str) -> EvalResult<T> {
+    pub(crate) fn raise_no_conversion<T>(&mut self, value: &Value, into: &str) -> EvalResult<T> {
         let from = match value {
             Value::Nil => "nil".to_owned(),
             Value::Bool(flag) => flag.to_string(),
             other => self.class_of(other).label(),
         };
-        self.type_error(format!("no implicit conversion of {from} into {into}"))
+        self.raise_type_error(format!("no implicit conversion of {from} into {into}"))
     }
 
-    pub(crate) fn frozen_error<T>(&mut self, value: &Value) -> EvalResult<T> {
+    pub(crate) fn raise_frozen_error<T>(&mut self, value: &Value) -> EvalResult<T> {
         let class = self.class_of(value).label();
         let shown = self.inspect(value)?;
-        Err(self.error("FrozenError", format!("can't modify frozen {class}: {shown}")))
+        Err(self.ruby_error("FrozenError", format!("can't modify frozen {class}: {shown}")))
     }
 
     /// Calls `message` on an exception.

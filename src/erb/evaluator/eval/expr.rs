@@ -191,7 +191,7 @@ impl Interp {
         meter::check_room(text.len())?;
         match string.append(text, is_binary) {
             true => Ok(()),
-            false => Err(self.unsupported("a string that mixes bytes and characters beyond ASCII")),
+            false => Err(self.unsupported_error("a string that mixes bytes and characters beyond ASCII")),
         }
     }
 
@@ -241,7 +241,7 @@ impl Interp {
             (a, b) => self.compare(a, b)?.is_some(),
         };
         if !fits {
-            return self.argument_error("bad value for range");
+            return self.raise_argument_error("bad value for range");
         }
         Ok(Value::Range(RRange::new(from, to, excludes_end)))
     }

@@ -268,14 +268,14 @@ impl Interp {
         let local = 0u8;
         let used = self.stack_base.abs_diff(std::ptr::from_ref(&local) as usize);
         if used > self.limits.stack / 4 * 3 {
-            return Err(self.error("SystemStackError", "stack level too deep"));
+            return Err(self.ruby_error("SystemStackError", "stack level too deep"));
         }
         Ok(())
     }
 
     /// Returns the flow that ends the rendering because of unsupported Ruby. `construct` completes "… is not
     /// supported".
-    pub(super) fn unsupported(&self, construct: impl Into<String>) -> Flow {
+    pub(super) fn unsupported_error(&self, construct: impl Into<String>) -> Flow {
         Flow::Stop(Box::new(Stop::Unsupported(construct.into())))
     }
 }

@@ -152,7 +152,7 @@ impl Interp {
                 let keys = entries.iter().map(|(name, _, _)| Value::Symbol(name.clone())).collect();
                 match self.call(value, "deconstruct_keys", vec![Value::array(keys)])? {
                     Value::Hash(hash) => hash,
-                    _ => return self.type_error("deconstruct_keys must return Hash"),
+                    _ => return self.raise_type_error("deconstruct_keys must return Hash"),
                 }
             }
             _ => return Ok(false),

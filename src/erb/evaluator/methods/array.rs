@@ -46,7 +46,7 @@ impl Interp {
                                 "index {index} outside of array bounds: {}...{length}",
                                 -(length as i64)
                             );
-                            return Err(self.error("IndexError", text));
+                            return Err(self.ruby_error("IndexError", text));
                         }
                     },
                 }
@@ -61,7 +61,7 @@ impl Interp {
                         let from = if from < 0 { from + length } else { from };
                         if from < 0 {
                             let shown = self.inspect(index)?;
-                            return Err(self.error("RangeError", format!("{shown} out of range")));
+                            return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length } else { to };
@@ -181,7 +181,7 @@ impl Interp {
                 count => {
                     let count = self.index_arg(&count)?;
                     if count < 0 {
-                        return self.argument_error("argument must be non-negative");
+                        return self.raise_argument_error("argument must be non-negative");
                     }
                     let items = array.to_vec();
                     self.use_scratch(items.len().saturating_mul(count as usize).saturating_mul(VALUE_BYTES))?;
@@ -247,7 +247,7 @@ impl Interp {
                     } else if row.len() != columns.len() {
                         let text =
                             format!("element size differs ({} should be {})", row.len(), columns.len());
-                        return Err(self.error("IndexError", text));
+                        return Err(self.ruby_error("IndexError", text));
                     }
                     for (column, item) in columns.iter_mut().zip(row) {
                         column.push(item);
@@ -327,7 +327,7 @@ impl Interp {
                             let class = self.class_of(&other).label();
                             let text =
                                 format!("wrong argument type {class} (must be numeric, true, false or nil)");
-                            return self.type_error(text);
+                            return self.raise_type_error(text);
                         }
                     }
                 }
@@ -343,7 +343,7 @@ impl Interp {
             }
             "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![this])),
             "shuffle" | "sample" => {
-                return Err(self.unsupported(format!("Array#{name}, whose result is random")));
+                return Err(self.unsupported_error(format!("Array#{name}, whose result is random")));
             }
             _ => return self.enumerable_method(&this, name, args),
         }))
@@ -380,7 +380,7 @@ impl Interp {
     /// Joins the elements, including those of nested arrays, and appends them to `out`.
     fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> EvalResult<()> {
         if depth > 500 {
-            return self.argument_error("recursive array join");
+            return self.raise_argument_error("recursive array join");
         }
         for (index, item) in array.to_vec().iter().enumerate() {
             self.step(1)?;
@@ -452,7 +452,7 @@ impl Interp {
                 Value::Object(_) if self.responds(&at, "dig") => self.call(&at, "dig", vec![key.clone()])?,
                 other => {
                     let class = self.class_of(other).label();
-                    return self.type_error(format!("{class} does not have #dig method"));
+                    return self.raise_type_error(format!("{class} does not have #dig method"));
                 }
             };
         }

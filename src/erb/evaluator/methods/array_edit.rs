@@ -56,7 +56,7 @@ impl Interp {
         }
         let this = Value::Array(Rc::clone(array));
         if array.is_frozen.get() {
-            return self.frozen_error(&this);
+            return self.raise_frozen_error(&this);
         }
         let block = args.block.clone();
         const ENUMERATING: &[&str] =
@@ -105,7 +105,7 @@ impl Interp {
                 let at = if index < 0 { index + length + 1 } else { index };
                 if at < 0 {
                     let text = format!("index {index} too small for array; minimum: -{}", length + 1);
-                    return Err(self.error("IndexError", text));
+                    return Err(self.ruby_error("IndexError", text));
                 }
                 self.grow(array, at)?;
                 array.items.borrow_mut().splice(at as usize..at as usize, args.list.iter().skip(1).cloned());
@@ -210,7 +210,7 @@ impl Interp {
                         let from = if from < 0 { from + length as i64 } else { from };
                         if from < 0 {
                             let shown = self.inspect(at)?;
-                            return Err(self.error("RangeError", format!("{shown} out of range")));
+                            return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length as i64 } else { to };
@@ -234,7 +234,7 @@ impl Interp {
                     }
                 };
                 if to > MAX_LENGTH as usize {
-                    return self.argument_error("argument too big");
+                    return self.raise_argument_error("argument too big");
                 }
                 if to > length {
                     self.grow(array, to as i64)?;
@@ -275,7 +275,7 @@ impl Interp {
                 }
                 slice
             }
-            _ => return Err(self.unsupported(format!("Array#{name}"))),
+            _ => return Err(self.unsupported_error(format!("Array#{name}"))),
         }))
     }
 
@@ -283,7 +283,7 @@ impl Interp {
     fn grow(&mut self, array: &Rc<RArray>, length: i64) -> EvalResult<()> {
         if length > MAX_LENGTH {
             let index = length.saturating_sub(1);
-            return Err(self.error("IndexError", format!("index {index} too big")));
+            return Err(self.ruby_error("IndexError", format!("index {index} too big")));
         }
         if length > array.len() as i64 {
             let more = (length as usize).saturating_sub(array.len());
@@ -303,7 +303,7 @@ impl Interp {
                     let from = self.index_arg(&range.from.clone())?;
                     if from < 0 {
                         let shown = self.inspect(&args.list[0])?;
-                        return Err(self.error("RangeError", format!("{shown} out of range")));
+                        return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
                     }
                     (from, 0, value.clone())
                 }
@@ -313,11 +313,11 @@ impl Interp {
                 let at = if index < 0 { index + length as i64 } else { index };
                 if at < 0 {
                     let text = format!("index {index} too small for array; minimum: -{length}");
-                    return Err(self.error("IndexError", text));
+                    return Err(self.ruby_error("IndexError", text));
                 }
                 if at >= MAX_LENGTH {
                     let index = self.int_arg(&args.list[0])?;
-                    return Err(self.error("IndexError", format!("index {index} too big")));
+                    return Err(self.ruby_error("IndexError", format!("index {index} too big")));
                 }
                 self.grow(array, at + 1)?;
                 array.items.borrow_mut()[at as usize] = value.clone();
@@ -326,7 +326,7 @@ impl Interp {
             [from, count, value] => {
                 let (from, count) = (self.index_arg(from)?, self.index_arg(count)?);
                 if count < 0 {
-                    return Err(self.error("IndexError", format!("negative length ({count})")));
+                    return Err(self.ruby_error("IndexError", format!("negative length ({count})")));
                 }
                 let from = if from < 0 { from + length as i64 } else { from };
                 (from, count as usize, value.clone())
@@ -334,11 +334,11 @@ impl Interp {
             _ => {
                 let count = args.len();
                 return self
-                    .argument_error(format!("wrong number of arguments (given {count}, expected 2..3)"));
+                    .raise_argument_error(format!("wrong number of arguments (given {count}, expected 2..3)"));
             }
         };
         if from < 0 {
-            return Err(self.error("IndexError", format!("index {from} too small for array")));
+            return Err(self.ruby_error("IndexError", format!("index {from} too small for array")));
         }
         self.grow(array, from)?;
         let from = from as usize;

@@ -56,7 +56,7 @@ impl Interp {
             }
             "<" | "<=" | ">" | ">=" => {
                 let Value::Class(other) = self.arg(args, 0)? else {
-                    return self.type_error("compared with non class/module");
+                    return self.raise_type_error("compared with non class/module");
                 };
                 let same = Rc::ptr_eq(class, &other);
                 let (down, up) = (class.descends_from(&other), other.descends_from(class));
@@ -87,7 +87,7 @@ impl Interp {
                 let method_name = self.arg(args, 0)?;
                 let method_name = self.name_arg(&method_name)?;
                 if name == "instance_method" {
-                    return Err(self.unsupported("instance_method"));
+                    return Err(self.unsupported_error("instance_method"));
                 }
                 let is_defined = class.find_method(&method_name).is_some()
                     || class.ancestors().iter().any(|class| {
@@ -174,10 +174,10 @@ impl Interp {
             "include" | "prepend" => {
                 for module in &args.list {
                     let Value::Class(module) = module else {
-                        return self.type_error("wrong argument type (expected module)");
+                        return self.raise_type_error("wrong argument type (expected module)");
                     };
                     if name == "prepend" {
-                        return Err(self.unsupported("prepend"));
+                        return Err(self.unsupported_error("prepend"));
                     }
                     self.record_patch(class);
                     Class::mix_in(&class.included, module);
@@ -193,11 +193,11 @@ impl Interp {
                 Value::Class(module) => {
                     Value::Bool(class.descends_from(&module) && !Rc::ptr_eq(class, &module))
                 }
-                _ => return self.type_error("wrong argument type (expected Module)"),
+                _ => return self.raise_type_error("wrong argument type (expected Module)"),
             },
             "class_eval" | "module_eval" | "class_exec" => {
                 let Some(Value::Proc(block)) = &args.block else {
-                    return Err(self.unsupported("class_eval of a string"));
+                    return Err(self.unsupported_error("class_eval of a string"));
                 };
                 let args = Args::new(args.list.clone());
                 self.call_proc_as(&Rc::clone(block), args, Some(this), false, Some(Rc::clone(class)))?
@@ -225,7 +225,7 @@ impl Interp {
         self.use_scratch(160)?;
         let Some(data) = self.data_for(class) else {
             let label = class.label();
-            return Err(self.unsupported(format!("{label}.new")));
+            return Err(self.unsupported_error(format!("{label}.new")));
         };
         let object = self.raw_object(Rc::clone(class), data);
         let value = Value::Object(Rc::clone(&object));
@@ -336,12 +336,12 @@ impl Interp {
             "Math" => return self.math_method(name, args),
             "Regexp" => return self.regexp_class_method(name, args, env),
             "SecureRandom" | "Random" => {
-                return Err(self.unsupported(format!("{label}.{name}, whose result is random")));
+                return Err(self.unsupported_error(format!("{label}.{name}, whose result is random")));
             }
             "File" => return stdlib::path::class_method(self, name, args),
             "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {
                 return Err(
-                    self.unsupported(format!("`{label}.{name}`, which reaches outside the template,"))
+                    self.unsupported_error(format!("`{label}.{name}`, which reaches outside the template,"))
                 );
             }
             "OpenSSL::X509::Certificate" | "OpenSSL::X509::Name" | "OpenSSL::X509::Extension" => {
@@ -371,7 +371,7 @@ impl Interp {
                     (Some(count), block) => {
                         let count = self.int_arg(&count.clone())?;
                         if count < 0 {
-                            return self.argument_error("negative array size");
+                            return self.raise_argument_error("negative array size");
                         }
                         self.use_scratch((count as usize).saturating_mul(VALUE_BYTES))?;
                         let mut items = Vec::new();
@@ -400,7 +400,7 @@ impl Interp {
                 }
                 list => {
                     if list.len() % 2 == 1 {
-                        return self.argument_error("odd number of arguments for Hash");
+                        return self.raise_argument_error("odd number of arguments for Hash");
                     }
                     Value::hash(RHash::from_pairs(
                         list.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())),
@@ -417,7 +417,7 @@ impl Interp {
                 let superclass = match args.get(0) {
                     Some(Value::Class(superclass)) => Rc::clone(superclass),
                     None => self.class("Object"),
-                    Some(_) => return self.type_error("superclass must be a Class"),
+                    Some(_) => return self.raise_type_error("superclass must be a Class"),
                 };
                 let new_class = Class::new(None, Some(superclass), false, None);
                 self.fill_class(&new_class, args)?
@@ -428,7 +428,7 @@ impl Interp {
             }
             ("Proc", "new") => match &args.block {
                 Some(block) => block.clone(),
-                None => return self.argument_error("tried to create Proc object without a block"),
+                None => return self.raise_argument_error("tried to create Proc object without a block"),
             },
             ("Set", "[]") => self.new_set(args.list.clone()),
             ("Integer", "sqrt") => {
@@ -438,22 +438,22 @@ impl Interp {
                 };
                 if value.sign() == Sign::Minus {
                     return Err(
-                        self.error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\"")
+                        self.ruby_error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\"")
                     );
                 }
                 Value::big(value.sqrt())
             }
-            ("Enumerator", "new") => return Err(self.unsupported("Enumerator.new")),
+            ("Enumerator", "new") => return Err(self.unsupported_error("Enumerator.new")),
             ("Kernel", _) => {
                 let main = self.main.clone();
                 return self.call_kernel_method(&main, name, args, env);
             }
             ("ObjectSpace" | "GC" | "Marshal" | "Signal" | "Thread", _) => {
-                return Err(self.unsupported(format!("{label}.{name}")));
+                return Err(self.unsupported_error(format!("{label}.{name}")));
             }
             ("Symbol" | "Integer" | "Float" | "NilClass" | "TrueClass" | "FalseClass", "new") => {
                 let text = format!("undefined method `new' for {label}:Class");
-                return Err(self.error("NoMethodError", text));
+                return Err(self.ruby_error("NoMethodError", text));
             }
             _ => return Ok(None),
         }))

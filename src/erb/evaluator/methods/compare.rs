@@ -111,7 +111,7 @@ impl Interp {
         Ok(match (a, b) {
             (Value::Int(x), Value::Int(y)) => Some(x.cmp(y)),
             (Value::Str(x), Value::Str(y)) if x.has_bytes() != y.has_bytes() => {
-                return Err(self.unsupported("the comparison of bytes with text"));
+                return Err(self.unsupported_error("the comparison of bytes with text"));
             }
             (Value::Str(x), Value::Str(y)) => Some(x.get().as_bytes().cmp(y.get().as_bytes())),
             (
@@ -170,7 +170,7 @@ impl Interp {
             None => {
                 let left = self.class_of(a).label();
                 let right = self.compared_with(b)?;
-                self.argument_error(format!("comparison of {left} with {right} failed"))
+                self.raise_argument_error(format!("comparison of {left} with {right} failed"))
             }
         }
     }
@@ -202,7 +202,7 @@ impl Interp {
             Value::Regexp(regexp) => {
                 let text = match value {
                     Value::Str(text) if text.has_bytes() => {
-                        return Err(self.unsupported("text that is not UTF-8"));
+                        return Err(self.unsupported_error("text that is not UTF-8"));
                     }
                     Value::Str(text) => text.get().clone(),
                     Value::Symbol(name) => name.to_string(),
@@ -280,13 +280,13 @@ impl Interp {
     pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (low, high) = match args.get(0) {
             Some(Value::Range(range)) if range.excludes_end && !range.to.is_nil() => {
-                return self.argument_error("cannot clamp with an exclusive range");
+                return self.raise_argument_error("cannot clamp with an exclusive range");
             }
             Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),
             _ => (self.arg(args, 0)?, self.arg(args, 1)?),
         };
         if !low.is_nil() && !high.is_nil() && self.order(&low, &high)? == Ordering::Greater {
-            return self.argument_error("min argument must be smaller than max argument");
+            return self.raise_argument_error("min argument must be smaller than max argument");
         }
         if !low.is_nil() && self.order(receiver, &low)? == Ordering::Less {
             return Ok(low);

@@ -51,7 +51,7 @@ impl Interp {
         let Value::Str(text) = name else {
             let shown = self.describe_receiver(name)?;
             let text = format!("undefined method `split' for {shown}");
-            return Err(self.error("NoMethodError", text));
+            return Err(self.ruby_error("NoMethodError", text));
         };
         let text = text.get().clone();
         let mut at = self.properties_hash();
@@ -88,7 +88,7 @@ impl Interp {
             shown.push(self.text_of(name)?);
         }
         let text = format!("Can't find property '{}'", shown.join("', or '"));
-        let error = self.error_with("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
+        let error = self.detailed_error("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
         if let Flow::Raise(exception) = &error
             && let Data::Exception(inner) = &mut *exception.data.borrow_mut()
         {

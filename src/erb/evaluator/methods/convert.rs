@@ -17,7 +17,7 @@ impl Interp {
         } else {
             format!("{min}..{max}")
         };
-        self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
+        self.raise_argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
     }
 
     /// Returns the argument at an index, or raises `ArgumentError` if it is missing.
@@ -26,7 +26,7 @@ impl Interp {
             Some(value) => Ok(value.clone()),
             None => {
                 let (count, expected) = (args.len(), index + 1);
-                self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
+                self.raise_argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
             }
         }
     }
@@ -34,13 +34,13 @@ impl Interp {
     /// Returns the text of a string or of an object with `to_str`. Other values raise `TypeError`.
     pub(crate) fn string_arg(&mut self, value: &Value) -> EvalResult<String> {
         match value {
-            Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
+            Value::Str(text) if text.has_bytes() => Err(self.unsupported_error("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
             Value::Object(_) if self.responds(value, "to_str") => {
                 let text = self.call(value, "to_str", Vec::new())?;
                 self.text_of(&text)
             }
-            other => self.no_conversion(other, "String"),
+            other => self.raise_no_conversion(other, "String"),
         }
     }
 
@@ -48,11 +48,11 @@ impl Interp {
     pub(crate) fn name_arg(&mut self, value: &Value) -> EvalResult<String> {
         match value {
             Value::Symbol(name) => Ok(name.to_string()),
-            Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
+            Value::Str(text) if text.has_bytes() => Err(self.unsupported_error("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
             other => {
                 let shown = self.inspect(other)?;
-                self.type_error(format!("{shown} is not a symbol nor a string"))
+                self.raise_type_error(format!("{shown} is not a symbol nor a string"))
             }
         }
     }
@@ -65,11 +65,11 @@ impl Interp {
             Value::Float(float) if float.is_finite() && float.abs() < 9e18 => Ok(*float as i64),
             Value::Float(float) => {
                 let shown = super::show::float_to_s(*float);
-                Err(self.error("RangeError", format!("float {shown} out of range of integer")))
+                Err(self.ruby_error("RangeError", format!("float {shown} out of range of integer")))
             }
-            Value::Big(_) => Err(self.error("RangeError", "bignum too big to convert into `long'")),
-            Value::Nil => self.type_error("no implicit conversion from nil to integer"),
-            other => self.no_conversion(other, "Integer"),
+            Value::Big(_) => Err(self.ruby_error("RangeError", "bignum too big to convert into `long'")),
+            Value::Nil => self.raise_type_error("no implicit conversion from nil to integer"),
+            other => self.raise_no_conversion(other, "Integer"),
         }
     }
 
@@ -84,7 +84,7 @@ impl Interp {
     pub(crate) fn count_arg(&mut self, value: &Value) -> EvalResult<usize> {
         match usize::try_from(self.index_arg(value)?) {
             Ok(count) => Ok(count),
-            Err(_) => self.argument_error("negative array size"),
+            Err(_) => self.raise_argument_error("negative array size"),
         }
     }
 
@@ -111,7 +111,7 @@ impl Interp {
     pub(crate) fn radix(&mut self, radix: i64) -> EvalResult<u32> {
         match u32::try_from(radix) {
             Ok(radix @ (0 | 2..=36)) => Ok(radix),
-            _ => self.argument_error(format!("invalid radix {radix}")),
+            _ => self.raise_argument_error(format!("invalid radix {radix}")),
         }
     }
 
@@ -123,7 +123,7 @@ impl Interp {
                 let list = self.call(value, "to_ary", Vec::new())?;
                 self.splat(&list)
             }
-            other => self.no_conversion(other, "Array"),
+            other => self.raise_no_conversion(other, "Array"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Interp {
     pub(crate) fn block(&mut self, args: &Args) -> EvalResult<Value> {
         match &args.block {
             Some(block) => Ok(block.clone()),
-            None => Err(self.error("LocalJumpError", "no block given (yield)")),
+            None => Err(self.ruby_error("LocalJumpError", "no block given (yield)")),
         }
     }
 }

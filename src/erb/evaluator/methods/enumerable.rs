@@ -65,7 +65,7 @@ impl Interp {
             }
             other => {
                 let class = self.class_of(other).label();
-                self.type_error(format!("can't iterate from {class}"))
+                self.raise_type_error(format!("can't iterate from {class}"))
             }
         }
     }
@@ -170,7 +170,7 @@ impl Interp {
         ];
         if block.is_none() && ENUMERATING.contains(&name) {
             if matches!(name, "each_with_index" | "reverse_each") && !args.is_empty() {
-                return Err(self.unsupported(format!("{name} with arguments")));
+                return Err(self.unsupported_error(format!("{name} with arguments")));
             }
             return self.enumerator(over, name, args.list.clone()).map(Some);
         }
@@ -232,7 +232,7 @@ impl Interp {
                 over.clone()
             }
             "each_with_index" | "reverse_each" if !args.is_empty() => {
-                return Err(self.unsupported(format!("{name} with arguments")));
+                return Err(self.unsupported_error(format!("{name} with arguments")));
             }
             "each_with_index" | "each_with_object" => {
                 let block = self.block(args)?;
@@ -263,7 +263,7 @@ impl Interp {
                 let size = self.int_or(args, 0, 0)?;
                 if size <= 0 {
                     let what = if name == "each_slice" { "slice" } else { "" };
-                    return self.argument_error(format!("invalid {what} size").replace("  ", " "));
+                    return self.raise_argument_error(format!("invalid {what} size").replace("  ", " "));
                 }
                 let block = self.block(args)?;
                 let items = self.collect(over)?;
@@ -302,7 +302,7 @@ impl Interp {
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
             }
-            "tally" if !args.is_empty() => return Err(self.unsupported("tally into a hash")),
+            "tally" if !args.is_empty() => return Err(self.unsupported_error("tally into a hash")),
             "tally" => {
                 let counts = RHash::default();
                 for item in self.collect(over)? {
@@ -381,17 +381,17 @@ impl Interp {
                                     "wrong array length at 0"
                                 }
                             );
-                            return self.argument_error(text);
+                            return self.raise_argument_error(text);
                         }
                         other => {
                             let class = self.class_of(other).label();
-                            return self.type_error(format!("wrong element type {class} (expected array)"));
+                            return self.raise_type_error(format!("wrong element type {class} (expected array)"));
                         }
                     }
                 }
                 Value::hash(hash)
             }
-            "to_set" if !args.is_empty() => return Err(self.unsupported("to_set with arguments")),
+            "to_set" if !args.is_empty() => return Err(self.unsupported_error("to_set with arguments")),
             "to_set" => {
                 let mut items = self.collect(over)?;
                 if let Some(block) = &args.block {
@@ -403,7 +403,7 @@ impl Interp {
             }
             "each_index" => return Ok(None),
             "chunk_while" | "slice_when" if block.is_none() => {
-                return self.argument_error("wrong number of arguments (given 0, expected 1)");
+                return self.raise_argument_error("wrong number of arguments (given 0, expected 1)");
             }
             "chunk_while" | "slice_when" => {
                 let block = self.block(args)?;

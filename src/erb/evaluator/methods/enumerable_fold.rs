@@ -21,7 +21,7 @@ impl Interp {
                 Some(total) => match (&operator, &args.block) {
                     (Some(operator), _) => self.call(&total, operator, vec![item])?,
                     (None, Some(block)) => self.yield_to(block, vec![total, item])?,
-                    (None, None) => return Err(self.error("LocalJumpError", "no block given")),
+                    (None, None) => return Err(self.ruby_error("LocalJumpError", "no block given")),
                 },
             });
         }
@@ -79,7 +79,7 @@ impl Interp {
         match self.yield_to(block, vec![a.clone(), b.clone()])? {
             Value::Nil => {
                 let (left, right) = (self.class_of(a).label(), self.class_of(b).label());
-                self.argument_error(format!("comparison of {left} with {right} failed"))
+                self.raise_argument_error(format!("comparison of {left} with {right} failed"))
             }
             Value::Float(float) => Ok(float.partial_cmp(&0.0).unwrap_or(Ordering::Equal)),
             other => Ok(self.int_arg(&other)?.cmp(&0)),
@@ -110,7 +110,7 @@ impl Interp {
             _ => None,
         };
         match count {
-            Some(count @ ..0) => return self.argument_error(format!("negative size ({count})")),
+            Some(count @ ..0) => return self.raise_argument_error(format!("negative size ({count})")),
             Some(0) => return Ok(Value::array(Vec::new())),
             _ => {}
         }
@@ -144,7 +144,7 @@ impl Interp {
                 // Ruby compares only some of the items, in the order of its quicksort.
                 if selects && is_unclear {
                     let text = format!("{name} with a number, and items that are equal or not comparable");
-                    return Err(interp.unsupported(text));
+                    return Err(interp.unsupported_error(text));
                 }
                 ordering
             })?;

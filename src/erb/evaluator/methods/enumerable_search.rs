@@ -100,7 +100,7 @@ impl Interp {
                     None => None,
                 };
                 if count.is_some_and(|count| count < 0) {
-                    return self.argument_error("attempt to take negative size");
+                    return self.raise_argument_error("attempt to take negative size");
                 }
                 let limit = count.unwrap_or(1) as usize;
                 let mut items = Vec::new();
@@ -122,7 +122,7 @@ impl Interp {
             "drop" => {
                 let count = self.int_or(args, 0, 0)?;
                 if count < 0 {
-                    return self.argument_error("attempt to drop negative size");
+                    return self.raise_argument_error("attempt to drop negative size");
                 }
                 Value::array(self.collect(over)?.into_iter().skip(count as usize).collect())
             }
@@ -171,7 +171,7 @@ impl Interp {
                 }
                 Value::array(items)
             }
-            "cycle" if block.is_none() => return Err(self.unsupported("cycle without a block")),
+            "cycle" if block.is_none() => return Err(self.unsupported_error("cycle without a block")),
             "cycle" => {
                 let block = self.block(args)?;
                 let rounds = match args.get(0) {

@@ -28,7 +28,7 @@ impl Interp {
         if let Value::Range(range) = receiver
             && range.to.is_nil()
         {
-            return Err(self.unsupported("an endless lazy enumerator"));
+            return Err(self.unsupported_error("an endless lazy enumerator"));
         }
         let class = self.class("Enumerator::Lazy");
         let data = Data::Enumerator {
@@ -110,7 +110,7 @@ impl Interp {
                         }
                         item.clone()
                     }
-                    None => return Err(self.error("StopIteration", "iteration reached an end")),
+                    None => return Err(self.ruby_error("StopIteration", "iteration reached an end")),
                 }
             }
             "rewind" => {

@@ -32,7 +32,7 @@ impl Interp {
                     other => Value::str(self.text_of(&other)?),
                 }
             }
-            "full_message" => return Err(self.unsupported("Exception#full_message")),
+            "full_message" => return Err(self.unsupported_error("Exception#full_message")),
             "inspect" => Value::str(self.inspect(&Value::Object(Rc::clone(object)))?),
             "cause" => cause,
             "backtrace" => match span {

@@ -10,7 +10,7 @@ impl Interp {
     /// Applies an operator to two floats. Operators that only integers have raise `NoMethodError`.
     pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> EvalResult<Value> {
         if b == 0.0 && matches!(name, "%" | "modulo" | "remainder") {
-            return Err(self.error("ZeroDivisionError", "divided by 0"));
+            return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
         }
         Ok(match name {
             "+" => Value::Float(a + b),
@@ -28,17 +28,17 @@ impl Interp {
                     false => rest,
                 })
             }
-            "**" | "pow" if a < 0.0 && b != b.round() => return Err(self.unsupported("a complex number")),
+            "**" | "pow" if a < 0.0 && b != b.round() => return Err(self.unsupported_error("a complex number")),
             "**" | "pow" => Value::Float(a.powf(b)),
             "div" => {
                 if b == 0.0 {
-                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                    return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
                 }
                 self.float_to_int((a / b).floor())?
             }
             "divmod" => {
                 if b == 0.0 {
-                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                    return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
                 }
                 let rest = a % b;
                 let whole = if a.is_infinite() { a } else { ((a - rest) / b).round() };
@@ -52,7 +52,7 @@ impl Interp {
             "<=>" => a.partial_cmp(&b).map_or(Value::Nil, |ordering| Value::Int(ordering as i64)),
             _ => {
                 let text = format!("undefined method `{name}' for {}:Float", float_to_s(a));
-                return Err(self.error("NoMethodError", text));
+                return Err(self.ruby_error("NoMethodError", text));
             }
         })
     }
@@ -60,7 +60,7 @@ impl Interp {
     /// Converts a whole float to an integer of any size. Infinity and NaN raise `FloatDomainError`.
     pub(super) fn float_to_int(&mut self, float: f64) -> EvalResult<Value> {
         if !float.is_finite() {
-            return Err(self.error("FloatDomainError", float_to_s(float)));
+            return Err(self.ruby_error("FloatDomainError", float_to_s(float)));
         }
         if float.abs() < 9.2e18 {
             return Ok(Value::Int(float as i64));

@@ -25,7 +25,7 @@ impl Interp {
         });
         if let Some(unknown) = unknown {
             let shown = self.inspect(&unknown)?;
-            return self.argument_error(format!("unknown keyword: {shown}"));
+            return self.raise_argument_error(format!("unknown keyword: {shown}"));
         }
         let half = match args.options().and_then(|options| options.get_symbol("half")) {
             None | Some(Value::Nil) => return Ok(Half::Up),
@@ -36,7 +36,7 @@ impl Interp {
             "up" => Ok(Half::Up),
             "even" => Ok(Half::Even),
             "down" => Ok(Half::Down),
-            _ => self.argument_error(format!("invalid rounding mode: {half}")),
+            _ => self.raise_argument_error(format!("invalid rounding mode: {half}")),
         }
     }
 
@@ -56,7 +56,7 @@ impl Interp {
             return Ok(Value::Float(to_digits(float, name, digits, half)));
         }
         if !float.is_finite() {
-            return Err(self.error("FloatDomainError", float_to_s(float)));
+            return Err(self.ruby_error("FloatDomainError", float_to_s(float)));
         }
         if digits == 0 {
             return self.float_to_int(to_whole(float, name, half));

@@ -94,7 +94,7 @@ impl Interp {
                     (None, None, Some(default)) => default.clone(),
                     (None, None, None) => {
                         let shown = self.inspect(&key)?;
-                        return Err(self.error_with("KeyError", format!("key not found: {shown}"), key));
+                        return Err(self.detailed_error("KeyError", format!("key not found: {shown}"), key));
                     }
                 }
             }
@@ -196,7 +196,7 @@ impl Interp {
             "transform_keys" => {
                 let names = args.get(0).cloned();
                 if let Some(other) = names.as_ref().filter(|names| !matches!(names, Value::Hash(_))) {
-                    return self.no_conversion(other, "Hash");
+                    return self.raise_no_conversion(other, "Hash");
                 }
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
@@ -280,7 +280,7 @@ impl Interp {
             "<=" | ">=" | "<" | ">" => {
                 let Value::Hash(other) = self.arg(args, 0)? else {
                     let other = self.arg(args, 0)?;
-                    return self.no_conversion(&other, "Hash");
+                    return self.raise_no_conversion(&other, "Hash");
                 };
                 let (small, large) = if name.starts_with('<') { (hash, &other) } else { (&other, hash) };
                 let mut is_subset = name.len() == 2 || small.len() < large.len();
@@ -306,7 +306,7 @@ impl Interp {
     fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
         let this = Value::Hash(Rc::clone(hash));
         if hash.is_frozen.get() {
-            return self.frozen_error(&this);
+            return self.raise_frozen_error(&this);
         }
         const ENUMERATING: &[&str] = &[
             "select!",
@@ -357,10 +357,10 @@ impl Interp {
                         {
                             match self.call(other, "to_hash", Vec::new())? {
                                 Value::Hash(other) => other.pairs(),
-                                _ => return self.no_conversion(other, "Hash"),
+                                _ => return self.raise_no_conversion(other, "Hash"),
                             }
                         }
-                        other => return self.no_conversion(other, "Hash"),
+                        other => return self.raise_no_conversion(other, "Hash"),
                     };
                     self.use_scratch(pairs.len() * 64)?;
                     for (key, value) in pairs {
@@ -377,7 +377,7 @@ impl Interp {
             }
             "replace" => {
                 let other = self.arg(args, 0)?;
-                let Value::Hash(other) = &other else { return self.no_conversion(&other, "Hash") };
+                let Value::Hash(other) = &other else { return self.raise_no_conversion(&other, "Hash") };
                 hash.replace(other);
                 this
             }
@@ -409,7 +409,7 @@ impl Interp {
                 value
             }
             "rehash" => this,
-            _ => return Err(self.unsupported(format!("Hash#{name}"))),
+            _ => return Err(self.unsupported_error(format!("Hash#{name}"))),
         })
     }
 }

@@ -38,7 +38,7 @@ impl Interp {
             "to_s" | "inspect" => {
                 let radix = self.int_or(args, 0, 10)?;
                 if !(2..=36).contains(&radix) {
-                    return self.argument_error(format!("invalid radix {radix}"));
+                    return self.raise_argument_error(format!("invalid radix {radix}"));
                 }
                 Value::str(to_big(receiver).to_str_radix(radix as u32))
             }
@@ -50,9 +50,9 @@ impl Interp {
                     Some(Value::Str(name)) if name.get().eq_ignore_ascii_case("UTF-8") => {}
                     Some(encoding @ Value::Object(_)) if encoding.same(&self.encoding("UTF-8")?) => {}
                     Some(Value::Str(_) | Value::Object(_)) => {
-                        return Err(self.unsupported("Integer#chr in another encoding than UTF-8"));
+                        return Err(self.unsupported_error("Integer#chr in another encoding than UTF-8"));
                     }
-                    Some(other) => return self.no_conversion(&other, "String"),
+                    Some(other) => return self.raise_no_conversion(&other, "String"),
                 }
                 match (u32::try_from(code).ok().and_then(char::from_u32), args.is_empty()) {
                     // Control characters are shown like those of a binary string.
@@ -65,7 +65,7 @@ impl Interp {
                         ])))
                     }
                     (Some(character), false) => Value::str(character.to_string()),
-                    _ => return Err(self.error("RangeError", format!("{code} out of char range"))),
+                    _ => return Err(self.ruby_error("RangeError", format!("{code} out of char range"))),
                 }
             }
             "times" | "upto" | "downto" if args.block.is_none() => {
@@ -132,23 +132,23 @@ impl Interp {
             }
             "digits" => {
                 if to_big(receiver).sign() == Sign::Minus {
-                    return Err(self.error("Math::DomainError", "out of domain"));
+                    return Err(self.ruby_error("Math::DomainError", "out of domain"));
                 }
                 let base = match args.get(0).cloned() {
                     None => BigInt::from(10),
                     Some(base @ (Value::Int(_) | Value::Big(_))) => to_big(&base),
-                    Some(Value::Float(_)) => return Err(self.unsupported("Integer#digits with a float")),
+                    Some(Value::Float(_)) => return Err(self.unsupported_error("Integer#digits with a float")),
                     Some(other) => {
                         let class = self.class_of(&other).label();
-                        return self.type_error(format!("wrong argument type {class} (expected Integer)"));
+                        return self.raise_type_error(format!("wrong argument type {class} (expected Integer)"));
                     }
                 };
                 let mut value = to_big(receiver);
                 if base.sign() == Sign::Minus {
-                    return self.argument_error("negative radix");
+                    return self.raise_argument_error("negative radix");
                 }
                 if base < BigInt::from(2) {
-                    return self.argument_error(format!("invalid radix {base}"));
+                    return self.raise_argument_error(format!("invalid radix {base}"));
                 }
                 let mut out = Vec::new();
                 loop {
@@ -165,7 +165,7 @@ impl Interp {
             "gcd" | "lcm" => {
                 let other = self.arg(args, 0)?;
                 if !matches!(other, Value::Int(_) | Value::Big(_)) {
-                    return self.type_error("not an integer");
+                    return self.raise_type_error("not an integer");
                 }
                 let (a, b) = (to_big(receiver), to_big(&other));
                 let divisor = self.common_divisor(&a, &b)?;
@@ -184,7 +184,7 @@ impl Interp {
             }
             "[]" => {
                 let (bit, count) = match args.list.as_slice() {
-                    [] => return self.argument_error("wrong number of arguments (given 0, expected 1..2)"),
+                    [] => return self.raise_argument_error("wrong number of arguments (given 0, expected 1..2)"),
                     [Value::Big(bit)] => {
                         let is_set = bit.sign() == Sign::Plus && to_big(receiver).sign() == Sign::Minus;
                         return Ok(Some(Value::Int(i64::from(is_set))));
@@ -192,17 +192,17 @@ impl Interp {
                     [Value::Range(range)] if !range.to.is_nil() => {
                         let (from, to) = (self.int_arg(&range.from)?, self.int_arg(&range.to)?);
                         if to <= from {
-                            return Err(self.unsupported("Integer#[] with a range without bits"));
+                            return Err(self.unsupported_error("Integer#[] with a range without bits"));
                         }
                         (from, to.saturating_sub(from).saturating_add(i64::from(!range.excludes_end)))
                     }
-                    [Value::Range(_)] => return Err(self.unsupported("Integer#[] with an endless range")),
+                    [Value::Range(_)] => return Err(self.unsupported_error("Integer#[] with an endless range")),
                     [_, _] => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 0)?),
                     _ => (self.int_or(args, 0, 0)?, 1),
                 };
                 if count != 1 {
                     if bit < 0 || !(0..=4096).contains(&count) {
-                        return Err(self.unsupported("Integer#[] with these bits"));
+                        return Err(self.unsupported_error("Integer#[] with these bits"));
                     }
                     let mask = (BigInt::from(1) << (count as u64)) - 1;
                     Value::big((to_big(receiver) >> (bit as u64)) & mask)
@@ -220,14 +220,14 @@ impl Interp {
                 let (exponent, modulus) = (self.arg(args, 0)?, self.arg(args, 1)?);
                 let is_integer = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_));
                 if !is_integer(&exponent) || !is_integer(&modulus) {
-                    return self.type_error("Integer#pow() 2nd argument not allowed unless all are integers");
+                    return self.raise_type_error("Integer#pow() 2nd argument not allowed unless all are integers");
                 }
                 let (exponent, modulus) = (to_big(&exponent), to_big(&modulus));
                 if exponent < BigInt::from(0)
                     || modulus == BigInt::from(0)
                     || modulus.sign() == Sign::Minus && modulus.bits() > 62
                 {
-                    return Err(self.unsupported("Integer#pow with this exponent or modulus"));
+                    return Err(self.unsupported_error("Integer#pow with this exponent or modulus"));
                 }
                 let limbs = modulus.bits() / 64 + 1;
                 self.step(exponent.bits().saturating_mul(limbs.saturating_mul(limbs)) / 32)?;
@@ -295,7 +295,7 @@ impl Interp {
                     return self.number_operator(a, name, &Value::Int(by));
                 }
                 (_, Value::Float(_)) => {
-                    return self.type_error("can't convert Float into Integer for bitwise operation");
+                    return self.raise_type_error("can't convert Float into Integer for bitwise operation");
                 }
                 _ => {}
             }
@@ -307,7 +307,7 @@ impl Interp {
                 "<" | ">" | "<=" | ">=" => {
                     let left = self.class_of(a).label();
                     let right = self.compared_with(b)?;
-                    self.argument_error(format!("comparison of {left} with {right} failed"))
+                    self.raise_argument_error(format!("comparison of {left} with {right} failed"))
                 }
                 _ => {
                     if matches!(b, Value::Object(_)) && self.responds(b, "coerce") {
@@ -323,7 +323,7 @@ impl Interp {
                         Value::Bool(flag) => flag.to_string(),
                         other => self.class_of(other).label(),
                     };
-                    self.type_error(format!("{from} can't be coerced into {into}"))
+                    self.raise_type_error(format!("{from} can't be coerced into {into}"))
                 }
             };
         }
@@ -364,7 +364,7 @@ impl Interp {
         let zero = BigInt::from(0);
         let divides = matches!(name, "/" | "%" | "modulo" | "div" | "divmod" | "remainder");
         if divides && y == zero {
-            return Err(self.error("ZeroDivisionError", "divided by 0"));
+            return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
         }
         Ok(Some(match name {
             "+" => Value::big(x + y),
@@ -386,10 +386,10 @@ impl Interp {
             }
             "**" | "pow" => {
                 if y < zero && x == zero {
-                    return Err(self.error("ZeroDivisionError", "divided by 0"));
+                    return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
                 }
                 if y < zero {
-                    return Err(self.unsupported("a rational number"));
+                    return Err(self.unsupported_error("a rational number"));
                 }
                 let exponent = u32::try_from(&y).unwrap_or(u32::MAX);
                 if x.bits().saturating_mul(u64::from(exponent)) > MAX_BITS && x.bits() > 1 {
@@ -424,14 +424,14 @@ impl Interp {
                     Value::big(x >> by.min(MAX_BITS * 2))
                 }
             }
-            _ => return Err(self.unsupported("a rational number")),
+            _ => return Err(self.unsupported_error("a rational number")),
         }))
     }
 }
 
 impl Interp {
     fn too_many_bits_error(&self) -> Flow {
-        self.unsupported(format!("an integer of more than {MAX_BITS} bits"))
+        self.unsupported_error(format!("an integer of more than {MAX_BITS} bits"))
     }
 
     /// Implements `fdiv` of two integers. As in Ruby, they are reduced first.
@@ -443,7 +443,7 @@ impl Interp {
             _ => (x / &divisor, y / &divisor),
         };
         if x.bits() > 62 || y.bits() > 62 {
-            return Err(self.unsupported("Integer#fdiv of a number beyond 62 bits"));
+            return Err(self.unsupported_error("Integer#fdiv of a number beyond 62 bits"));
         }
         Ok(Value::Float(to_f64(&Value::big(x)) / to_f64(&Value::big(y))))
     }

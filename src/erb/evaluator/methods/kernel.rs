@@ -96,13 +96,13 @@ impl Interp {
                         Value::Proc(Rc::clone(block))
                     }
                 }
-                _ => return self.argument_error("tried to create Proc object without a block"),
+                _ => return self.raise_argument_error("tried to create Proc object without a block"),
             },
             "binding" => {
                 let class = self.class("Binding");
                 self.object(class, Data::Plain)
             }
-            "local_variables" => return Err(self.unsupported("local_variables")),
+            "local_variables" => return Err(self.unsupported_error("local_variables")),
             "private"
             | "public"
             | "protected"
@@ -192,7 +192,7 @@ impl Interp {
                 let library = self.arg(args, 0)?;
                 let library = self.string_arg(&library)?;
                 if name == "require_relative" || !LIBRARIES.contains(&library.as_str()) {
-                    return Err(self.unsupported(format!("{name} '{library}'")));
+                    return Err(self.unsupported_error(format!("{name} '{library}'")));
                 }
                 Value::Bool(false)
             }
@@ -226,9 +226,9 @@ impl Interp {
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 let radix = match args.positional().get(1) {
                     // With a negative base, a prefix of the digits takes precedence.
-                    Some(Value::Int(..0)) => return Err(self.unsupported("Integer() with a negative base")),
+                    Some(Value::Int(..0)) => return Err(self.unsupported_error("Integer() with a negative base")),
                     Some(_) if !matches!(value, Value::Str(_)) => {
-                        return self.argument_error("base specified for non string value");
+                        return self.raise_argument_error("base specified for non string value");
                     }
                     Some(radix) => {
                         let radix = self.int_arg(&radix.clone())?;
@@ -273,7 +273,7 @@ impl Interp {
                 value @ Value::Hash(_) => value,
                 other => {
                     let class = self.class_of(&other).label();
-                    return self.type_error(format!("can't convert {class} into Hash"));
+                    return self.raise_type_error(format!("can't convert {class} into Hash"));
                 }
             },
             "URI" => {
@@ -298,13 +298,13 @@ impl Interp {
                 let tag = self.arg(args, 0)?;
                 return Err(Flow::Throw(tag, args.get(1).cloned().unwrap_or(Value::Nil)));
             }
-            "rand" => return Err(self.unsupported("rand, whose result is random")),
+            "rand" => return Err(self.unsupported_error("rand, whose result is random")),
             "caller" | "caller_locations" => Value::array(Vec::new()),
             "freeze" => this.clone(),
             "exit" | "abort" | "exit!" => {
                 let text = args.get(0).cloned().unwrap_or(Value::str("exit"));
                 let text = self.text_of(&text)?;
-                return Err(self.error("SystemExit", text));
+                return Err(self.ruby_error("SystemExit", text));
             }
             "include" | "extend" if this.same(&self.main.clone()) => {
                 let singleton = match this {
@@ -320,7 +320,7 @@ impl Interp {
             }
             "system" | "exec" | "spawn" | "fork" | "`" | "open" | "gets" | "readline" | "readlines"
             | "sleep" | "load" | "select" | "syscall" | "trap" | "eval" | "test" => {
-                return Err(self.unsupported(format!("`{name}`, which reaches outside the template,")));
+                return Err(self.unsupported_error(format!("`{name}`, which reaches outside the template,")));
             }
             _ => return Ok(None),
         }))
@@ -334,17 +334,17 @@ impl Interp {
             Value::Str(text) => match stdlib::number::float_strict(&text.get()) {
                 Some(float) => float,
                 None if text.get().contains(['x', 'X']) && text.get().contains('_') => {
-                    return Err(self.unsupported("Float() of hexadecimal digits with '_'"));
+                    return Err(self.unsupported_error("Float() of hexadecimal digits with '_'"));
                 }
                 None => {
                     let shown = self.inspect(value)?;
-                    return self.argument_error(format!("invalid value for Float(): {shown}"));
+                    return self.raise_argument_error(format!("invalid value for Float(): {shown}"));
                 }
             },
-            Value::Nil => return self.type_error("can't convert nil into Float"),
+            Value::Nil => return self.raise_type_error("can't convert nil into Float"),
             other => {
                 let class = self.class_of(other).label();
-                return self.type_error(format!("can't convert {class} into Float"));
+                return self.raise_type_error(format!("can't convert {class} into Float"));
             }
         }))
     }
@@ -358,13 +358,13 @@ impl Interp {
                 Some(number) => Ok(number),
                 None => {
                     let shown = self.inspect(value)?;
-                    self.argument_error(format!("invalid value for Integer(): {shown}"))
+                    self.raise_argument_error(format!("invalid value for Integer(): {shown}"))
                 }
             },
-            Value::Nil => self.type_error("can't convert nil into Integer"),
+            Value::Nil => self.raise_type_error("can't convert nil into Integer"),
             other => {
                 let class = self.class_of(other).label();
-                self.type_error(format!("can't convert {class} into Integer"))
+                self.raise_type_error(format!("can't convert {class} into Integer"))
             }
         }
     }
@@ -376,7 +376,7 @@ impl Interp {
         let exception = match args.positional() {
             [] => match self.globals.get("$!").cloned() {
                 Some(Value::Object(current)) => return Err(Flow::Raise(current)),
-                _ => return Err(self.error("RuntimeError", "unhandled exception")),
+                _ => return Err(self.ruby_error("RuntimeError", "unhandled exception")),
             },
             [Value::Str(text), ..] => {
                 let class = self.class("RuntimeError");
@@ -386,7 +386,7 @@ impl Interp {
                 let list: Vec<Value> = rest.iter().take(1).cloned().collect();
                 match self.call(first, "new", list)? {
                     Value::Object(object) if is_exception(&object) => object,
-                    _ => return self.type_error("exception class/object expected"),
+                    _ => return self.raise_type_error("exception class/object expected"),
                 }
             }
             [Value::Object(object), rest @ ..] if is_exception(object) => {
@@ -397,7 +397,7 @@ impl Interp {
                 }
                 Rc::clone(object)
             }
-            _ => return self.type_error("exception class/object expected"),
+            _ => return self.raise_type_error("exception class/object expected"),
         };
         if let Data::Exception(inner) = &mut *exception.data.borrow_mut() {
             if inner.span.is_none() {

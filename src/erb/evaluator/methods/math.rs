@@ -17,10 +17,10 @@ impl Interp {
         let first = self.arg(args, 0)?;
         if !matches!(first, Value::Int(_) | Value::Big(_) | Value::Float(_)) {
             return match first {
-                Value::Nil => self.type_error("can't convert nil into Float"),
+                Value::Nil => self.raise_type_error("can't convert nil into Float"),
                 other => {
                     let class = self.class_of(&other).label();
-                    self.type_error(format!("can't convert {class} into Float"))
+                    self.raise_type_error(format!("can't convert {class} into Float"))
                 }
             };
         }
@@ -28,7 +28,7 @@ impl Interp {
         let y = args.get(1).map(to_f64);
         if x < 0.0 && matches!(name, "sqrt" | "log" | "log2" | "log10") {
             return Err(
-                self.error("Math::DomainError", format!("Numerical argument is out of domain - \"{name}\""))
+                self.ruby_error("Math::DomainError", format!("Numerical argument is out of domain - \"{name}\""))
             );
         }
         Ok(Some(Value::Float(match (name, y) {

@@ -187,7 +187,7 @@ impl Interp {
             Some(max) => format!("{min}..{max}"),
             None => format!("{min}+"),
         };
-        self.argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
+        self.raise_argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
     }
 
     fn includes(&mut self, value: &Value, module: &str) -> bool {

@@ -51,7 +51,7 @@ impl Interp {
             "singleton_class" => match receiver {
                 Value::Object(object) => Value::Class(self.singleton_of(object)),
                 Value::Class(class) => Value::Class(Rc::clone(class)),
-                _ => return Err(self.unsupported("singleton_class of this value")),
+                _ => return Err(self.unsupported_error("singleton_class of this value")),
             },
             "is_a?" | "kind_of?" | "instance_of?" => match self.arg(args, 0)? {
                 Value::Class(class) => Value::Bool(if name == "instance_of?" {
@@ -59,7 +59,7 @@ impl Interp {
                 } else {
                     self.class_of(receiver).descends_from(&class) || self.extends(receiver, &class)
                 }),
-                _ => return self.type_error("class or module required"),
+                _ => return self.raise_type_error("class or module required"),
             },
             "respond_to?" => {
                 let method_name = self.arg(args, 0)?;
@@ -96,7 +96,7 @@ impl Interp {
                 if !self.responds_privately(receiver, &method_name) {
                     let class = self.class_of(receiver).label();
                     let text = format!("undefined method `{method_name}' for class `{class}'");
-                    return Err(self.error_with("NameError", text, Value::symbol(&method_name)));
+                    return Err(self.detailed_error("NameError", text, Value::symbol(&method_name)));
                 }
                 let kind = ProcKind::Method { receiver: receiver.clone(), name: Arc::from(method_name) };
                 Value::Proc(RProc::new(kind, true, 0))
@@ -126,7 +126,7 @@ impl Interp {
             "dup" | "clone" => self.copy(receiver, name, args)?,
             "hash" => match receiver {
                 Value::Match(_) | Value::Proc(_) => {
-                    return Err(self.unsupported("hash, whose result differs between runs"));
+                    return Err(self.unsupported_error("hash, whose result differs between runs"));
                 }
                 _ => Value::Int(hash_code(receiver)),
             },
@@ -136,7 +136,7 @@ impl Interp {
                 Value::Bool(false) => 0,
                 Value::Int(int) => int.wrapping_mul(2).wrapping_add(1),
                 Value::Object(object) => object.id as i64,
-                _ => return Err(self.unsupported(format!("{name}, whose result differs between runs"))),
+                _ => return Err(self.unsupported_error(format!("{name}, whose result differs between runs"))),
             }),
             "to_s" => Value::str(self.text_of(receiver)?),
             "inspect" => Value::str(self.inspect(receiver)?),
@@ -176,7 +176,7 @@ impl Interp {
             "extend" => {
                 for module in &args.list {
                     let Value::Class(module) = module else {
-                        return self.type_error("wrong argument type (expected Module)");
+                        return self.raise_type_error("wrong argument type (expected Module)");
                     };
                     match receiver {
                         Value::Object(object) => {
@@ -184,7 +184,7 @@ impl Interp {
                             Class::mix_in(&singleton.included, module);
                         }
                         Value::Class(class) => Class::mix_in(&class.extended, module),
-                        _ => return Err(self.unsupported("extend on this value")),
+                        _ => return Err(self.unsupported_error("extend on this value")),
                     }
                 }
                 receiver.clone()
@@ -215,13 +215,13 @@ impl Interp {
                         };
                         class.singleton.borrow_mut().insert(Arc::clone(&method_name), Rc::new(method));
                     }
-                    _ => return Err(self.unsupported("define_singleton_method on this value")),
+                    _ => return Err(self.unsupported_error("define_singleton_method on this value")),
                 }
                 Value::Symbol(method_name)
             }
             "instance_eval" | "instance_exec" => {
                 let Some(Value::Proc(block)) = &args.block else {
-                    return Err(self.unsupported("instance_eval of a string"));
+                    return Err(self.unsupported_error("instance_eval of a string"));
                 };
                 let list = if name == "instance_exec" { args.list.clone() } else { vec![receiver.clone()] };
                 let module = match receiver {
@@ -413,7 +413,7 @@ impl Interp {
             }
             ("Encoding", "to_s" | "name") => Ok(Some(self.instance_variable(receiver, "@name"))),
             ("Binding", "local_variable_get" | "local_variable_set" | "local_variable_defined?" | "eval") => {
-                Err(self.unsupported(format!("Binding#{name}")))
+                Err(self.unsupported_error(format!("Binding#{name}")))
             }
             ("OpenSSL::X509::Extension", _) => stdlib::openssl::part_method(self, object, name, args),
             _ => Ok(None),

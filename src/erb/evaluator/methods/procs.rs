@@ -26,13 +26,13 @@ impl Interp {
                         Some(crate::evaluator::value::MethodBody::Code(body)) => {
                             Value::Int(body.params.arity())
                         }
-                        _ => return Err(self.unsupported("Method#arity")),
+                        _ => return Err(self.unsupported_error("Method#arity")),
                     }
                 }
                 ProcKind::Symbol(_) => Value::Int(-2),
                 ProcKind::Native(_) => Value::Int(-1),
             },
-            "parameters" => return Err(self.unsupported("Proc#parameters")),
+            "parameters" => return Err(self.unsupported_error("Proc#parameters")),
             "curry" => {
                 let count = match args.get(0) {
                     Some(count) => self.int_arg(&count.clone())?,
@@ -65,7 +65,7 @@ impl Interp {
                 ProcKind::Method { receiver, .. } => Value::Class(self.class_of(&receiver.clone())),
                 _ => return Ok(None),
             },
-            "unbind" | "source_location" | "binding" => return Err(self.unsupported(format!("Proc#{name}"))),
+            "unbind" | "source_location" | "binding" => return Err(self.unsupported_error(format!("Proc#{name}"))),
             "inspect" | "to_s" => Value::str(self.inspect(&Value::Proc(Rc::clone(block)))?),
             _ => return Ok(None),
         }))

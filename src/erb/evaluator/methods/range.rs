@@ -54,7 +54,7 @@ impl Interp {
 
     /// Implements `cover?` with a range.
     fn covers_range(&mut self, range: &RRange, inner: &Rc<RRange>) -> EvalResult<bool> {
-        let is_wider = |end: &Value, of: &Value| end.is_nil() && !of.is_nil();
+        let is_wider = |end: &Value, inner_end: &Value| end.is_nil() && !inner_end.is_nil();
         if is_wider(&inner.from, &range.from) || is_wider(&inner.to, &range.to) {
             return Ok(false);
         }
@@ -99,7 +99,7 @@ impl Interp {
                     }
                     if at == i64::MAX {
                         if !matches!(to, Value::Int(_)) {
-                            return Err(self.unsupported("a range with numbers beyond 64 bits"));
+                            return Err(self.unsupported_error("a range with numbers beyond 64 bits"));
                         }
                         break;
                     }
@@ -111,11 +111,11 @@ impl Interp {
                 let (from, to) = (from.get().clone(), to.get().clone());
                 self.each_between(&from, &to, range.excludes_end, visit)
             }
-            (Value::Nil, _) => self.type_error("can't iterate from NilClass"),
+            (Value::Nil, _) => self.raise_type_error("can't iterate from NilClass"),
             (from, _) => {
                 if !self.responds(from, "succ") {
                     let class = self.class_of(from).label();
-                    return self.type_error(format!("can't iterate from {class}"));
+                    return self.raise_type_error(format!("can't iterate from {class}"));
                 }
                 let mut at = from.clone();
                 while self.range_covers(range, &at)? {
@@ -164,7 +164,7 @@ impl Interp {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if digits(from) && digits(to) {
             let (Ok(first), Ok(last)) = (from.parse::<i64>(), to.parse::<i64>()) else {
-                return Err(self.unsupported("a range of strings with numbers beyond 64 bits"));
+                return Err(self.unsupported_error("a range of strings with numbers beyond 64 bits"));
             };
             let width = from.len();
             for number in first..=last {
@@ -202,16 +202,16 @@ impl Interp {
         let this = Value::Range(Rc::clone(range));
         let by = args.get(0).cloned().unwrap_or(Value::Int(1));
         if is_number(&by) && to_f64(&by) == 0.0 {
-            return self.argument_error("step can't be 0");
+            return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
             if is_number(&by) && to_f64(&by) < 0.0 {
-                return Err(self.unsupported("a range with a negative step"));
+                return Err(self.unsupported_error("a range with a negative step"));
             }
             return self.enumerator(&this, name, args.list.clone());
         };
         if is_number(&by) && to_f64(&by) < 0.0 {
-            return self.argument_error("step can't be negative");
+            return self.raise_argument_error("step can't be negative");
         }
         match (&range.from, &range.to, &by) {
             (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(by)) => {
@@ -239,7 +239,7 @@ impl Interp {
                     interp.yield_one(&block, at).map(drop)
                 })?;
             }
-            _ => return Err(self.unsupported("Range#step with values of these types")),
+            _ => return Err(self.unsupported_error("Range#step with values of these types")),
         }
         Ok(this)
     }
@@ -253,7 +253,7 @@ impl Interp {
             "minmax" if range.from.is_nil() => ("minimum", "beginless"),
             _ => return Ok(()),
         };
-        Err(self.error("RangeError", format!("cannot get the {what} of {which} range")))
+        Err(self.ruby_error("RangeError", format!("cannot get the {what} of {which} range")))
     }
 
     /// Calls a method of Range. Returns `None` if Range does not implement it.
@@ -267,18 +267,18 @@ impl Interp {
         Ok(Some(match name {
             "first" | "begin" if args.is_empty() => {
                 if name == "first" && range.from.is_nil() {
-                    return Err(self.error("RangeError", "cannot get the first element of beginless range"));
+                    return Err(self.ruby_error("RangeError", "cannot get the first element of beginless range"));
                 }
                 range.from.clone()
             }
             "last" | "end" if args.is_empty() => {
                 if name == "last" && range.to.is_nil() {
-                    return Err(self.error("RangeError", "cannot get the last element of endless range"));
+                    return Err(self.ruby_error("RangeError", "cannot get the last element of endless range"));
                 }
                 range.to.clone()
             }
             "first" if range.from.is_nil() => {
-                return Err(self.error("RangeError", "cannot get the first element of beginless range"));
+                return Err(self.ruby_error("RangeError", "cannot get the first element of beginless range"));
             }
             "last" => {
                 let items = self.collect(&this)?;
@@ -302,14 +302,14 @@ impl Interp {
                     && !matches!(range.to, Value::Int(_) | Value::Big(_))
                     && is_number(&range.to) =>
             {
-                return self.type_error("cannot exclude non Integer value");
+                return self.raise_type_error("cannot exclude non Integer value");
             }
             "max" if range.excludes_end && matches!(range.from, Value::Float(_)) => {
-                return self.type_error("cannot exclude end value with non Integer begin value");
+                return self.raise_type_error("cannot exclude end value with non Integer begin value");
             }
             "max" if range.from.is_nil() => {
                 if range.excludes_end {
-                    return self.type_error("cannot exclude end value with non Integer begin value");
+                    return self.raise_type_error("cannot exclude end value with non Integer begin value");
                 }
                 range.to.clone()
             }
@@ -360,7 +360,7 @@ impl Interp {
                 (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
                 (from, to) if name == "size" && is_number(from) && is_number(to) && is_float(from, to) => {
                     if [from, to].iter().any(|end| (1e15..f64::INFINITY).contains(&to_f64(end).abs())) {
-                        return Err(self.unsupported("the size of a range with large floats"));
+                        return Err(self.unsupported_error("the size of a range with large floats"));
                     }
                     match float_step_count(to_f64(from), to_f64(to), 1.0, range.excludes_end) {
                         count if count.is_infinite() => Value::Float(count),
@@ -388,7 +388,7 @@ impl Interp {
             "step" | "%" => self.range_step(range, name, args)?,
             "to_a" | "to_ary" | "entries" => {
                 if range.to.is_nil() {
-                    return Err(self.error("RangeError", "cannot convert endless range to an array"));
+                    return Err(self.ruby_error("RangeError", "cannot convert endless range to an array"));
                 }
                 Value::array(self.collect(&this)?)
             }

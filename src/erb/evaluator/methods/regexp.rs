@@ -41,7 +41,7 @@ impl Interp {
                 'x' => 2,
                 'm' => 4,
                 other => {
-                    return Err(self.unsupported(format!("the option '{other}' of a regular expression")));
+                    return Err(self.unsupported_error(format!("the option '{other}' of a regular expression")));
                 }
             };
         }
@@ -56,7 +56,7 @@ impl Interp {
         }
         if source.len() > MAX_REGEXP_BYTES {
             return Err(
-                self.unsupported(format!("a regular expression of more than {MAX_REGEXP_BYTES} bytes"))
+                self.unsupported_error(format!("a regular expression of more than {MAX_REGEXP_BYTES} bytes"))
             );
         }
         let started = Instant::now();
@@ -70,7 +70,7 @@ impl Interp {
                 self.regexps.insert(key, Rc::clone(&regexp));
                 Ok(Value::Regexp(regexp))
             }
-            Err(text) => Err(self.unsupported(format!("the regular expression /{source}/ ({text})"))),
+            Err(text) => Err(self.unsupported_error(format!("the regular expression /{source}/ ({text})"))),
         }
     }
 
@@ -97,19 +97,19 @@ impl Interp {
         }
         if regexp.ignores_case && text.chars().any(folds_to_several) {
             let text = "a regular expression that ignores case, with a character that equals several ones";
-            return Err(self.unsupported(text));
+            return Err(self.unsupported_error(text));
         }
         if regexp.has_word_set && text.chars().any(folds_to_ascii) {
             return Err(self
-                .unsupported("a character class with \\w that ignores case, in a text with ſ or a kelvin"));
+                .unsupported_error("a character class with \\w that ignores case, in a text with ſ or a kelvin"));
         }
         if regexp.has_wide_set && text.chars().any(|letter| matches!(letter, '\u{b5}' | '\u{c0}'..='\u{ff}'))
         {
             let text = "a character class beyond ASCII that ignores case, in a text with letters such as é";
-            return Err(self.unsupported(text));
+            return Err(self.unsupported_error(text));
         }
         if regexp.has_boundary && text.chars().any(is_unclear_in_words) {
-            return Err(self.unsupported("the boundary of a word in a text with superscripts or fractions"));
+            return Err(self.unsupported_error("the boundary of a word in a text with superscripts or fractions"));
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl Interp {
                     }
                     Value::Symbol(name) => name.to_string(),
                     Value::Str(text) if !text.has_bytes() => text.get().clone(),
-                    Value::Str(_) => return Err(self.unsupported("text that is not UTF-8")),
+                    Value::Str(_) => return Err(self.unsupported_error("text that is not UTF-8")),
                     _ if name == "===" => return Ok(Some(Value::Bool(false))),
                     other => self.string_arg(other)?,
                 };
@@ -245,7 +245,7 @@ impl Interp {
                 };
                 let group = usize::try_from(index).ok().and_then(|index| matched.groups.get(index));
                 let Some(group) = group else {
-                    return Err(self.error("IndexError", format!("index {index} out of matches")));
+                    return Err(self.ruby_error("IndexError", format!("index {index} out of matches")));
                 };
                 let Some((from, to)) = *group else {
                     if name == "offset" {
@@ -302,7 +302,7 @@ impl Interp {
     fn group_named(&mut self, matched: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
         match matched.regexp.group_index(name) {
             Some(index) => Ok(index as i64),
-            None => Err(self.error("IndexError", format!("undefined group name reference: {name}"))),
+            None => Err(self.ruby_error("IndexError", format!("undefined group name reference: {name}"))),
         }
     }
 

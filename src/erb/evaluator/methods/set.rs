@@ -42,7 +42,7 @@ impl Interp {
                 | "filter!"
         );
         if changes && object.is_frozen.get() {
-            return self.frozen_error(&this);
+            return self.raise_frozen_error(&this);
         }
         Ok(Some(match name {
             "<<" | "add" | "add?" => {

@@ -14,7 +14,7 @@ impl Interp {
     pub(crate) fn text_of(&mut self, value: &Value) -> EvalResult<String> {
         self.check_depth()?;
         Ok(match value {
-            Value::Str(text) if text.has_bytes() => return Err(self.unsupported("text that is not UTF-8")),
+            Value::Str(text) if text.has_bytes() => return Err(self.unsupported_error("text that is not UTF-8")),
             Value::Str(text) => text.get().clone(),
             Value::Nil => String::new(),
             Value::Bool(flag) => flag.to_string(),
@@ -62,7 +62,7 @@ impl Interp {
             Data::Uri(uri) => uri.to_string(),
             Data::Time(time) => match time.to_s() {
                 Some(text) => text,
-                None => return Err(self.unsupported("a time in the machine's time zone")),
+                None => return Err(self.unsupported_error("a time in the machine's time zone")),
             },
             Data::Digest(algorithm, bytes) => stdlib::digest::hex(algorithm, bytes),
             Data::Certificate(der) => stdlib::openssl::to_pem(der),
@@ -223,7 +223,7 @@ impl Interp {
             Data::Uri(uri) => format!("#<{class} {uri}>"),
             Data::Time(time) => match time.inspect() {
                 Some(text) => text,
-                None => return Err(self.unsupported("a time in the machine's time zone")),
+                None => return Err(self.unsupported_error("a time in the machine's time zone")),
             },
             Data::Digest(algorithm, bytes) => {
                 format!("#<{class}: {}>", stdlib::digest::hex(algorithm, bytes))

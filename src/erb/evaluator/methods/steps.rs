@@ -11,12 +11,12 @@ impl Interp {
     pub(super) fn count_numbers(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Value> {
         let block = self.block(args)?;
         let Value::Int(from) = *receiver else {
-            return Err(self.unsupported(format!("Integer#{name} of a number beyond 64 bits")));
+            return Err(self.unsupported_error(format!("Integer#{name} of a number beyond 64 bits")));
         };
         let limit = if name == "times" { Value::Int(from.saturating_sub(1)) } else { self.arg(args, 0)? };
         if !is_number(&limit) {
             let shown = self.compared_with(&limit)?;
-            return self.argument_error(format!("comparison of Integer with {shown} failed"));
+            return self.raise_argument_error(format!("comparison of Integer with {shown} failed"));
         }
         let past = if name == "downto" { Ordering::Less } else { Ordering::Greater };
         let mut at = Some(if name == "times" { 0 } else { from });
@@ -38,7 +38,7 @@ impl Interp {
         if let Some(options) = args.options() {
             let (to, step) = (options.get_symbol("to"), options.get_symbol("by"));
             if to.is_some() && !positional.is_empty() || step.is_some() && positional.len() > 1 {
-                return self.argument_error("step is given twice");
+                return self.raise_argument_error("step is given twice");
             }
             limit = to.unwrap_or(limit);
             by = step.unwrap_or(by);
@@ -47,10 +47,10 @@ impl Interp {
             by = Value::Int(1);
         }
         if !is_number(&by) || !(limit.is_nil() || is_number(&limit)) {
-            return Err(self.unsupported("Integer#step with these values"));
+            return Err(self.unsupported_error("Integer#step with these values"));
         }
         if to_f64(&by) == 0.0 {
-            return self.argument_error("step can't be 0");
+            return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
             return self.enumerator(this, "step", vec![limit, by]);

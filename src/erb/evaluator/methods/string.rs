@@ -96,7 +96,7 @@ impl Interp {
         match &result {
             None => return Ok(None),
             Some(_) if !supported => {
-                return Err(self.unsupported(format!("String#{name} of text that is not UTF-8")));
+                return Err(self.unsupported_error(format!("String#{name} of text that is not UTF-8")));
             }
             Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.is_binary.set(true),
             Some(Value::Array(list)) if RETURN_BYTES.contains(&name) => {
@@ -141,7 +141,7 @@ impl Interp {
             "to_f" => Value::Float(stdlib::number::float_prefix(&text)),
             "hex" => stdlib::number::integer_prefix(&text, 16, 16),
             "oct" => stdlib::number::integer_prefix(&text, 0, 8),
-            "to_c" | "to_r" => return Err(self.unsupported(format!("String#{name}"))),
+            "to_c" | "to_r" => return Err(self.unsupported_error(format!("String#{name}"))),
             "inspect" => Value::str(super::show::inspect_str(&text, string.is_binary.get())),
             "dump" => Value::str(dump(&text)),
             "+" => {
@@ -159,7 +159,7 @@ impl Interp {
                 let count = self.arg(args, 0)?;
                 let count = self.int_arg(&count)?;
                 if count < 0 {
-                    return self.argument_error("argument must be non-negative");
+                    return self.raise_argument_error("argument must be non-negative");
                 }
                 self.use_scratch(text.len().saturating_mul(count as usize))?;
                 Value::str(text.repeat(count as usize))
@@ -198,7 +198,7 @@ impl Interp {
                     )
                 }) =>
             {
-                return Err(self.unsupported("String#swapcase of a letter in title case"));
+                return Err(self.unsupported_error("String#swapcase of a letter in title case"));
             }
             "swapcase" => Value::str(swapcase(&text)),
             "strip" => Value::str(strip_left(strip_right(&text))),
@@ -233,7 +233,7 @@ impl Interp {
                     None => " ".into(),
                 };
                 if pad.is_empty() {
-                    return self.argument_error("zero width padding");
+                    return self.raise_argument_error("zero width padding");
                 }
                 let missing = width.saturating_sub(text.chars().count() as i64).max(0) as usize;
                 self.use_scratch(missing.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
@@ -274,7 +274,7 @@ impl Interp {
                     items.into_iter().next().unwrap_or(Value::Nil)
                 }
             }
-            "crypt" => return Err(self.unsupported("String#crypt")),
+            "crypt" => return Err(self.unsupported_error("String#crypt")),
             "shellescape" => Value::str(stdlib::shellwords::escape(&text)),
             "shellsplit" => stdlib::shellwords::split(self, &text)?,
             "clamp" | "<" | "<=" | ">" | ">=" | "between?" => {
@@ -288,12 +288,12 @@ impl Interp {
     /// a valid one is unsupported.
     fn case_option(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         for option in &args.list {
-            let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
+            let Value::Symbol(option) = option else { return self.raise_no_conversion(option, "Symbol") };
             if !matches!(&**option, "ascii" | "turkic" | "lithuanian" | "fold") {
-                return self.argument_error(format!("invalid option: {option}"));
+                return self.raise_argument_error(format!("invalid option: {option}"));
             }
         }
-        Err(self.unsupported(format!("String#{name} with options")))
+        Err(self.unsupported_error(format!("String#{name} with options")))
     }
 
     /// Implements the methods that change or declare the encoding.
@@ -314,7 +314,7 @@ impl Interp {
                             string.set(text);
                             string.is_binary.set(false);
                         }
-                        Err(_) => return Err(self.unsupported("text that is not UTF-8")),
+                        Err(_) => return Err(self.unsupported_error("text that is not UTF-8")),
                     }
                 }
                 Ok(Value::Str(Rc::clone(string)))
@@ -330,7 +330,7 @@ impl Interp {
             ("encode", "US-ASCII" | "ASCII") if string.get().is_ascii() => {
                 Ok(Value::Str(Rc::new(string.copy())))
             }
-            _ => Err(self.unsupported(format!("String#{name} to {encoding_name}"))),
+            _ => Err(self.unsupported_error(format!("String#{name} to {encoding_name}"))),
         }
     }
 
@@ -345,7 +345,7 @@ impl Interp {
         }
         if name.starts_with("tr") && sets.len() != 2 {
             let count = args.len();
-            return self.argument_error(format!("wrong number of arguments (given {count}, expected 2)"));
+            return self.raise_argument_error(format!("wrong number of arguments (given {count}, expected 2)"));
         }
         if text.is_empty() && !matches!(name, "count" | "squeeze")
             || name.starts_with("tr") && sets[0].is_empty()
@@ -361,12 +361,12 @@ impl Interp {
                 Ok(set) => parsed.push(set),
                 Err((first, last)) => {
                     let text = format!("invalid range \"{first}-{last}\" in string transliteration");
-                    return self.argument_error(text);
+                    return self.raise_argument_error(text);
                 }
             }
         }
         if name.starts_with("tr") && parsed.iter().any(|set| set.has_short_range) {
-            return Err(self.unsupported(format!("String#{name} with a range of one character")));
+            return Err(self.unsupported_error(format!("String#{name} with a range of one character")));
         }
         let ranges: usize = parsed.iter().map(|set| set.ranges.len()).sum();
         self.step((text.len() / 16 * ranges) as u64)?;
@@ -374,13 +374,13 @@ impl Interp {
         Ok(match name {
             "count" => {
                 if sets.is_empty() {
-                    return self.argument_error("wrong number of arguments (given 0, expected 1+)");
+                    return self.raise_argument_error("wrong number of arguments (given 0, expected 1+)");
                 }
                 Value::Int(text.chars().filter(|character| in_all_sets(*character)).count() as i64)
             }
             "delete" => {
                 if sets.is_empty() {
-                    return self.argument_error("wrong number of arguments (given 0, expected 1+)");
+                    return self.raise_argument_error("wrong number of arguments (given 0, expected 1+)");
                 }
                 Value::str(text.chars().filter(|character| !in_all_sets(*character)).collect::<String>())
             }
@@ -397,11 +397,11 @@ impl Interp {
             _ => {
                 let [from, to] = parsed.as_slice() else { return Ok(Value::Nil) };
                 if from.is_negated && name == "tr_s" && !text.is_ascii() {
-                    return Err(self.unsupported("String#tr_s of all other characters beyond ASCII"));
+                    return Err(self.unsupported_error("String#tr_s of all other characters beyond ASCII"));
                 }
                 if from.is_negated && to.last().is_some_and(|last| !last.is_ascii()) {
                     return Err(self
-                        .unsupported(format!("String#{name} of all other characters to one beyond ASCII")));
+                        .unsupported_error(format!("String#{name} of all other characters to one beyond ASCII")));
                 }
                 let mut out = String::new();
                 let mut last = None;

@@ -54,7 +54,7 @@ impl Interp {
         }
         let this = Value::Str(Rc::clone(string));
         if string.is_frozen.get() {
-            return self.frozen_error(&this);
+            return self.raise_frozen_error(&this);
         }
         Ok(Some(match name {
             "<<" | "concat" => {
@@ -64,7 +64,7 @@ impl Interp {
                     match value {
                         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
                             Some(character) => self.append(&added, &character.to_string(), false)?,
-                            None => return Err(self.error("RangeError", format!("{code} out of char range"))),
+                            None => return Err(self.ruby_error("RangeError", format!("{code} out of char range"))),
                         },
                         Value::Str(other) => self.append(&added, &other.get(), other.is_binary.get())?,
                         other => {
@@ -101,7 +101,7 @@ impl Interp {
                 let length = characters.len() as i64;
                 let at = if index < 0 { index + length + 1 } else { index };
                 if !(0..=length).contains(&at) {
-                    return Err(self.error("IndexError", format!("index {index} out of string")));
+                    return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }
                 characters.splice(at as usize..at as usize, other.chars());
                 string.set(characters.into_iter().collect());
@@ -125,7 +125,7 @@ impl Interp {
                 }
                 slice
             }
-            "setbyte" => return Err(self.unsupported("String#setbyte")),
+            "setbyte" => return Err(self.unsupported_error("String#setbyte")),
             _ => {
                 let plain = name.trim_end_matches('!');
                 let before = string.get().clone();
@@ -146,7 +146,7 @@ impl Interp {
                         if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
                             let from = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
-                                return Err(self.unsupported(format!("String#{name} with the same result")));
+                                return Err(self.unsupported_error(format!("String#{name} with the same result")));
                             }
                         }
                         if is_same && !is_never_nil && !has_match { Value::Nil } else { this }
@@ -160,7 +160,7 @@ impl Interp {
     /// Implements `[]=`: replaces a part of the string and returns the assigned value.
     fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let Some((value, at)) = args.list.split_last() else {
-            return self.argument_error("wrong number of arguments (given 0, expected 2..3)");
+            return self.raise_argument_error("wrong number of arguments (given 0, expected 2..3)");
         };
         let new = self.string_arg(value)?;
         let text = string.get().clone();
@@ -168,11 +168,11 @@ impl Interp {
         let (from, to) = match at {
             [Value::Str(part)] => match text.find(part.get().as_str()) {
                 Some(from) => (from, from + part.get().len()),
-                None => return Err(self.error("IndexError", "string not matched")),
+                None => return Err(self.ruby_error("IndexError", "string not matched")),
             },
             [Value::Regexp(regexp), group @ ..] => {
                 let Some(matched) = self.regexp_match(regexp, &text, 0)? else {
-                    return Err(self.error("IndexError", "regexp not matched"));
+                    return Err(self.ruby_error("IndexError", "regexp not matched"));
                 };
                 let number = match group.first() {
                     Some(group) => self.group_number(&matched, group)?,
@@ -180,14 +180,14 @@ impl Interp {
                 };
                 match number.and_then(|number| matched.groups[number]) {
                     Some(range) => range,
-                    None => return Err(self.error("IndexError", "regexp group not matched")),
+                    None => return Err(self.ruby_error("IndexError", "regexp group not matched")),
                 }
             }
             [Value::Range(range)] => match self.range_bounds(range, length)? {
                 Some((from, count)) => (byte_at(&text, from), byte_at(&text, from + count)),
                 None => {
                     let shown = self.inspect(&at[0])?;
-                    return Err(self.error("RangeError", format!("{shown} out of range")));
+                    return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
                 }
             },
             [index, more @ ..] => {
@@ -196,7 +196,7 @@ impl Interp {
                     Some(count) => {
                         let count = self.index_arg(count)?;
                         if count < 0 {
-                            return Err(self.error("IndexError", format!("negative length {count}")));
+                            return Err(self.ruby_error("IndexError", format!("negative length {count}")));
                         }
                         count as usize
                     }
@@ -207,12 +207,12 @@ impl Interp {
                     || from > length as i64
                     || (more.is_empty() && from == length as i64 && index < 0);
                 if outside {
-                    return Err(self.error("IndexError", format!("index {index} out of string")));
+                    return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }
                 let from = from as usize;
                 (byte_at(&text, from), byte_at(&text, from.saturating_add(count)))
             }
-            [] => return self.argument_error("wrong number of arguments (given 1, expected 2..3)"),
+            [] => return self.raise_argument_error("wrong number of arguments (given 1, expected 2..3)"),
         };
         self.use_scratch(text.len() + new.len())?;
         string.set(format!("{}{new}{}", &text[..from], &text[to..]));

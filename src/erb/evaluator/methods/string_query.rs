@@ -60,7 +60,7 @@ impl Interp {
                 let to = (from as usize).saturating_add(count as usize).min(bytes.len());
                 match String::from_utf8(bytes[from as usize..to].to_vec()) {
                     Ok(text) => Value::str(text),
-                    Err(_) => return Err(self.unsupported("text that is not UTF-8")),
+                    Err(_) => return Err(self.unsupported_error("text that is not UTF-8")),
                 }
             }
             "include?" => {
@@ -115,11 +115,11 @@ impl Interp {
                 let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
-                    Some(_) => return Err(self.unsupported(format!("String#{name} with this separator"))),
+                    Some(_) => return Err(self.unsupported_error(format!("String#{name} with this separator"))),
                     None => "\n".into(),
                 };
                 if separator.is_empty() && !text.is_empty() {
-                    return Err(self.unsupported(format!("String#{name} by paragraphs")));
+                    return Err(self.unsupported_error(format!("String#{name} by paragraphs")));
                 }
                 let text = if separator.is_empty() { String::new() } else { text };
                 let separator = if separator.is_empty() { "\n".into() } else { separator };
@@ -143,7 +143,7 @@ impl Interp {
             }
             "ord" => match string.get().chars().next() {
                 Some(character) => Value::Int(i64::from(character as u32)),
-                None => return self.argument_error("empty string"),
+                None => return self.raise_argument_error("empty string"),
             },
             "sum" => {
                 let bits = self.int_or(args, 0, 16)?;
@@ -197,7 +197,7 @@ impl Interp {
                 let pattern = self.arg(args, 0)?;
                 match &pattern {
                     Value::Str(_) | Value::Symbol(_) if name == "=~" => {
-                        return self.type_error("type mismatch: String given");
+                        return self.raise_type_error("type mismatch: String given");
                     }
                     Value::Regexp(_) => {}
                     _ if name == "=~" => return Ok(Some(Value::Nil)),

@@ -17,12 +17,12 @@ impl Interp {
                 let source = text.get().clone();
                 match self.regexp(&source, "")? {
                     Value::Regexp(regexp) => Ok(regexp),
-                    _ => Err(self.unsupported("this pattern")),
+                    _ => Err(self.unsupported_error("this pattern")),
                 }
             }
             other => {
                 let class = self.class_of(other).label();
-                self.type_error(format!("wrong argument type {class} (expected Regexp)"))
+                self.raise_type_error(format!("wrong argument type {class} (expected Regexp)"))
             }
         }
     }
@@ -114,7 +114,7 @@ impl Interp {
         let pattern = self.arg(args, 0)?;
         if args.len() < 2 && args.block.is_none() {
             if !replaces_all {
-                return self.argument_error("wrong number of arguments (given 1, expected 2)");
+                return self.raise_argument_error("wrong number of arguments (given 1, expected 2)");
             }
             let this = Value::Str(Rc::clone(string));
             return self.enumerator(&this, "gsub", args.list.clone());
@@ -139,7 +139,7 @@ impl Interp {
                     let template = self.string_arg(&template.clone())?;
                     if let Err(name) = expand(&template, &matched, &mut out) {
                         let text = format!("undefined group name reference: {name}");
-                        return Err(self.error("IndexError", text));
+                        return Err(self.ruby_error("IndexError", text));
                     }
                 }
                 (None, Some(block)) => {

@@ -29,7 +29,7 @@ impl Interp {
             return Ok(Value::array(Vec::new()));
         }
         if limit == 1 && args.block.is_some() {
-            return Err(self.unsupported("String#split with a limit of 1 and a block"));
+            return Err(self.unsupported_error("String#split with a limit of 1 and a block"));
         }
         if limit == 1 {
             return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));

@@ -42,16 +42,16 @@ impl Interp {
                     let key = self.name_arg(&key)?;
                     match members.iter().position(|member| **member == *key) {
                         Some(at) => fields[at] = value,
-                        None => return self.argument_error(format!("unknown keywords: {key}")),
+                        None => return self.raise_argument_error(format!("unknown keywords: {key}")),
                     }
                 }
             } else if !args.is_empty() {
                 return self
-                    .argument_error(format!("wrong number of arguments (given {}, expected 0)", args.len()));
+                    .raise_argument_error(format!("wrong number of arguments (given {}, expected 0)", args.len()));
             }
         } else {
             if args.len() > members.len() {
-                return self.argument_error("struct size differs");
+                return self.raise_argument_error("struct size differs");
             }
             for (field, value) in fields.iter_mut().zip(&args.list) {
                 *field = value.clone();
@@ -93,7 +93,7 @@ impl Interp {
                         None => {
                             let (size, offset) = (fields.len(), *index);
                             let text = format!("offset {offset} too large for struct(size:{size})");
-                            return Err(self.error("IndexError", text));
+                            return Err(self.ruby_error("IndexError", text));
                         }
                     },
                     other => {
@@ -102,7 +102,7 @@ impl Interp {
                             Some(at) => at,
                             None => {
                                 let text = format!("no member '{member_name}' in struct");
-                                return Err(self.error("NameError", text));
+                                return Err(self.ruby_error("NameError", text));
                             }
                         }
                     }
@@ -157,7 +157,7 @@ impl Interp {
     /// Sets a field, or raises `FrozenError`.
     fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> EvalResult<()> {
         if object.is_frozen.get() {
-            return self.frozen_error(&Value::Object(Rc::clone(object)));
+            return self.raise_frozen_error(&Value::Object(Rc::clone(object)));
         }
         if let Data::Struct(fields) = &mut *object.data.borrow_mut()
             && let Some(field) = fields.get_mut(at)

@@ -73,7 +73,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     }
     let value = interp.arg(args, 0)?;
     if value.is_nil() && name.contains("decode") {
-        return Err(interp.error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
+        return Err(interp.ruby_error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
     }
     let bytes = bytes_of(interp, &value)?;
     interp.use_scratch(bytes.len() * 2)?;
@@ -89,11 +89,11 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         }
         "decode64" => match decode_lenient(&bytes) {
             Some(decoded) => binary(&decoded),
-            None => return Err(interp.unsupported("base64 with text after its padding")),
+            None => return Err(interp.unsupported_error("base64 with text after its padding")),
         },
         "strict_decode64" => match STANDARD.decode(&bytes) {
             Ok(decoded) => binary(&decoded),
-            Err(_) => return interp.argument_error("invalid base64"),
+            Err(_) => return interp.raise_argument_error("invalid base64"),
         },
         _ => {
             let standard: Vec<u8> = bytes
@@ -108,7 +108,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
             match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
                 Ok(decoded) => binary(&decoded),
-                Err(_) => return interp.argument_error("invalid base64"),
+                Err(_) => return interp.raise_argument_error("invalid base64"),
             }
         }
     }))

@@ -70,14 +70,14 @@ pub(crate) fn class_method(
                         interp.object(Rc::clone(class), Data::Digest(digest_algorithm, Vec::new())),
                     ));
                 }
-                None => return Err(interp.unsupported(format!("the digest {algorithm_name}"))),
+                None => return Err(interp.unsupported_error(format!("the digest {algorithm_name}"))),
             }
         }
         (None, "hexdigest" | "digest" | "base64digest") => {
             let algorithm_name = interp.arg(args, 0)?;
             let algorithm_name = interp.string_arg(&algorithm_name)?.replace('-', "");
             let Some(digest_algorithm) = algorithm(&algorithm_name) else {
-                return Err(interp.unsupported(format!("the digest {algorithm_name}")));
+                return Err(interp.unsupported_error(format!("the digest {algorithm_name}")));
             };
             let data = interp.arg(args, 1)?;
             let data = super::base64::bytes_of(interp, &data)?;
@@ -155,7 +155,7 @@ pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalR
         other => interp.string_arg(&other)?.replace('-', ""),
     };
     let Some(canonical_name) = algorithm(&algorithm_name) else {
-        return Err(interp.unsupported(format!("the digest {algorithm_name}")));
+        return Err(interp.unsupported_error(format!("the digest {algorithm_name}")));
     };
     let (key, data) = (interp.arg(args, 1)?, interp.arg(args, 2)?);
     let (mut key, data) = (super::base64::bytes_of(interp, &key)?, super::base64::bytes_of(interp, &data)?);

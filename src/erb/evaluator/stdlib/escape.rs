@@ -144,12 +144,12 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "escape" => percent(&text, "-._~ ").replace(' ', "+"),
         "unescape" => match unpercent(&text, true) {
             Some(text) => text,
-            None => return Err(interp.unsupported("text that is not UTF-8")),
+            None => return Err(interp.unsupported_error("text that is not UTF-8")),
         },
         "unescapeHTML" | "unescape_html" => match unescape_html(&text) {
             Some(text) => text,
-            None => return Err(interp.unsupported("text that is not UTF-8")),
+            None => return Err(interp.unsupported_error("text that is not UTF-8")),
         },
-        _ => return Err(interp.unsupported(format!("CGI.{name}"))),
+        _ => return Err(interp.unsupported_error(format!("CGI.{name}"))),
     })))
 }

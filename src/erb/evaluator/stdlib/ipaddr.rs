@@ -314,7 +314,7 @@ fn v6(text: &str) -> Result<u128, Refused> {
 }
 
 fn raise_if_refused<T>(interp: &mut Interp, result: Result<T, Refused>) -> EvalResult<T> {
-    result.map_err(|(class, message)| interp.error(class, message))
+    result.map_err(|(class, message)| interp.ruby_error(class, message))
 }
 
 /// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number becomes one of this family.
@@ -323,7 +323,7 @@ fn coerce(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Addr
         Value::Object(object) if matches!(&*object.data.borrow(), Data::Address(_)) => {
             match &*object.data.borrow() {
                 Data::Address(address) => Ok(address.clone()),
-                _ => Err(interp.unsupported("this address")),
+                _ => Err(interp.unsupported_error("this address")),
             }
         }
         Value::Str(_) => {
@@ -346,7 +346,7 @@ fn numbered(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Ad
         Some(bits) => Ok(Address::host(bits, family)),
         None => {
             let (class, message) = invalid();
-            Err(interp.error(class, message))
+            Err(interp.ruby_error(class, message))
         }
     }
 }
@@ -374,7 +374,7 @@ pub(crate) fn class_method(
                 Value::Str(_) => "address family mismatch".to_owned(),
                 _ => format!("unsupported address family: {shown}"),
             };
-            return Err(interp.error(WRONG_FAMILY, text));
+            return Err(interp.ruby_error(WRONG_FAMILY, text));
         }
     };
     let address = match (&value, family) {
@@ -384,7 +384,7 @@ pub(crate) fn class_method(
             raise_if_refused(interp, parsed)?
         }
         (_, Some(family)) => numbered(interp, &value, family)?,
-        (_, None) => return Err(interp.error(WRONG_FAMILY, "address family must be specified")),
+        (_, None) => return Err(interp.ruby_error(WRONG_FAMILY, "address family must be specified")),
     };
     Ok(Some(interp.object(Rc::clone(class), Data::Address(address))))
 }
@@ -431,7 +431,7 @@ pub(crate) fn includes(interp: &mut Interp, object: &Rc<Object>, other: &Value) 
 fn shift_of(interp: &mut Interp, args: &Args, name: &str) -> EvalResult<i64> {
     let by = interp.arg(args, 0)?;
     if !matches!(by, Value::Int(_)) {
-        return Err(interp.unsupported(format!("IPAddr#{name} by this value")));
+        return Err(interp.unsupported_error(format!("IPAddr#{name} by this value")));
     }
     let by = interp.int_arg(&by)?.clamp(-300, 300);
     Ok(if name == "<<" { by } else { -by })
@@ -480,7 +480,7 @@ pub(crate) fn method(
             let masked = match &mask {
                 Value::Int(length) => address.with_prefix(*length),
                 Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&mask)?),
-                _ if name == "mask" => return Err(interp.unsupported("IPAddr#mask with this value")),
+                _ if name == "mask" => return Err(interp.unsupported_error("IPAddr#mask with this value")),
                 _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
             };
             let masked = raise_if_refused(interp, masked)?;
@@ -548,7 +548,7 @@ pub(crate) fn method(
             create(interp, BigInt::from(address.bits & Family::V4.max_bits()), Family::V4)?
         }
         "zone_id" | "zone_id=" if family == Family::V4 => {
-            return Err(interp.error(INVALID, "not an IPv6 address"));
+            return Err(interp.ruby_error(INVALID, "not an IPv6 address"));
         }
         "zone_id" => address.zone.clone().map_or(Value::Nil, Value::str),
         "<=>" => {

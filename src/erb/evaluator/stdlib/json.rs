@@ -98,7 +98,7 @@ impl Writer {
             Value::Float(float) => {
                 if !float.is_finite() && !self.layout.allow_nan {
                     let text = format!("{} not allowed in JSON", float_to_s(*float));
-                    return Err(interp.error("JSON::GeneratorError", text));
+                    return Err(interp.ruby_error("JSON::GeneratorError", text));
                 }
                 self.out.push_str(&float_to_s(*float));
             }
@@ -107,7 +107,7 @@ impl Writer {
                     match String::from_utf8(text.bytes()) {
                         Ok(text) => self.string(&text),
                         Err(_) => {
-                            return Err(interp.error(
+                            return Err(interp.ruby_error(
                                 "JSON::GeneratorError",
                                 "source sequence is illegal/malformed utf-8",
                             ));
@@ -144,7 +144,7 @@ impl Writer {
     /// Raises `JSON::NestingError` if the nesting is too deep.
     fn check_nesting(&mut self, interp: &mut Interp, depth: i64) -> EvalResult<()> {
         if self.layout.max_nesting > 0 && depth > self.layout.max_nesting {
-            return Err(interp.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(interp.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep")));
         }
         Ok(())
     }
@@ -300,7 +300,7 @@ fn parse(interp: &mut Interp, text: &str, loads: bool, args: &Args) -> EvalResul
         max_nesting: if loads { 0 } else { 100 },
     };
     if args.positional().len() > 1 || args.block.is_some() {
-        return Err(interp.unsupported("JSON.load with a proc"));
+        return Err(interp.unsupported_error("JSON.load with a proc"));
     }
     for (name, value) in args.options().map(|options| options.pairs()).unwrap_or_default() {
         let name = interp.text_of(&name)?;
@@ -310,7 +310,7 @@ fn parse(interp: &mut Interp, text: &str, loads: bool, args: &Args) -> EvalResul
             "max_nesting" if !value.is_truthy() => options.max_nesting = 0,
             "max_nesting" => options.max_nesting = interp.int_arg(&value)?.max(0) as usize,
             "create_additions" if !value.is_truthy() => {}
-            other => return Err(interp.unsupported(format!("JSON.parse with {other}:"))),
+            other => return Err(interp.unsupported_error(format!("JSON.parse with {other}:"))),
         }
     }
     json_reader::read(interp, text, &options)

@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     /// Raises `JSON::ParserError`.
     fn fail<T>(&self, interp: &mut Interp) -> EvalResult<T> {
         let text = format!("unexpected token at '{}'", self.rest());
-        Err(interp.error("JSON::ParserError", text))
+        Err(interp.ruby_error("JSON::ParserError", text))
     }
 
     fn skip(&mut self, token: &str) -> bool {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
 
     fn check_nesting(&self, interp: &mut Interp, depth: usize) -> EvalResult<()> {
         if self.options.max_nesting > 0 && depth > self.options.max_nesting {
-            return Err(interp.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(interp.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep")));
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
                         };
                         match decoded {
                             Some(Ok(character)) => out.push(character),
-                            _ => return Err(interp.unsupported("JSON with half of a surrogate pair")),
+                            _ => return Err(interp.unsupported_error("JSON with half of a surrogate pair")),
                         }
                     }
                     Some('\0'..='\u{1f}') | None => break,

@@ -49,7 +49,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
             'm' => {
                 let bytes = match next.next() {
                     Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.argument_error("too few arguments"),
+                    None => return interp.raise_argument_error("too few arguments"),
                 };
                 text = true;
                 let encoded = match directive.count {
@@ -61,21 +61,21 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
             'H' => {
                 let hex = match next.next() {
                     Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.argument_error("too few arguments"),
+                    None => return interp.raise_argument_error("too few arguments"),
                 };
                 let Some(digits) = hex
                     .iter()
                     .map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8))
                     .collect::<Option<Vec<u8>>>()
                 else {
-                    return Err(interp.unsupported("pack with 'H' of other characters than digits"));
+                    return Err(interp.unsupported_error("pack with 'H' of other characters than digits"));
                 };
                 out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
                 let bytes = match next.next() {
                     Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.argument_error("too few arguments"),
+                    None => return interp.raise_argument_error("too few arguments"),
                 };
                 let length = if directive.takes_all { bytes.len() } else { directive.count.unwrap_or(1) };
                 interp.use_scratch(length)?;
@@ -89,7 +89,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                             low_bits(&to_big(&interp.integer_of(value, 0)?))
                         }
                         Some(value) => interp.int_arg(value)?,
-                        None => return interp.argument_error("too few arguments"),
+                        None => return interp.raise_argument_error("too few arguments"),
                     };
                     match directive.kind {
                         'N' => out.extend((number as u32).to_be_bytes()),
@@ -98,14 +98,14 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                             text = true;
                             match u32::try_from(number).ok().and_then(char::from_u32) {
                                 Some(character) => out.extend(character.to_string().into_bytes()),
-                                None => return Err(interp.error("RangeError", "pack(U): value out of range")),
+                                None => return Err(interp.ruby_error("RangeError", "pack(U): value out of range")),
                             }
                         }
                         _ => out.push(number as u8),
                     }
                 }
             }
-            other => return Err(interp.unsupported(format!("pack with '{other}'"))),
+            other => return Err(interp.unsupported_error(format!("pack with '{other}'"))),
         }
     }
     interp.use_scratch(out.len())?;
@@ -140,8 +140,8 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                 };
                 match (decoded, directive.count) {
                     (Some(decoded), _) => out.push(super::base64::binary(&decoded)),
-                    (None, Some(0)) => return interp.argument_error("invalid base64"),
-                    (None, _) => return Err(interp.unsupported("base64 with text after its padding")),
+                    (None, Some(0)) => return interp.raise_argument_error("invalid base64"),
+                    (None, _) => return Err(interp.unsupported_error("base64 with text after its padding")),
                 }
             }
             'H' => {
@@ -190,7 +190,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                 let limit = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
                 out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
             }
-            other => return Err(interp.unsupported(format!("unpack with '{other}'"))),
+            other => return Err(interp.unsupported_error(format!("unpack with '{other}'"))),
         }
         interp.use_scratch(64)?;
     }

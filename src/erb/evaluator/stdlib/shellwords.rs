@@ -79,7 +79,7 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
 /// Raises `ArgumentError` for an unclosed quote.
 fn unmatched(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     let shown = interp.inspect(&Value::str(text))?;
-    interp.argument_error(format!("Unmatched quote: {shown}"))
+    interp.raise_argument_error(format!("Unmatched quote: {shown}"))
 }
 
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {

@@ -40,7 +40,7 @@ pub(crate) fn class_method(
                 _ => None,
             };
             let Some(source) = source else {
-                return Err(interp.unsupported("a Zlib::GzipReader whose source is not a StringIO"));
+                return Err(interp.unsupported_error("a Zlib::GzipReader whose source is not a StringIO"));
             };
             let bytes = decompress(interp, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
             // The content is text if it is valid UTF-8, and a binary string otherwise.
@@ -87,7 +87,7 @@ fn decompress(interp: &mut Interp, mut from: impl Read, class: &str) -> EvalResu
                 interp.use_scratch(count * 2)?;
                 out.extend_from_slice(&piece[..count]);
             }
-            Err(_) => return Err(interp.error(class, "not in the right format")),
+            Err(_) => return Err(interp.ruby_error(class, "not in the right format")),
         }
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn method(
     if text.is_binary.get()
         && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
     {
-        return Err(interp.unsupported(format!("{}#{name} of binary data", object.class.label())));
+        return Err(interp.unsupported_error(format!("{}#{name} of binary data", object.class.label())));
     }
     let length = text.get().len();
     let line_end = |from: usize| match text.get()[from..].find('\n') {
@@ -132,7 +132,7 @@ pub(crate) fn method(
         "gets" | "readline" if args.is_empty() => {
             if read >= length {
                 if name == "readline" {
-                    return Err(interp.error("EOFError", "end of file reached"));
+                    return Err(interp.ruby_error("EOFError", "end of file reached"));
                 }
                 return Ok(Some(Value::Nil));
             }
@@ -174,12 +174,12 @@ pub(crate) fn method(
         "size" | "length" if is_string_io => Value::Int(text.bytes().len() as i64),
         "<<" | "write" | "print" | "puts" if is_string_io => {
             if read < length {
-                return Err(interp.unsupported(format!("StringIO#{name} before the end of the string")));
+                return Err(interp.unsupported_error(format!("StringIO#{name} before the end of the string")));
             }
             let mut written = 0;
             for value in &args.list {
                 if name == "puts" && matches!(value, Value::Array(_)) {
-                    return Err(interp.unsupported("StringIO#puts of an array"));
+                    return Err(interp.unsupported_error("StringIO#puts of an array"));
                 }
                 let mut piece = match value {
                     Value::Str(piece) => piece.get().clone(),

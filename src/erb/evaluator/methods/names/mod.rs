@@ -62,13 +62,13 @@ pub(crate) type Arity = (usize, Option<usize>);
 /// method is not listed.
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     type Arities = FxHashMap<&'static str, Arity>;
-    static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let cached = KNOWN.read().get(class).cloned();
+    static CACHE: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
+    let cached = CACHE.read().get(class).cloned();
     let arities = cached.unwrap_or_else(|| {
         let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);
-        KNOWN.write().insert(class, Arc::clone(&arities));
+        CACHE.write().insert(class, Arc::clone(&arities));
         arities
     });
     arities.get(name).copied()

@@ -52,7 +52,7 @@ impl Values<'_> {
         if *self.reference.get_or_insert(reference) == reference {
             return Ok(());
         }
-        interp.argument_error("numbered, unnumbered and named values are mixed")
+        interp.raise_argument_error("numbered, unnumbered and named values are mixed")
     }
 
     fn next(&mut self, interp: &mut Interp) -> EvalResult<Value> {
@@ -60,7 +60,7 @@ impl Values<'_> {
         self.next += 1;
         match self.list.get(self.next - 1) {
             Some(value) => Ok(value.clone()),
-            None => interp.argument_error("too few arguments"),
+            None => interp.raise_argument_error("too few arguments"),
         }
     }
 
@@ -68,7 +68,7 @@ impl Values<'_> {
         self.check_reference(interp, Reference::ByNumber)?;
         match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
             Some(value) => Ok(value.clone()),
-            None => interp.argument_error("too few arguments"),
+            None => interp.raise_argument_error("too few arguments"),
         }
     }
 
@@ -76,13 +76,13 @@ impl Values<'_> {
     fn named(&mut self, interp: &mut Interp, name: &str, shown: &str) -> EvalResult<Value> {
         self.check_reference(interp, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
-            return interp.argument_error("one hash required");
+            return interp.raise_argument_error("one hash required");
         };
         let hash = std::rc::Rc::clone(hash);
         match hash.get_symbol(name) {
             Some(value) => Ok(value),
             None => match interp.hash_get(&hash, &Value::symbol(name))? {
-                Value::Nil => Err(interp.error("KeyError", format!("key{shown} not found"))),
+                Value::Nil => Err(interp.ruby_error("KeyError", format!("key{shown} not found"))),
                 default => Ok(default),
             },
         }
@@ -108,10 +108,10 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     out.push('%');
                     break;
                 }
-                return interp.argument_error("incomplete format specifier; use %% (double %) instead");
+                return interp.raise_argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
-                '-' | '0' | '+' | ' ' | '#' if sized => return interp.argument_error("flag after width"),
+                '-' | '0' | '+' | ' ' | '#' if sized => return interp.raise_argument_error("flag after width"),
                 '-' => directive.has_minus = true,
                 '0' => directive.has_zero = true,
                 '+' => directive.has_plus = true,
@@ -124,22 +124,22 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     if characters.peek() == Some(&'$') {
                         characters.next();
                         if argument.is_some() {
-                            return interp.argument_error("value given twice");
+                            return interp.raise_argument_error("value given twice");
                         }
                         argument = Some(values.numbered(interp, number)?);
                         continue;
                     }
                     if sized {
-                        return interp.argument_error("width given twice");
+                        return interp.raise_argument_error("width given twice");
                     }
                     directive.width = Some(limited(interp, number)?);
                 }
                 '*' => {
                     if sized {
-                        return interp.argument_error("width given twice");
+                        return interp.raise_argument_error("width given twice");
                     }
                     if characters.peek().is_some_and(char::is_ascii_digit) {
-                        return Err(interp.unsupported("a width from a numbered value"));
+                        return Err(interp.unsupported_error("a width from a numbered value"));
                     }
                     let width = values.next(interp)?;
                     let width = interp.int_arg(&width)?;
@@ -148,7 +148,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 }
                 '.' => {
                     if directive.precision.is_some() {
-                        return interp.argument_error("precision given again");
+                        return interp.raise_argument_error("precision given again");
                     }
                     let number = if characters.peek() == Some(&'*') {
                         characters.next();
@@ -167,11 +167,11 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         match characters.next() {
                             Some(end) if end == close => break,
                             Some(letter) => name.push(letter),
-                            None => return interp.argument_error("malformed name - unmatched parenthesis"),
+                            None => return interp.raise_argument_error("malformed name - unmatched parenthesis"),
                         }
                     }
                     if argument.is_some() {
-                        return interp.argument_error(format!("named{flag}{name}{close} after another"));
+                        return interp.raise_argument_error(format!("named{flag}{name}{close} after another"));
                     }
                     let value = values.named(interp, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
@@ -183,7 +183,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 }
                 '%' | '\n' | '\0' => {
                     if directive != Directive::default() {
-                        return interp.argument_error("invalid format character - %");
+                        return interp.raise_argument_error("invalid format character - %");
                     }
                     out.push('%');
                     if flag != '%' {
@@ -218,7 +218,7 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
 /// Checks a width or precision, and counts the memory for it.
 fn limited(interp: &mut Interp, number: i64) -> EvalResult<usize> {
     if number > MAX_WIDTH_CHARS {
-        return interp.argument_error("width too big");
+        return interp.raise_argument_error("width too big");
     }
     interp.use_scratch(number.max(0) as usize)?;
     Ok(number.max(0) as usize)
@@ -258,19 +258,19 @@ fn convert(
                         Some(character) => character.to_string(),
                         // Ruby turns these codes into bytes that are not valid text.
                         None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
-                            return Err(interp.unsupported(format!("the character {code}")));
+                            return Err(interp.unsupported_error(format!("the character {code}")));
                         }
                         None if i32::try_from(code).is_err() => {
                             let size = if code < 0 { "small" } else { "big" };
                             let text = format!("integer {code} too {size} to convert to `int'");
-                            return Err(interp.error("RangeError", text));
+                            return Err(interp.ruby_error("RangeError", text));
                         }
-                        None => return interp.argument_error("invalid character"),
+                        None => return interp.raise_argument_error("invalid character"),
                     }
                 }
             };
             if text.chars().count() != 1 {
-                return interp.argument_error("%c requires a character");
+                return interp.raise_argument_error("%c requires a character");
             }
             pad(out, directive, &text);
         }
@@ -281,7 +281,7 @@ fn convert(
         'x' | 'X' | 'o' | 'b' | 'B' => {
             let value = to_big(&interp.integer_of(value, 0)?);
             if value < BigInt::from(0) && !directive.has_plus && !directive.has_space {
-                return Err(interp.unsupported("a negative number in two's complement"));
+                return Err(interp.unsupported_error("a negative number in two's complement"));
             }
             let (radix, prefix) = match conversion {
                 'x' | 'X' => (16, if conversion == 'x' { "0x" } else { "0X" }),
@@ -310,7 +310,7 @@ fn convert(
             };
             floating(out, directive, float, conversion);
         }
-        other => return interp.argument_error(format!("malformed format string - %{other}")),
+        other => return interp.raise_argument_error(format!("malformed format string - %{other}")),
     }
     Ok(())
 }

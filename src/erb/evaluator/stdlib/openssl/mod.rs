@@ -59,7 +59,7 @@ fn certificate(interp: &mut Interp, class: &Rc<Class>, args: &Args) -> EvalResul
     let der = der.filter(|der| X509Certificate::from_der(der).is_ok());
     match der {
         Some(der) => Ok(interp.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
-        None => Err(interp.error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
+        None => Err(interp.ruby_error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn method(
             let Value::Object(other) = &other else { return Ok(Some(Value::Bool(false))) };
             Value::Bool(matches!(&*other.data.borrow(), Data::Certificate(other) if *other == der))
         }
-        "inspect" => return Err(interp.unsupported("OpenSSL::X509::Certificate#inspect")),
+        "inspect" => return Err(interp.unsupported_error("OpenSSL::X509::Certificate#inspect")),
         _ => return Ok(None),
     }))
 }

@@ -122,12 +122,12 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
     let mut attributes = Vec::new();
     if let Some(list) = args.get(0).cloned() {
         if !matches!(list, Value::Array(_)) {
-            return Err(interp.unsupported("OpenSSL::X509::Name.new of this value"));
+            return Err(interp.unsupported_error("OpenSSL::X509::Name.new of this value"));
         }
         for entry in interp.collect(&list)? {
             let entry = interp.array_arg(&entry)?;
             let [key, value, rest @ ..] = entry.as_slice() else {
-                return interp.argument_error("wrong number of arguments");
+                return interp.raise_argument_error("wrong number of arguments");
             };
             let attribute_name = interp.string_arg(key)?;
             let value = super::super::base64::bytes_of(interp, value)?;
@@ -136,10 +136,10 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
                 .find(|(_, short, long)| *short == attribute_name || *long == attribute_name);
             let Some((_, key, _)) = attribute else {
                 if attribute_name.starts_with(|first: char| first.is_ascii_digit()) {
-                    return Err(interp.unsupported("OpenSSL::X509::Name.new with an object identifier"));
+                    return Err(interp.unsupported_error("OpenSSL::X509::Name.new with an object identifier"));
                 }
                 let text = "X509_NAME_add_entry_by_txt: invalid field name";
-                return Err(interp.error("OpenSSL::X509::NameError", text));
+                return Err(interp.ruby_error("OpenSSL::X509::NameError", text));
             };
             let kind = match (rest.first(), *key) {
                 (Some(Value::Int(kind)), _) => u32::try_from(*kind).unwrap_or(UTF8_STRING),
@@ -175,7 +175,7 @@ pub(super) fn method(
     Ok(Some(match method {
         "to_s" if args.is_empty() => Value::str(name.to_string()),
         "to_s" | "inspect" | "to_utf8" => {
-            return Err(interp.unsupported(format!("OpenSSL::X509::Name#{method} in this format")));
+            return Err(interp.unsupported_error(format!("OpenSSL::X509::Name#{method} in this format")));
         }
         "to_a" => {
             let part = |attribute: &Attribute| {

@@ -76,7 +76,7 @@ fn offset(offset: UtcOffset, between: &str) -> String {
 /// Returns nanoseconds as seconds, rounded as in Ruby.
 fn seconds(interp: &mut Interp, nanos: i128) -> EvalResult<Value> {
     if i64::try_from(nanos).is_err() {
-        return Err(interp.unsupported("so many seconds as a float"));
+        return Err(interp.unsupported_error("so many seconds as a float"));
     }
     Ok(Value::Float(if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }))
 }
@@ -119,13 +119,13 @@ pub(crate) fn class_method(
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     if label != "Time" {
-        return Err(interp.unsupported(format!("{label}.{name}")));
+        return Err(interp.unsupported_error(format!("{label}.{name}")));
     }
     Ok(Some(match name {
         "at" => {
             let time = interp.arg(args, 0)?;
             if args.len() > 1 {
-                return Err(interp.unsupported("Time.at with several arguments"));
+                return Err(interp.unsupported_error("Time.at with several arguments"));
             }
             if let Some(moment) = moment_of(&time) {
                 return Ok(Some(make(interp, moment)));
@@ -134,15 +134,15 @@ pub(crate) fn class_method(
                 return match &time {
                     Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_) => {
                         let class = interp.class_of(&time).label();
-                        interp.type_error(format!("can't convert {class} into an exact number"))
+                        interp.raise_type_error(format!("can't convert {class} into an exact number"))
                     }
-                    _ => Err(interp.unsupported("Time.at with this value")),
+                    _ => Err(interp.unsupported_error("Time.at with this value")),
                 };
             }
             let at = nanos_of(&time).and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
             match at {
                 Some(at) => make(interp, Moment::local(at)),
-                None => return Err(interp.unsupported("Time.at with this number")),
+                None => return Err(interp.unsupported_error("Time.at with this number")),
             }
         }
         "utc" | "gm" => {
@@ -154,12 +154,12 @@ pub(crate) fn class_method(
             let text = interp.string_arg(&text)?;
             match read(&text, name == "parse").filter(|_| args.len() == 1) {
                 Some(moment) => make(interp, moment),
-                None => return Err(interp.unsupported(format!("Time.{name} of '{text}'"))),
+                None => return Err(interp.unsupported_error(format!("Time.{name} of '{text}'"))),
             }
         }
         "now" => make(interp, Moment::local(OffsetDateTime::now_utc())),
         "new" | "local" | "mktime" => {
-            return Err(interp.unsupported(format!("Time.{name}, which depends on the machine's time zone")));
+            return Err(interp.unsupported_error(format!("Time.{name}, which depends on the machine's time zone")));
         }
         _ => return Ok(None),
     }))
@@ -201,20 +201,20 @@ fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
     interp.arg(args, 0)?;
     let mut parts = [1970, 1, 1, 0, 0, 0, 0];
     if args.len() > parts.len() {
-        return Err(interp.unsupported("Time.utc with ten arguments"));
+        return Err(interp.unsupported_error("Time.utc with ten arguments"));
     }
     for (part, value) in parts.iter_mut().zip(&args.list) {
         match value {
             Value::Nil => {}
             Value::Int(number) => *part = *number,
-            _ => return Err(interp.unsupported("Time.utc with a value that is not an integer")),
+            _ => return Err(interp.unsupported_error("Time.utc with a value that is not an integer")),
         }
     }
     let [year, month, day, hour, minute, second, micros] = parts;
     // Ruby first rejects components that do not fit their bit fields, then those that are out of range.
     let limits = [(month, 15), (day, 31), (hour, 31), (minute, 63), (second, 63)];
     if limits.iter().any(|(part, most)| !(0..=*most).contains(part)) {
-        return interp.argument_error("argument out of range");
+        return interp.raise_argument_error("argument out of range");
     }
     let is_over = hour == 24;
     let checks = [
@@ -226,7 +226,7 @@ fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
         ("subsecx", (0..1_000_000).contains(&micros)),
     ];
     if let Some((part, _)) = checks.iter().find(|(_, is_valid)| !is_valid) {
-        return interp.argument_error(format!("{part} out of range"));
+        return interp.raise_argument_error(format!("{part} out of range"));
     }
     let date = i32::try_from(year)
         .ok()
@@ -240,7 +240,7 @@ fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
             + Duration::microseconds(micros);
         date.midnight().assume_utc().checked_add(later)
     });
-    at.ok_or_else(|| interp.unsupported("Time.utc with these numbers"))
+    at.ok_or_else(|| interp.unsupported_error("Time.utc with these numbers"))
 }
 
 fn moment_of(value: &Value) -> Option<Moment> {
@@ -266,11 +266,11 @@ pub(crate) fn method(
         && !ZONELESS.contains(&name)
         && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
     {
-        return Err(interp.unsupported(format!("Time#{name} in the machine's time zone")));
+        return Err(interp.unsupported_error(format!("Time#{name} in the machine's time zone")));
     }
     let formatted = |interp: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
         Some(text) => Ok(text),
-        None => Err(interp.unsupported(format!("the time format '{layout}'"))),
+        None => Err(interp.unsupported_error(format!("the time format '{layout}'"))),
     };
     Ok(Some(match name {
         "strftime" => {
@@ -285,7 +285,7 @@ pub(crate) fn method(
             let digits = match args.get(0) {
                 None | Some(Value::Nil) => 0,
                 Some(Value::Int(digits)) if *digits <= MAX_DIGITS => (*digits).max(0) as usize,
-                Some(_) => return Err(interp.unsupported(format!("Time#{name} with this value"))),
+                Some(_) => return Err(interp.unsupported_error(format!("Time#{name} with this value"))),
             };
             let mut fraction = String::new();
             if digits > 0 {
@@ -319,14 +319,14 @@ pub(crate) fn method(
         "yday" => Value::Int(at.ordinal().into()),
         "wday" => Value::Int(moment.weekday().into()),
         "zone" if moment.is_utc => Value::str("UTC"),
-        "zone" => return Err(interp.unsupported("the name of a time zone")),
+        "zone" => return Err(interp.unsupported_error("the name of a time zone")),
         "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
         "dst?" | "isdst" => Value::Bool(false),
         "+" | "-" => {
             let by = interp.arg(args, 0)?;
             if let Some(other) = moment_of(&by) {
                 if name == "+" {
-                    return interp.type_error("time + time?");
+                    return interp.raise_type_error("time + time?");
                 }
                 return seconds(interp, moment.nanos() - other.nanos()).map(Some);
             }
@@ -334,13 +334,13 @@ pub(crate) fn method(
             let Some(nanos) = nanos else {
                 if matches!(by, Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_)) {
                     let class = interp.class_of(&by).label();
-                    return interp.type_error(format!("can't convert {class} into an exact number"));
+                    return interp.raise_type_error(format!("can't convert {class} into an exact number"));
                 }
-                return Err(interp.unsupported(format!("Time#{name} with this value")));
+                return Err(interp.unsupported_error(format!("Time#{name} with this value")));
             };
             match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
                 Ok(new) => make(interp, Moment { at: new.to_offset(at.offset()), ..moment }),
-                Err(_) => return Err(interp.unsupported("a time so far away")),
+                Err(_) => return Err(interp.unsupported_error("a time so far away")),
             }
         }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {

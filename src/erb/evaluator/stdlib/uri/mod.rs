@@ -223,25 +223,25 @@ fn make(interp: &mut Interp, uri: Uri) -> Value {
 fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
     interp.use_scratch(text.len() * 4)?;
     if !text.is_ascii() {
-        return Err(interp.error(INVALID, format!("URI must be ascii only {}", dump(text))));
+        return Err(interp.ruby_error(INVALID, format!("URI must be ascii only {}", dump(text))));
     }
     let Some(mut uri) = grammar::split(text) else {
         // The grammar also rejects ports beyond 64 bits. Ruby may accept those, so they are unsupported.
         if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
-            return Err(interp.unsupported("a URI with a large number"));
+            return Err(interp.unsupported_error("a URI with a large number"));
         }
         let shown = interp.inspect(&Value::str(text))?;
-        return Err(interp.error(INVALID, format!("bad URI(is not URI?): {shown}")));
+        return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {shown}")));
     };
     if uri.kind == Kind::Other {
         let scheme = uri.scheme.unwrap_or_default();
-        return Err(interp.unsupported(format!("a URI with the scheme '{scheme}'")));
+        return Err(interp.unsupported_error(format!("a URI with the scheme '{scheme}'")));
     }
     if uri.has_bad_query {
-        return Err(interp.unsupported("a query with an escape that is none"));
+        return Err(interp.unsupported_error("a query with an escape that is none"));
     }
     if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
-        return Err(interp.error(INVALID, "bad LDAP URL"));
+        return Err(interp.ruby_error(INVALID, "bad LDAP URL"));
     }
     let host = uri.host.take();
     uri.set_host(host);
@@ -270,7 +270,7 @@ pub(crate) fn convert(interp: &mut Interp, value: &Value) -> EvalResult<Value> {
         return Ok(value.clone());
     }
     if !matches!(value, Value::Str(_)) && !interp.responds(value, "to_str") {
-        return interp.argument_error("bad argument (expected URI object or URI string)");
+        return interp.raise_argument_error("bad argument (expected URI object or URI string)");
     }
     let text = interp.string_arg(value)?;
     let uri = parsed(interp, &text)?;
@@ -281,20 +281,20 @@ pub(crate) fn convert(interp: &mut Interp, value: &Value) -> EvalResult<Value> {
 fn merged(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Value> {
     let reference = convert(interp, reference)?;
     let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
-        return Err(interp.unsupported("URI#merge of these values"));
+        return Err(interp.unsupported_error("URI#merge of these values"));
     };
     if relative.scheme.is_some() {
         return Ok(reference);
     }
     if base.scheme.is_none() {
-        return Err(interp.error("URI::BadURIError", "both URI are relative"));
+        return Err(interp.ruby_error("URI::BadURIError", "both URI are relative"));
     }
     if base.kind == Kind::Ldap {
-        return Err(interp.unsupported("URI::LDAP#merge"));
+        return Err(interp.unsupported_error("URI::LDAP#merge"));
     }
     match merge::merge(&base, &relative) {
         Ok(merged) => Ok(make(interp, merged)),
-        Err(message) => Err(interp.error(INVALID, message)),
+        Err(message) => Err(interp.ruby_error(INVALID, message)),
     }
 }
 
@@ -310,7 +310,7 @@ fn check_escapes(interp: &mut Interp, text: &str) -> EvalResult<()> {
     if text.match_indices('%').all(|(at, _)| is_valid(at)) {
         return Ok(());
     }
-    interp.argument_error(format!("invalid %-encoding ({text})"))
+    interp.raise_argument_error(format!("invalid %-encoding ({text})"))
 }
 
 /// Implements `URI.encode_www_form`.
@@ -349,7 +349,7 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
 /// Implements `URI.decode_www_form`.
 fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     if !text.is_ascii() {
-        return interp.argument_error("the input of URI.decode_www_form must be ASCII only string");
+        return interp.raise_argument_error("the input of URI.decode_www_form must be ASCII only string");
     }
     let mut pairs = Vec::new();
     if text.is_empty() {
@@ -363,7 +363,7 @@ fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
         for text in [key, value] {
             match unpercent(text, true) {
                 Some(text) => pair.push(Value::str(text)),
-                None => return Err(interp.unsupported("text that is not UTF-8")),
+                None => return Err(interp.unsupported_error("text that is not UTF-8")),
             }
         }
         pairs.push(Value::array(pair));
@@ -384,14 +384,14 @@ pub(crate) fn class_method(
         return if name == "build" { build(interp, label, args).map(Some) } else { Ok(None) };
     }
     if args.len() > 1 && name != "join" {
-        return Err(interp.unsupported(format!("URI.{name} with several arguments")));
+        return Err(interp.unsupported_error(format!("URI.{name} with several arguments")));
     }
     Ok(Some(match name {
         "parse" => {
             let value = interp.arg(args, 0)?;
             if !matches!(value, Value::Str(_)) && !interp.responds(&value, "to_str") {
                 let shown = interp.inspect(&value)?;
-                return Err(interp.error(INVALID, format!("bad URI(is not URI?): {shown}")));
+                return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {shown}")));
             }
             convert(interp, &value)?
         }
@@ -409,7 +409,7 @@ pub(crate) fn class_method(
             check_escapes(interp, &text)?;
             match unpercent(&text, name == "decode_www_form_component") {
                 Some(text) => Value::str(text),
-                None => return Err(interp.unsupported("text that is not UTF-8")),
+                None => return Err(interp.unsupported_error("text that is not UTF-8")),
             }
         }
         "encode_www_form" => {
@@ -431,7 +431,7 @@ pub(crate) fn class_method(
         }
         "escape" | "encode" | "unescape" | "decode" => {
             let text = format!("undefined method `{name}' for URI:Module");
-            return Err(interp.error("NoMethodError", text));
+            return Err(interp.ruby_error("NoMethodError", text));
         }
         _ => return Ok(None),
     }))
@@ -440,7 +440,7 @@ pub(crate) fn class_method(
 /// Implements `URI::HTTP.build` and the like for parts that both grammars of Ruby accept.
 fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
     let Value::Hash(parts) = interp.arg(args, 0)? else {
-        return Err(interp.unsupported("URI.build from an array"));
+        return Err(interp.unsupported_error("URI.build from an array"));
     };
     let mut uri = Uri { is_built: true, ..Uri::default() };
     let scheme = match label {
@@ -464,7 +464,7 @@ fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
         .into_iter()
         .any(|part| parts.get_symbol(part).is_some_and(|part| !part.is_nil()))
     {
-        return Err(interp.unsupported("URI.build with these parts"));
+        return Err(interp.unsupported_error("URI.build with these parts"));
     }
     uri.path = uri.path.or(Some(String::new()));
     uri.port = uri.port.or(uri.default_port());
@@ -477,17 +477,17 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         Value::Nil => None,
         Value::Int(number) if part == "port" => Some(number.to_string()),
         Value::Str(_) => Some(interp.string_arg(value)?),
-        _ => return Err(interp.unsupported(format!("URI#{part}= with this value"))),
+        _ => return Err(interp.unsupported_error(format!("URI#{part}= with this value"))),
     };
     let has_opaque = uri.opaque.is_some();
     if let Some(text) = &text
         && (uri.is_built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
             || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
     {
-        return Err(interp.unsupported(format!("URI#{part}= with '{text}'")));
+        return Err(interp.unsupported_error(format!("URI#{part}= with '{text}'")));
     }
     let refuse = |interp: &mut Interp, what: &str, text: &str| -> EvalResult<()> {
-        Err(interp.error(INVALID_PART, format!("bad component(expected {what}): {text}")))
+        Err(interp.ruby_error(INVALID_PART, format!("bad component(expected {what}): {text}")))
     };
     match (part, text) {
         ("scheme", Some(text)) if !grammar::is_scheme(&text) => {
@@ -496,17 +496,17 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         ("scheme", text) => uri.scheme = text.map(|text| text.to_ascii_lowercase()),
         ("userinfo", None) => {}
         ("userinfo" | "user" | "password", _) if uri.is_file() => {
-            return Err(interp.error(INVALID, format!("can not set {part} for file URI")));
+            return Err(interp.ruby_error(INVALID, format!("can not set {part} for file URI")));
         }
         ("userinfo" | "user" | "password", _) if has_opaque => {
             let part = if part == "password" { part } else { "user" };
-            return Err(interp.error(INVALID, format!("can not set {part} with opaque")));
+            return Err(interp.ruby_error(INVALID, format!("can not set {part} with opaque")));
         }
         ("password", Some(_)) if uri.user.is_none() => {
-            return Err(interp.error(INVALID, "password component depends user component"));
+            return Err(interp.ruby_error(INVALID, "password component depends user component"));
         }
         ("password", Some(text)) if !grammar::is_user(&text) => {
-            return Err(interp.error(INVALID_PART, "bad password component"));
+            return Err(interp.ruby_error(INVALID_PART, "bad password component"));
         }
         ("password", text) => uri.password = text,
         ("user", None) => uri.user = None,
@@ -517,7 +517,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
                 return refuse(interp, "userinfo component or user component", user);
             }
             if !grammar::is_user(&text) {
-                return Err(interp.error(INVALID_PART, "bad password component"));
+                return Err(interp.ruby_error(INVALID_PART, "bad password component"));
             }
             if part == "user" && uri.password.is_some() {
                 uri.user = Some(text);
@@ -526,7 +526,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             }
         }
         ("host" | "hostname", Some(_)) if has_opaque => {
-            return Err(interp.error(INVALID, "can not set host with registry or opaque"));
+            return Err(interp.ruby_error(INVALID, "can not set host with registry or opaque"));
         }
         ("host" | "hostname", Some(text)) => {
             let is_bare = part == "hostname" && !(text.starts_with('[') && text.ends_with(']'));
@@ -538,7 +538,7 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         }
         ("host" | "hostname", None) => uri.set_host(None),
         ("port", Some(_)) if has_opaque => {
-            return Err(interp.error(INVALID, "can not set port with registry or opaque"));
+            return Err(interp.ruby_error(INVALID, "can not set port with registry or opaque"));
         }
         ("port", Some(text)) => {
             let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
@@ -547,14 +547,14 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
                 return refuse(interp, "port component", &shown);
             }
             if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
-                return Err(interp.unsupported(format!("URI#port= with '{text}'")));
+                return Err(interp.unsupported_error(format!("URI#port= with '{text}'")));
             }
             if !uri.is_file() {
                 uri.port = digits.parse().ok();
             }
         }
         ("port", None) => uri.port = None,
-        ("path", Some(_)) if has_opaque => return Err(interp.error(INVALID, "path conflicts with opaque")),
+        ("path", Some(_)) if has_opaque => return Err(interp.ruby_error(INVALID, "path conflicts with opaque")),
         ("path", Some(text)) => {
             if !text.is_empty() && !grammar::is_absolute_path(&text) {
                 if uri.scheme.is_some() {
@@ -566,16 +566,16 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             }
             uri.path = Some(text);
         }
-        ("path", None) => return Err(interp.unsupported("URI#path= with nil")),
+        ("path", None) => return Err(interp.unsupported_error("URI#path= with nil")),
         ("query", Some(_)) if has_opaque => {
-            return Err(interp.error(INVALID, "query conflicts with opaque"));
+            return Err(interp.ruby_error(INVALID, "query conflicts with opaque"));
         }
         ("query", Some(text)) if grammar::has_bad_escape(&text) => {
-            return Err(interp.unsupported("a query with an escape that is none"));
+            return Err(interp.unsupported_error("a query with an escape that is none"));
         }
         ("query", text) => uri.query = text.map(|text| grammar::escaped(&text, true)),
         ("fragment", text) => uri.fragment = text.map(|text| grammar::escaped(&text, false)),
-        _ => return Err(interp.unsupported(format!("URI#{part}="))),
+        _ => return Err(interp.unsupported_error(format!("URI#{part}="))),
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl Builder {
             Value::Symbol(name) => plain_item(format!(":{name}")),
             Value::Str(text) => {
                 if text.is_binary.get() && !text.get().is_ascii() {
-                    return Err(interp.unsupported("YAML of binary data"));
+                    return Err(interp.unsupported_error("YAML of binary data"));
                 }
                 string_item(&text.get())
             }
@@ -142,7 +142,7 @@ impl Builder {
                 let (Some(fields), Some((members, _))) = (fields, object.class.members.borrow().clone())
                 else {
                     let class = object.class.label();
-                    return Err(interp.unsupported(format!("YAML of a {class}")));
+                    return Err(interp.unsupported_error(format!("YAML of a {class}")));
                 };
                 match self.register(Rc::as_ptr(object) as usize) {
                     Err(alias) => alias,
@@ -157,7 +157,7 @@ impl Builder {
             }
             other => {
                 let class = interp.class_of(other).label();
-                return Err(interp.unsupported(format!("YAML of a {class}")));
+                return Err(interp.unsupported_error(format!("YAML of a {class}")));
             }
         })
     }

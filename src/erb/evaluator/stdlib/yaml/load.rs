@@ -33,7 +33,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         permitted.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
     };
     if args.positional().len() > 1 || option("permitted_symbols").is_some() || flag("freeze") {
-        return Err(interp.unsupported(format!("YAML.{name} with these options")));
+        return Err(interp.unsupported_error(format!("YAML.{name} with these options")));
     }
     let allowed = Allowed {
         allows_symbols: match name {
@@ -55,7 +55,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     });
     loaded.unwrap_or_else(|error| {
         let text = format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
-        Err(interp.error("Psych::SyntaxError", text))
+        Err(interp.ruby_error("Psych::SyntaxError", text))
     })
 }
 
@@ -82,7 +82,7 @@ impl Loader<'_> {
             }
             RawContent::Alias(target) => {
                 if !self.allowed.allows_aliases {
-                    return Err(interp.error("Psych::BadAlias", "Unknown alias"));
+                    return Err(interp.ruby_error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(&target).cloned().unwrap_or(Value::Nil))
             }
@@ -156,7 +156,7 @@ impl Loader<'_> {
                 || ["ruby/", "seq:", "map:", "str:"].iter().any(|prefix| name.starts_with(prefix))
         };
         match tag.filter(special) {
-            Some(tag) => Err(interp.unsupported(format!("the YAML tag {tag}"))),
+            Some(tag) => Err(interp.unsupported_error(format!("the YAML tag {tag}"))),
             None => Ok(()),
         }
     }
@@ -168,14 +168,14 @@ impl Loader<'_> {
             None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
             Some("tag:yaml.org,2002:binary" | "!binary") => match base64::decode_lenient(text.as_bytes()) {
                 Some(decoded) => Ok(base64::binary(&decoded)),
-                None => Err(interp.unsupported("base64 with text after its padding")),
+                None => Err(interp.unsupported_error("base64 with text after its padding")),
             },
             Some("tag:yaml.org,2002:float" | "!float") => {
                 let value = self.load_plain(interp, text)?;
                 interp.float_of(&value)
             }
             Some(tag) if tag.starts_with("!ruby/") || tag.starts_with("!str:") => {
-                Err(interp.unsupported(format!("the YAML tag {tag}")))
+                Err(interp.unsupported_error(format!("the YAML tag {tag}")))
             }
             Some(_) => self.load_plain(interp, text),
         }
@@ -184,7 +184,7 @@ impl Loader<'_> {
     /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
     fn load_plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
         let refuse = |interp: &mut Interp, class: &str| {
-            Err(interp.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+            Err(interp.ruby_error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };
         Ok(match resolve::resolve(text) {
             Plain::Null => Value::Nil,
@@ -195,7 +195,7 @@ impl Loader<'_> {
             Plain::Symbol(_) if !self.allowed.allows_symbols => return refuse(interp, "Symbol"),
             Plain::Symbol(name) => Value::symbol(name),
             Plain::Date | Plain::Time if self.allowed.allows_times => {
-                return Err(interp.unsupported("YAML with a time or date"));
+                return Err(interp.unsupported_error("YAML with a time or date"));
             }
             Plain::Date => return refuse(interp, "Date"),
             Plain::Time => return refuse(interp, "Time"),

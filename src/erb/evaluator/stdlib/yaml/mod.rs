@@ -11,7 +11,7 @@ use crate::evaluator::value::Value;
 /// Implements `value.to_yaml`.
 pub(crate) fn to_yaml(interp: &mut Interp, value: &Value, args: &Args) -> EvalResult<Value> {
     if !args.is_empty() {
-        return Err(interp.unsupported("to_yaml with options"));
+        return Err(interp.unsupported_error("to_yaml with options"));
     }
     Ok(Value::str(emit::dump(interp, value)?))
 }
