@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use base::Result;
-use base::events::AnnouncedStep;
+use base::events::ReportedStep;
 use base::{
     events::{Event, FinishedStage, Outcome, RunReport, Sink, StageId, StartedStep},
     redact::Redactor,
@@ -154,11 +154,11 @@ impl RunRecord {
     }
 
     /// Records the plan. A failure is ignored, because the end of the record also reports it.
-    fn record_plan(&self, headline: &str, steps: &[AnnouncedStep]) {
-        let step = |announced: &AnnouncedStep| AnnouncedStep {
-            step: announced.step.clone(),
-            description: self.redact(&announced.description),
-            reason: self.redact(&announced.reason),
+    fn record_plan(&self, headline: &str, steps: &[ReportedStep]) {
+        let step = |reported: &ReportedStep| ReportedStep {
+            step: reported.step.clone(),
+            description: self.redact(&reported.description),
+            reason: self.redact(&reported.reason),
         };
         let plan = RecordedPlan { headline: self.redact(headline), steps: steps.iter().map(step).collect() };
         if let Some(running) = self.running().as_mut() {

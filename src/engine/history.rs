@@ -18,7 +18,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use crate::state::Storage;
-use base::events::AnnouncedStep;
+use base::events::ReportedStep;
 use base::files::UnlockOnDrop;
 use base::files::directory::newest_first;
 use base::files::durable::{Replacement, create_private_directory, remove_temporaries};
@@ -77,7 +77,7 @@ pub struct RecordedPlan {
     /// A summary of the steps in one sentence.
     pub headline: String,
     /// The steps in order.
-    pub steps: Vec<AnnouncedStep>,
+    pub steps: Vec<ReportedStep>,
 }
 
 /// The end of a run.
@@ -338,12 +338,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(outcomes(), [RunOutcome::Running]);
-        let announced = AnnouncedStep {
+        let reported = ReportedStep {
             step: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
-        let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
+        let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![reported] };
         run.record_plan(plan.clone()).unwrap();
         assert!(!run.record.has_begun());
         run.record_step().unwrap();
@@ -410,12 +410,12 @@ mod tests {
     #[test]
     fn run_of_an_older_version_has_begun_if_it_had_steps() {
         let base = tempfile::tempdir().unwrap();
-        let announced = || AnnouncedStep {
+        let reported = || ReportedStep {
             step: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
-        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![announced()]), true)]
+        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![reported()]), true)]
         {
             let run = begin_at(base.path(), "/x");
             let mut record = serde_json::to_value(&run.record).unwrap();

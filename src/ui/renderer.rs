@@ -7,7 +7,7 @@ use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
 use super::text::OutputStreams;
-use base::events::AnnouncedStep;
+use base::events::ReportedStep;
 use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep, StepWords};
 use base::redact::Redactor;
 
@@ -115,10 +115,10 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             elapsed: *elapsed,
         },
         Event::Planned { headline, steps } => {
-            let step = |announced: &AnnouncedStep| AnnouncedStep {
-                step: announced.step.clone(),
-                description: redact(&announced.description),
-                reason: redact(&announced.reason),
+            let step = |reported: &ReportedStep| ReportedStep {
+                step: reported.step.clone(),
+                description: redact(&reported.description),
+                reason: redact(&reported.reason),
             };
             Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
@@ -210,7 +210,7 @@ mod tests {
             },
             Event::Planned {
                 headline: secret(),
-                steps: vec![AnnouncedStep {
+                steps: vec![ReportedStep {
                     step: "create_vm".to_owned(),
                     description: secret(),
                     reason: secret(),

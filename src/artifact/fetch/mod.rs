@@ -221,7 +221,7 @@ impl<'c> Fetcher<'c> {
     /// Opens and locks the file of an unfinished download. Waits while another process holds the lock.
     fn lock(&self, body: &Path, stage: &Stage) -> Result<File> {
         let open_error = |error| Error::io(format!("opening '{}'", body.display()), error);
-        let mut is_announced = false;
+        let mut is_reported = false;
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -234,8 +234,8 @@ impl<'c> Fetcher<'c> {
                 Err(TryLockError::Error(_)) => return Ok(file),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !is_announced {
-                is_announced = true;
+            if !is_reported {
+                is_reported = true;
                 stage.log_line("waiting for another run that downloads the same file");
             }
             (self.interrupted)()?;

@@ -115,15 +115,15 @@ fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<Unlo
     let lock_error = |error| Error::io(format!("locking '{}'", path.display()), error);
     let file = File::options().create(true).append(true).mode(0o600).open(path).map_err(lock_error)?;
     let file = UnlockOnDrop::from(file);
-    let mut is_announced = false;
+    let mut is_reported = false;
     loop {
         match file.try_lock() {
             // On a file system without locks, the record still shows that a tree is complete.
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
         }
-        if !is_announced {
-            is_announced = true;
+        if !is_reported {
+            is_reported = true;
             stage.log_line("waiting for another run that unpacks the same userland");
         }
         interrupted()?;

@@ -8,7 +8,7 @@ use crate::timing::Timings;
 
 /// A step of a plan as it is shown: on the terminal, in JSON, and in the record of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnnouncedStep {
+pub struct ReportedStep {
     /// The name of its kind, such as `create_vm`.
     pub step: String,
     /// A description for the operator.
@@ -85,7 +85,7 @@ pub enum Event {
         /// A summary of the plan.
         headline: String,
         /// The steps in their order. Empty if there is nothing to do.
-        steps: Vec<AnnouncedStep>,
+        steps: Vec<ReportedStep>,
     },
     /// A step of the plan started.
     #[serde(rename = "step_begun")]
@@ -201,7 +201,7 @@ pub struct StartedStep {
 /// A stage that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FinishedStage {
-    /// The title that [`Event::StageStarted`] announced.
+    /// The title that [`Event::StageStarted`] reported.
     pub name: String,
     /// Number of enclosing stages.
     pub depth: usize,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use durations::StageDurations;
 pub use event::{
-    AnnouncedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, StepWords, Unit,
+    ReportedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, StepWords, Unit,
 };
 
 /// A receiver of events. Implementations must not block for long.
@@ -55,8 +55,8 @@ impl Reporter {
         self.emit(Event::Warning { text: text.into() });
     }
 
-    /// Announces the steps of a plan.
-    pub fn announce_plan(&self, headline: impl Into<String>, steps: Vec<AnnouncedStep>) {
+    /// Reports the steps of a plan.
+    pub fn report_plan(&self, headline: impl Into<String>, steps: Vec<ReportedStep>) {
         self.emit(Event::Planned { headline: headline.into(), steps });
     }
 

@@ -115,7 +115,7 @@ impl RunningCheck<'_, '_> {
     pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<AnswerBody> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
-            let request = self.announce(method, arguments)?;
+            let request = self.prepare_request(method, arguments)?;
             let answer = self.send(&request, Some(method))?;
             match answer {
                 AnswerBody::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
@@ -130,7 +130,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Builds the request of a call, and records a creating call in the ledger.
-    fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
+    fn prepare_request(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.cpi.request(method.name(), arguments, self.run.versions);
         if ledger::kind_created_by(method).is_some() {
             self.run.ledger.record_call(method, request_id(&request))?;
@@ -155,7 +155,7 @@ impl RunningCheck<'_, '_> {
         arguments: &[Vec<Value>],
     ) -> CheckOutcome<Vec<AnswerBody>> {
         let requests: Vec<Vec<u8>> =
-            arguments.iter().map(|arguments| self.announce(method, arguments)).collect::<Result<_>>()?;
+            arguments.iter().map(|arguments| self.prepare_request(method, arguments)).collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
         let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
             let threads: Vec<_> = requests

@@ -76,7 +76,7 @@ impl Display for Doubt {
 pub(crate) struct Retries(u32);
 
 impl Retries {
-    /// Returns true if the CPI marks the error as retryable and the limit is not reached. Announces the retry
+    /// Returns true if the CPI marks the error as retryable and the limit is not reached. Reports the retry
     /// and pauses first.
     pub(crate) fn pause_before_retry(
         &mut self,
@@ -140,7 +140,7 @@ impl<'a> CpiConnection<'a> {
                 }
                 Err(error) => {
                     let may_be_old = looks_unknown(&error);
-                    let info_error = name_cpi(name, error);
+                    let info_error = with_cpi_context(name, error);
                     return Err(match may_be_old {
                         true => info_error.with_hint(
                             "if the CPI is too old to have `info`, run the same command with \
@@ -231,7 +231,7 @@ impl<'a> CpiConnection<'a> {
         let outcome = self.cpi.call(request, files, &mut watching);
         drop(watching);
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
-            prepare::redact_hint(self.run, hint);
+            prepare::register_hint_secrets(self.run, hint);
         }
         held.iter().for_each(|line| show_log_line(self.run, stage, line));
         self.record_abandoned(outcome)
@@ -281,7 +281,7 @@ impl<'a> CpiConnection<'a> {
 
     /// Adds the name of the CPI to an error.
     pub(crate) fn with_cpi_name(&self, error: CpiError) -> Error {
-        name_cpi(self.name.as_deref(), error)
+        with_cpi_context(self.name.as_deref(), error)
     }
 
     /// Asks the CPI whether a resource exists.
@@ -380,7 +380,7 @@ pub(crate) fn show_log_line(run: &RunContext, stage: &Stage, line: &str) {
 }
 
 /// Adds the name of the CPI to an error.
-pub(crate) fn name_cpi(name: Option<&str>, error: impl Into<Error>) -> Error {
+pub(crate) fn with_cpi_context(name: Option<&str>, error: impl Into<Error>) -> Error {
     match name {
         None => error.into(),
         Some(name) => error.into().context(format!("CPI '{name}' failed")),

@@ -50,16 +50,16 @@ pub fn create_env(
     cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state(), &validating)?;
-    let announce = |draft: &DraftPlan, state: &State| {
+    let report = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(draft, state, None, &run.paths.state);
         if let Some(saved_plan) = saved_plan {
             saved_plan.check(&plan_report)?;
         }
-        run.reporter.announce_plan(plan_report.headline(), plan_report.steps.clone());
+        run.reporter.report_plan(plan_report.headline(), plan_report.steps.clone());
         Ok::<_, Error>(plan_report)
     };
     if draft.has_nothing_to_do() {
-        announce(&draft, store.state())?;
+        report(&draft, store.state())?;
         validating.finish();
         draft.prepared.forget_previous(run, &request.inputs);
         if draft.jobs_are_stopped {
@@ -83,7 +83,7 @@ pub fn create_env(
     )?;
     let applied = draft.applied.as_ref();
     keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, store.state(), &validating)?;
-    let mut plan_report = announce(&draft, store.state())?;
+    let mut plan_report = report(&draft, store.state())?;
     let unreachable = draft.unreachable.take();
     // Compiling a CPI takes minutes.
     prepared.check_untracked(run, &inputs)?;
@@ -135,9 +135,9 @@ pub fn create_env(
         }
         run.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
-        run.reporter.announce_plan(
+        run.reporter.report_plan(
             format!("Create a VM: VM {vm} does not exist any more"),
-            plan.announced(&prepared.deployment.instance()),
+            plan.reported_steps(&prepared.deployment.instance()),
         );
     }
     let served = contract_served(executor.state(), cpi, contract);

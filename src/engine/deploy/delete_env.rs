@@ -130,7 +130,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
-        run.reporter.announce_plan("Nothing to delete", Vec::new());
+        run.reporter.report_plan("Nothing to delete", Vec::new());
         validating.finish();
         return remove_state(run, &provider, store, "Nothing was left to delete", true);
     }
@@ -141,7 +141,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         )
         .with_rerun_hint("run the same command again"));
     }
-    run.reporter.announce_plan("Delete everything on record", plan.announced(""));
+    run.reporter.report_plan("Delete everything on record", plan.reported_steps(""));
     let endpoint = endpoint(run, &provider)?;
     let cpi_inputs =
         OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;

@@ -17,7 +17,7 @@ use crate::recovery::{legacy_state, suspects};
 use crate::run_context::{RunContext, lock};
 use crate::state::{Intent, Journal, Resource, State, Storage};
 use crate::{cpis, prepare, templates};
-use base::events::AnnouncedStep;
+use base::events::ReportedStep;
 use base::text;
 use base::text::json_problem;
 use base::{Error, Result};
@@ -39,7 +39,7 @@ pub struct PlanReport {
     /// The kind of change that the plan makes as a whole.
     pub action: PlanAction,
     /// The steps in their order.
-    pub steps: Vec<AnnouncedStep>,
+    pub steps: Vec<ReportedStep>,
     /// The differences from the manifest as it was last deployed; absent if that is not on record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<PlanChange>>,
@@ -220,7 +220,7 @@ impl PlanReport {
             format: FORMAT_VERSION,
             deployment: draft.prepared.deployment.name.clone(),
             action: action(draft, state),
-            steps: plan.announced(&draft.prepared.deployment.instance()),
+            steps: plan.reported_steps(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             deletes: describe_deletions(plan, state),
             keeps: draft.detached_disk(state).map(|disk| {
@@ -273,7 +273,7 @@ impl PlanReport {
     /// Returns the reason for the deploy, if the plan deploys.
     fn reason(&self) -> Option<&str> {
         let decisive =
-            |step: &&AnnouncedStep| matches!(step.step.as_str(), "create_vm" | "update_vm" | "keep_jobs");
+            |step: &&ReportedStep| matches!(step.step.as_str(), "create_vm" | "update_vm" | "keep_jobs");
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 

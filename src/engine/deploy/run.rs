@@ -105,7 +105,7 @@ impl<'a> DeployRun<'a> {
     ) -> Result<()> {
         let before = executor.state().vm_handle();
         let taken = self.take_each(plan, executor, contract);
-        taken.map_err(|error| note_new_vm(error, before.as_ref(), executor.state()))
+        taken.map_err(|error| with_new_vm_note(error, before.as_ref(), executor.state()))
     }
 
     fn take_each(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
@@ -157,7 +157,7 @@ impl<'a> DeployRun<'a> {
                     if updated_disk.is_none() {
                         plan = plan.copying_disk(index);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
-                        self.run.reporter.announce_plan(headline, plan.announced(&instance));
+                        self.run.reporter.report_plan(headline, plan.reported_steps(&instance));
                     }
                 }
                 Step::AttachDisk(disk_ref) => {
@@ -297,7 +297,7 @@ impl<'a> DeployRun<'a> {
 
 /// Adds the note that a VM which this run created is on record, and that the next run replaces it because it
 /// was never ready for jobs.
-fn note_new_vm(error: Error, before: Option<&VmHandle>, state: &State) -> Error {
+fn with_new_vm_note(error: Error, before: Option<&VmHandle>, state: &State) -> Error {
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
     match state.vm_handle().filter(|vm| !is_ready && before != Some(vm)) {
         Some(vm) => error

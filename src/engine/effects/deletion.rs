@@ -22,7 +22,7 @@ use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::cpi::{CpiError, CpiErrorKind};
-use crate::cpis::{Presence, name_cpi};
+use crate::cpis::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
 use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;
@@ -77,7 +77,7 @@ pub(crate) fn delete(
             return Ok(None);
         }
         Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
-        Err(error) => return Err(name_cpi(resource.cpi(), error)),
+        Err(error) => return Err(with_cpi_context(resource.cpi(), error)),
     };
     let not_found_form = not_found_form(resource_kind, &error);
     if not_found_form.is_some() && !others.is_empty() {
@@ -117,7 +117,7 @@ pub(crate) fn delete(
             deletion.record_undeleted(executor, &error, false)?;
             let forget = forget_command_of(executor.run_context(), resource);
             Ok(Some(
-                name_cpi(resource.cpi(), error)
+                with_cpi_context(resource.cpi(), error)
                     .with_note(format!("{resource} stays on record"))
                     .with_retry_hint()
                     .with_hint(format!(
@@ -185,7 +185,7 @@ impl Deletion<'_> {
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
                     return Ok(OtherCpiResult::Failed(other.clone(), error));
                 }
-                Err(error) => return Err(name_cpi(cpi, error)),
+                Err(error) => return Err(with_cpi_context(cpi, error)),
             }
         }
         Ok(OtherCpiResult::Nowhere)
@@ -201,7 +201,7 @@ impl Deletion<'_> {
         match result {
             OtherCpiResult::Failed(cpi, error) => {
                 self.record_undeleted(executor, &error, false)?;
-                Ok(Some(name_cpi(cpi.as_deref(), error)))
+                Ok(Some(with_cpi_context(cpi.as_deref(), error)))
             }
             OtherCpiResult::Deleted(who) => {
                 deleting.log_line(format!("{who} had it and deleted it"));

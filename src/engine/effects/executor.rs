@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use super::failed_call;
-use super::open_call_errors::{still_running_error, unknown_outcome_error};
+use super::open_call_errors::{explain_running_call, unknown_outcome_error};
 use crate::agent::with_console;
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
-use crate::cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
+use crate::cpis::{CpiConnection, Cpis, Presence, Retries, with_cpi_context};
 use crate::protocol::RegistryEndpoint;
 use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep, Preparation};
@@ -366,14 +366,14 @@ fn stays_open_error(
 ) -> Error {
     // The CPI process still runs: the next run reads its answer.
     if matches!(error, CpiError::Abandoned { .. }) {
-        return still_running_error(name_cpi(cpi, error), open_call);
+        return explain_running_call(with_cpi_context(cpi, error), open_call);
     }
     // A run that took over the lock may have read and removed the answer.
     if let Err(lost) = run.paths.state.check_lock() {
         return lost;
     }
     open_call.redact(&run.redactor);
-    unknown_outcome_error(effect, open_call, name_cpi(cpi, error))
+    unknown_outcome_error(effect, open_call, with_cpi_context(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
-use crate::cpis::name_cpi;
+use crate::cpis::with_cpi_context;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
 use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect};
@@ -90,7 +90,7 @@ pub(super) fn call_error(
         _ => None,
     };
     let lacks_method = error.kind() == Some(&CpiErrorKind::NotImplemented);
-    let error = name_cpi(effect.cpi(), error);
+    let error = with_cpi_context(effect.cpi(), error);
     let error = match effect {
         Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
             "to copy the data to a new disk instead, run the same command with --recreate-persistent-disks",

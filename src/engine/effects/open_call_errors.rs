@@ -7,7 +7,7 @@ use crate::state::OpenCall;
 use base::Error;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
-pub(crate) fn still_running_error(error: Error, open_call: &OpenCall) -> Error {
+pub(crate) fn explain_running_call(error: Error, open_call: &OpenCall) -> Error {
     let end = match open_call.processes().as_slice() {
         [] => "if the CPI hangs, end its process".to_owned(),
         pids => {

@@ -16,7 +16,7 @@ pub use create::{Desired, PlanOptions, Strategy, create, disk_left_behind};
 pub use delete::delete;
 pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 
-use base::events::{AnnouncedStep, StepWords};
+use base::events::{ReportedStep, StepWords};
 use manifest::deployment::DiskSpec;
 
 use crate::state::{DiskHandle, Durations, Resource, VmHandle};
@@ -249,14 +249,14 @@ impl Step {
 }
 
 impl Plan {
-    /// Returns the steps as announced to the operator for this instance.
-    pub fn announced(&self, instance: &str) -> Vec<AnnouncedStep> {
-        let announced = |planned: &PlannedStep| AnnouncedStep {
+    /// Returns the steps as reported to the operator for this instance.
+    pub fn reported_steps(&self, instance: &str) -> Vec<ReportedStep> {
+        let reported = |planned: &PlannedStep| ReportedStep {
             step: planned.step.name().to_owned(),
             description: planned.step.describe(instance),
             reason: planned.reason.clone(),
         };
-        self.steps.iter().map(announced).collect()
+        self.steps.iter().map(reported).collect()
     }
 
     /// Estimates the duration from earlier runs. Returns `None` if a step was never measured. Steps that
@@ -362,8 +362,8 @@ impl Plan {
         self.deploys_by(WayOfDeploy::InPlace)
     }
 
-    fn deploys_by(&self, way: WayOfDeploy) -> bool {
-        self.steps.iter().any(|planned| planned.step.way_of_deploy() == Some(way))
+    fn deploys_by(&self, way_of_deploy: WayOfDeploy) -> bool {
+        self.steps.iter().any(|planned| planned.step.way_of_deploy() == Some(way_of_deploy))
     }
 
     /// Returns true if the operator has to confirm the plan, because it stops running jobs or deletes a VM or

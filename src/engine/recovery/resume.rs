@@ -7,7 +7,7 @@ use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
 use crate::cpis;
-use crate::effects::{Effect, failed_call, still_running_error, unknown_outcome_error};
+use crate::effects::{Effect, failed_call, explain_running_call, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
@@ -27,7 +27,7 @@ pub(crate) fn settle_open_calls(
     may_forget: bool,
 ) -> Result<()> {
     for disk in &store.state().disks {
-        disk.hint.iter().for_each(|hint| prepare::redact_hint(run, hint));
+        disk.hint.iter().for_each(|hint| prepare::register_hint_secrets(run, hint));
     }
     let open_calls = store.open_calls::<Effect>()?;
     if !open_calls.is_empty() {
@@ -50,9 +50,9 @@ fn settle(
     may_forget: bool,
 ) -> Result<()> {
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
-    let waited = wait_for_call(run, store, intent, &open_call, &stage)?;
-    let is_on_other_machine = matches!(waited, WaitResult::OnOtherMachine);
-    let examined = examine(run, store, intent, &open_call, waited, &stage);
+    let wait_result = wait_for_call(run, store, intent, &open_call, &stage)?;
+    let is_on_other_machine = matches!(wait_result, WaitResult::OnOtherMachine);
+    let examined = examine(run, store, intent, &open_call, wait_result, &stage);
     let outcome = match &examined {
         OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
         OpenCallOutcome::Changes(_) => CallOutcome::Answered,
@@ -133,11 +133,11 @@ fn examine(
     store: &Store,
     intent: &Intent<Effect>,
     open_call: &OpenCall,
-    waited: WaitResult,
+    wait_result: WaitResult,
     stage: &Stage,
 ) -> OpenCallOutcome {
     let mut log = Vec::new();
-    let answer = match waited {
+    let answer = match wait_result {
         WaitResult::NeverStarted => return OpenCallOutcome::NeverStarted,
         WaitResult::Answer(bytes) => {
             let mut call_log = CallLog::open(&open_call.log_path());
@@ -214,7 +214,7 @@ fn wait_for_call(
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
-    let mut is_announced = false;
+    let mut is_reported = false;
     let started = Instant::now();
     wait_for_answer(
         || match open_call.progress().map_err(read_error)? {
@@ -231,10 +231,10 @@ fn wait_for_call(
         },
         || {
             if registry.is_none() {
-                registry = open_registry(run, store, intent, is_announced);
+                registry = open_registry(run, store, intent, is_reported);
             }
-            if !is_announced {
-                is_announced = true;
+            if !is_reported {
+                is_reported = true;
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
                 let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();
@@ -247,13 +247,13 @@ fn wait_for_call(
                 ));
                 stage.log_line(format!("its log is '{}'", open_call.log_path().display()));
             }
-            signals::check(run).map_err(|error| interrupted_wait_error(error, intent))?;
+            signals::check(run).map_err(|error| explain_interrupted_wait(error, intent))?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
-                return Err(still_running_error(error.into(), open_call));
+                return Err(explain_running_call(error.into(), open_call));
             }
             backoff.wait(&run.clock, Activity::Waiting);
             Ok(())
@@ -262,7 +262,7 @@ fn wait_for_call(
 }
 
 /// Names the call that a signal did not let the run wait for. Other errors stay as they are.
-fn interrupted_wait_error(error: Error, intent: &Intent<Effect>) -> Error {
+fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
     match error.kind() {
         ErrorKind::Interrupted(_) => Error::new(
             error.kind(),
@@ -272,19 +272,19 @@ fn interrupted_wait_error(error: Error, intent: &Intent<Effect>) -> Error {
     }
 }
 
-/// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. Reports a
-/// failure once, unless `is_announced`.
+/// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a
+/// failure once, unless `is_reported`.
 fn open_registry(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
-    is_announced: bool,
+    is_reported: bool,
 ) -> Option<CallRegistry> {
     let endpoint = intent.registry.clone()?;
     match CallRegistry::start_again(endpoint, store.journal().registry_document()) {
         Ok(registry) => Some(registry),
         Err(error) => {
-            if !is_announced {
+            if !is_reported {
                 run.reporter.warn(format!(
                     "the registry that the CPI process of an earlier run needs cannot be started again \
                      yet: {}",
@@ -304,7 +304,7 @@ fn fitting_changes(
     answer: &cpi::Answer,
 ) -> Result<Vec<Change>, String> {
     if let cpi::Answer::Hint(Some(hint)) = answer {
-        prepare::redact_hint(run, hint);
+        prepare::register_hint_secrets(run, hint);
     }
     let changes = intent.effect.changes(answer)?;
     let mut trial = store.state().clone();

@@ -26,7 +26,7 @@ pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
 /// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
 pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Result<()> {
     let started = Instant::now();
-    let mut is_announced = false;
+    let mut is_reported = false;
     move |conflict: Error| {
         let timeout = run.lock_timeout;
         let Some(remaining) = timeout.checked_sub(started.elapsed()).filter(|remaining| !remaining.is_zero())
@@ -38,8 +38,8 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                     .with_hint("wait longer: run the same command with --wait-for-lock 30m"),
             });
         };
-        if !is_announced {
-            is_announced = true;
+        if !is_reported {
+            is_reported = true;
             run.reporter
                 .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }

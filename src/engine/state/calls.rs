@@ -4,6 +4,8 @@
 //! output, so the lock is held as long as the process lives. The file is created under the name `….prepared`.
 //! Just before the new process becomes the CPI, it renames the file to `….answer`. So a call without an
 //! answer file was certainly never made, even if the run was killed while it started the process.
+//!
+//! `….log` has the log of the process, and `….end` the ending of one that gave no usable answer.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,9 +28,12 @@ pub(super) const ANSWER_KIND: &str = "answer";
 /// The kind of document that states that a call was never made.
 pub(super) const NEVER_STARTED_KIND: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
-const ANNOUNCED: &str = "announced";
+const MARK: &str = "announced";
+/// The kind of the answer file until the process becomes the CPI.
 const PREPARED: &str = "prepared";
+/// The kind of file with the log of the CPI process.
 const LOG: &str = "log";
+/// The kind of file with the ending of a CPI process that gave no usable answer.
 const END: &str = "end";
 
 /// Returns the name of the journal document of this kind about a call.
@@ -62,10 +67,10 @@ pub(super) struct WatchedCall {
     file: Option<File>,
 }
 
-/// Returns the calls that were announced on this machine, if answers are written outside the journal.
-pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
+/// Returns the calls with the mark of this machine. There are none if answers are written in the journal.
+pub(super) fn marked(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, ANNOUNCED));
+    let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, MARK));
     let ids = marks.filter_map(|path| path.file_stem()?.to_str()?.parse().ok());
     ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
@@ -103,18 +108,18 @@ impl CallFiles {
     /// Records that this machine is to make the call. Done before the call is announced in the journal.
     ///
     /// If the directory is beside `state`, it gets the owner of `state`.
-    pub(super) fn announce(&self, state: Option<&Path>) -> io::Result<()> {
+    pub(super) fn mark(&self, state: Option<&Path>) -> io::Result<()> {
         create_private_directory(&self.directory)?;
         if let Some(state) = state {
             give_directory_to_owner_of(&self.directory, state)?;
         }
-        let announced = create_private(&self.file(ANNOUNCED))?;
-        give_file_to_owner_of(&announced, &self.directory)
+        let mark = create_private(&self.file(MARK))?;
+        give_file_to_owner_of(&mark, &self.directory)
     }
 
     /// Returns true if this machine has a file of the call.
     pub(super) fn is_known(&self) -> bool {
-        [ANNOUNCED, PREPARED, ANSWER_KIND].iter().any(|kind| self.file(kind).exists())
+        [MARK, PREPARED, ANSWER_KIND].iter().any(|kind| self.file(kind).exists())
     }
 
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
@@ -183,13 +188,13 @@ impl CallFiles {
 
     /// Removes the mark of an announced call whose outcome is in the journal. The output stays for the
     /// operator to read.
-    pub(super) fn remove_announcement(&self) {
-        let _ = fs::remove_file(self.file(ANNOUNCED));
+    pub(super) fn remove_mark(&self) {
+        let _ = fs::remove_file(self.file(MARK));
     }
 
     /// Removes the files of the call.
     pub(super) fn remove(&self) {
-        for kind in [PREPARED, ANSWER_KIND, LOG, END, ANNOUNCED] {
+        for kind in [PREPARED, ANSWER_KIND, LOG, END, MARK] {
             let _ = fs::remove_file(self.file(kind));
         }
         // Succeeds only after the last open call.
@@ -209,7 +214,7 @@ impl WatchedCall {
     /// Returns the progress of the process, or `None` if its files were removed too early to know.
     pub(super) fn progress(&self) -> io::Result<Option<ProcessProgress>> {
         let Some(file) = &self.file else {
-            return Ok(self.files.file(ANNOUNCED).exists().then_some(ProcessProgress::NeverStarted));
+            return Ok(self.files.file(MARK).exists().then_some(ProcessProgress::NeverStarted));
         };
         if is_held(file)? {
             return Ok(Some(ProcessProgress::Running));

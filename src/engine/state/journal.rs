@@ -120,7 +120,7 @@ impl Journal {
             .map_err(|error| Error::failure("encoding an intent failed").with_source(error))?;
         self.storage.verify_server_locks()?;
         if self.storage.answers_outside_journal() {
-            open_call.files.announce(self.storage.state_beside_calls()).map_err(announce_error)?;
+            open_call.files.mark(self.storage.state_beside_calls()).map_err(announce_error)?;
         }
         self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(announce_error)
     }

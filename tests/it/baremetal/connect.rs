@@ -51,7 +51,7 @@ fn basic_auth_works_and_wrong_passwords_fail() {
 fn keystone_authenticates_and_finds_the_endpoint() {
     let keystone = Keystone::start();
     let ironic = Ironic::start(&RequiredAuth::Keystone(&keystone));
-    keystone.announce(&ironic.url());
+    keystone.add_endpoint(&ironic.url());
     let operator = keystone.create_user("operator", "s3cretpw1234", "admin");
     let reader = keystone.create_user("reader", "r3aderpw1234", "reader");
     let node = ironic.enroll_node("iscsi_boot:true");

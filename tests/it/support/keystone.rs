@@ -124,7 +124,7 @@ impl Keystone {
     }
 
     /// Registers Ironic's endpoint in the catalogue.
-    pub(crate) fn announce(&self, ironic: &str) {
+    pub(crate) fn add_endpoint(&self, ironic: &str) {
         let service = self.call("POST", "services", json!({"service": {"type": "baremetal"}}));
         let id = &service["service"]["id"];
         for (interface, url) in [("public", ironic), ("internal", "http://127.0.0.1:9")] {

@@ -111,7 +111,7 @@ impl Keeper {
     pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.run_pipe);
         let is_running = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Running));
-        if calls::announced(calls).iter().any(is_running) {
+        if calls::marked(calls).iter().any(is_running) {
             return;
         }
         let started = Instant::now();
@@ -137,7 +137,7 @@ pub fn run_keeper() -> Result<()> {
         return Ok(());
     }
     // The files are opened first, because they may be removed soon after the run was killed.
-    let calls: Vec<_> = calls::announced(&instructions.calls).into_iter().map(CallFiles::watch).collect();
+    let calls: Vec<_> = calls::marked(&instructions.calls).into_iter().map(CallFiles::watch).collect();
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))
@@ -191,6 +191,6 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
             client.put(&document(kind), &bytes, &WriteCondition::Absent).map(drop)
         })
         .map_err(keep_error)?;
-    call.remove_announcement();
+    call.remove_mark();
     Ok(())
 }

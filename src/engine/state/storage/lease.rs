@@ -207,7 +207,7 @@ impl Drop for Lease {
         let keeper = shared_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::announced(&shared_lease.calls).is_empty() => {
+            Some(keeper) if !calls::marked(&shared_lease.calls).is_empty() => {
                 keeper.hand_over(&shared_lease.calls)
             }
             keeper => {

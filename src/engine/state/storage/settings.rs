@@ -151,8 +151,8 @@ impl BucketSettings {
             Service::Gcs => &["GOOGLE_BASE_URL"],
             Service::Azure => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
         };
-        let named = names.iter().find_map(|name| Some((*name, self.variable(name)?.to_owned())));
-        named.or_else(|| {
+        let variable = names.iter().find_map(|name| Some((*name, self.variable(name)?.to_owned())));
+        variable.or_else(|| {
             let url = self.service_account()?.get("gcs_base_url")?.as_str()?.to_owned();
             Some(("GOOGLE_SERVICE_ACCOUNT_KEY", url))
         })
@@ -164,8 +164,8 @@ impl BucketSettings {
 
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
-        let asked = interruption.clone();
-        let (client, _) = artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || asked.check()))?;
+        let client_interruption = interruption.clone();
+        let (client, _) = artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || client_interruption.check()))?;
         let requests = Requests { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,
