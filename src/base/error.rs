@@ -221,10 +221,10 @@ impl Error {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             _ => return self,
         }
-        let named = path;
+        let failed_path = path;
         let Some((path, metadata)) = unwritable(path) else { return self };
         // A parent directory may be `/` or belong to the system, so it is not to be taken over.
-        let is_own = path == named;
+        let is_own = path == failed_path;
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
         let alternatives = |ways: [Option<String>; 3]| {
             let ways: Vec<String> = ways.into_iter().flatten().collect();
@@ -364,8 +364,8 @@ impl From<yaml::Error> for Error {
 /// first that exists. A file in a directory that cannot be written cannot be replaced.
 fn unwritable(path: &Path) -> Option<(&Path, fs::Metadata)> {
     // A bare name is in `.`.
-    let named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
-    let existing: Vec<_> = named
+    let named_ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+    let existing: Vec<_> = named_ancestors
         .chain([Path::new(".")])
         .filter_map(|path| Some((path, fs::metadata(path).ok()?)))
         .take(2)

@@ -463,7 +463,7 @@ mod tests {
         let grammar = grammar::whole();
         let mut command_leaves = Vec::new();
         leaves(&grammar, "", &mut command_leaves);
-        let of = |command_path: &str| -> String {
+        let codes_of = |command_path: &str| -> String {
             let (path, command) = command_leaves.iter().find(|(path, _)| path == command_path).unwrap();
             let codes: Vec<&str> = exit_codes(command, path).into_iter().map(|(code, _)| code).collect();
             codes.join(" ")
@@ -483,7 +483,7 @@ mod tests {
             ("completion", "0 1 2"),
             ("baremetal node list", "0 1 2 3"),
         ] {
-            assert_eq!(of(path), codes, "{path}");
+            assert_eq!(codes_of(path), codes, "{path}");
         }
         let codes_of_table: Vec<&str> = exit_code::TABLE.iter().map(|(code, _)| *code).collect();
         for (names, codes) in OWN_EXIT_CODES {

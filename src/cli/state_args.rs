@@ -35,10 +35,10 @@ impl StateArgs {
 
     /// Returns the path or URL of the state for this manifest.
     pub(super) fn path_or_url(&self, manifest: &Path) -> Result<PathBuf> {
-        if let Some(named) = &self.state
-            && paths::expand(named, paths::home().as_deref()).is_dir()
+        if let Some(state) = &self.state
+            && paths::expand(state, paths::home().as_deref()).is_dir()
         {
-            let shown = named.display();
+            let shown = state.display();
             return Err(Error::invalid(format!("'{shown}' (--state) is a directory: name a file in it")));
         }
         paths::state(self.state.as_deref(), manifest)

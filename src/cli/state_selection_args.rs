@@ -49,9 +49,9 @@ impl StateSelectionArgs {
 
     /// Returns the error for a named manifest that does not exist, for commands that need only its state.
     pub(super) fn missing_manifest(&self) -> Option<Error> {
-        let named =
+        let manifest =
             self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
-        let path = paths::expand(named, paths::home().as_deref());
+        let path = paths::expand(manifest, paths::home().as_deref());
         (!paths::exists(&path)).then(|| input::missing_error("manifest", &path))
     }
 

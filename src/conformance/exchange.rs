@@ -93,9 +93,9 @@ pub(super) fn exchange(
     std::thread::spawn(move || exit_sender.send(child.wait()));
 
     let process_end = loop {
-        let waited = exit_receiver.recv_timeout(POLL_INTERVAL);
+        let exit_message = exit_receiver.recv_timeout(POLL_INTERVAL);
         show_lines(&log, control.on_log);
-        match waited {
+        match exit_message {
             Ok(status) => break ended_with(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
             Err(mpsc::RecvTimeoutError::Timeout) if (control.should_give_up)() => {

@@ -105,11 +105,11 @@ impl Client {
             let problem = "it does not name the API versions of the server; is this Ironic?".to_owned();
             return Err(IronicError::Protocol { request: request.into(), problem });
         };
-        let asked = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
-        if (lowest..=highest).contains(&asked) {
-            return Ok(asked);
+        let requested = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
+        if (lowest..=highest).contains(&requested) {
+            return Ok(requested);
         }
-        Err(IronicError::NotServed { asked, lowest, highest, address: wire::address(&self.base) })
+        Err(IronicError::NotServed { requested, lowest, highest, address: wire::address(&self.base) })
     }
 
     /// Sends a request. Retries while the node is locked and, if that is safe, while the server fails. The

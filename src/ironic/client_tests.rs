@@ -43,12 +43,12 @@ fn requests_use_the_newest_common_version() {
     let client = connect(settings(&server)).unwrap();
     assert_eq!(client.version().to_string(), "1.58");
     client.list(Collection::Targets, &ListOptions::default()).unwrap();
-    let asked: Vec<Option<String>> = server
+    let versions: Vec<Option<String>> = server
         .requests()
         .iter()
         .map(|request| request.header(&HEADER.to_lowercase()).map(str::to_owned))
         .collect();
-    assert_eq!(asked, [None, Some("1.58".to_owned())]);
+    assert_eq!(versions, [None, Some("1.58".to_owned())]);
 }
 
 #[test]

@@ -53,10 +53,10 @@ pub enum IronicError {
         address: String,
     },
     /// The server does not serve the configured API version.
-    #[error("{address} does not serve version {asked} of Ironic's API, but {lowest} to {highest}")]
+    #[error("{address} does not serve version {requested} of Ironic's API, but {lowest} to {highest}")]
     NotServed {
         /// The configured version.
-        asked: Microversion,
+        requested: Microversion,
         /// The lowest version that the server has.
         lowest: Microversion,
         /// The highest version that the server has.

@@ -82,7 +82,7 @@ fn value_text(node: &Node) -> String {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Vec<(String, String)> {
+    fn leaves_of(text: &str) -> Vec<(String, String)> {
         let root = yaml::load(text, std::path::Path::new("m.yml")).unwrap();
         leaves(&root).into_iter().map(|leaf| (leaf.path, leaf.value)).collect()
     }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn items_with_unique_names_are_selected_by_name() {
-        let leaves = of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
+        let leaves = leaves_of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
         assert_eq!(
             leaves,
             [

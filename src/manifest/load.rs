@@ -111,12 +111,12 @@ impl LoadedManifest {
 
     /// Adds the parts of `cloud_provider` that its text does not have.
     fn complete(&self, provider: &mut CloudProvider) {
-        let of = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
+        let previous_agent = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
             mbus: Secret::new(mbus, &self.redactor),
             ca,
             certificate,
         };
-        provider.previous_agents = self.previous_mbus.iter().cloned().map(of).collect();
+        provider.previous_agents = self.previous_mbus.iter().cloned().map(previous_agent).collect();
         provider.ca_variable = self.variable_of_ca(&provider.cert);
     }
 

@@ -47,11 +47,11 @@ pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<Userlan
     let file = userland.node.position.file().map(std::path::Path::to_owned);
     let place = Some(userland.node.position.describe());
     if !matches!(userland.node.data, Data::Map(_)) {
-        let named = UserlandRef::named(&userland.text(problems)?)?;
-        if named.url.trim().is_empty() {
+        let userland_ref = UserlandRef::named(&userland.text(problems)?)?;
+        if userland_ref.url.trim().is_empty() {
             userland.add_problem(problems, "must be `host`, a path or a URL");
         }
-        return Some(UserlandRef { file, place, ..named });
+        return Some(UserlandRef { file, place, ..userland_ref });
     }
     let url = userland.required_text("url", problems)?;
     let sha1 = userland.optional_text("sha1", problems).filter(|text| !text.trim().is_empty());

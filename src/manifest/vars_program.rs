@@ -171,18 +171,18 @@ impl VarsProgram {
                 process.signal(Signal::KILL);
             }
             let pause = if has_ended { Duration::ZERO } else { POLL_INTERVAL };
-            let got = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(read_error)?;
-            if got[0] {
+            let readable = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(read_error)?;
+            if readable[0] {
                 read_some(&mut output, &mut stdout).map_err(read_error)?;
             }
-            if got[1] {
+            if readable[1] {
                 read_some(&mut errors, &mut log.bytes).map_err(read_error)?;
                 log.shorten();
             }
             if stdout.len() as u64 > limits.output {
                 break ExecutionEnd::TooLarge;
             }
-            if has_ended && got == [false, false] {
+            if has_ended && readable == [false, false] {
                 break ExecutionEnd::Exited(process.reap().map_err(read_error)?);
             }
             if let Err(error) = check_signals() {

@@ -373,8 +373,8 @@ mod tests {
         document.stage_finished(3, &Outcome::Done, Duration::ZERO);
         document.stage_finished(2, &Outcome::Skipped { reason: "cached".into() }, Duration::from_secs(3661));
         document.stage_started(4, Some(1), "Waiting for the agent");
-        let waited = Outcome::Unsuccessful { reason: "no answer".into() };
-        document.stage_finished(4, &waited, Duration::from_secs(10));
+        let unsuccessful = Outcome::Unsuccessful { reason: "no answer".into() };
+        document.stage_finished(4, &unsuccessful, Duration::from_secs(10));
         document.stage_finished(1, &Outcome::Failed, Duration::from_millis(2900));
         let lines = document.content.lock().lines.clone();
         assert_eq!(

@@ -58,12 +58,12 @@ fn inspect_local_release_prints_three_tables() {
     release.write(&world.path("rel.tgz"));
     let report = document(&world.run(["inspect-local-release", "rel.tgz", "--json"]).success().stdout);
     let text = |pointer: &str| report.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
-    let named = |kind: &str, index: usize| {
+    let name_and_digest = |kind: &str, index: usize| {
         let text = |field: &str| text(&format!("/{kind}/{index}/{field}"));
         (format!("{}/{}", text("name"), text("fingerprint")), text("digest"))
     };
-    let ((alpha, alpha_digest), (zeta, zeta_digest)) = (named("jobs", 0), named("jobs", 1));
-    let ((app, app_digest), (lib, lib_digest)) = (named("packages", 0), named("packages", 1));
+    let ((alpha, alpha_digest), (zeta, zeta_digest)) = (name_and_digest("jobs", 0), name_and_digest("jobs", 1));
+    let ((app, app_digest), (lib, lib_digest)) = (name_and_digest("packages", 0), name_and_digest("packages", 1));
     let commit = text("/commit_hash");
     let commit = if report["uncommitted_changes"] == true { format!("{commit}+") } else { commit };
     let expected = format!(
@@ -253,9 +253,9 @@ fn output_of_every_command_is_documented() {
     let page = include_str!("../../docs/events.md");
     let (_, rest) = page.split_once("## Output of each command").unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap();
-    let named: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
+    let page_commands: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
     for command in commands {
         let is_named = |name: &&str| command == *name || command.starts_with(&format!("{name} "));
-        assert!(named.iter().any(is_named), "docs/events.md does not say what {command} --json prints");
+        assert!(page_commands.iter().any(is_named), "docs/events.md does not say what {command} --json prints");
     }
 }

@@ -32,11 +32,11 @@ fn run_on_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     let mut input = child.stdin.take().unwrap();
     let mut screen = Vec::new();
     let output = pieces(child.stdout.take().unwrap());
-    let mut asked = false;
+    let mut has_asked = false;
     while let Some(piece) = receive("the terminal shows more", &output) {
         screen.extend(piece);
-        if !asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
-            asked = true;
+        if !has_asked && String::from_utf8_lossy(&screen).contains("[y/N]") {
+            has_asked = true;
             std::thread::sleep(std::time::Duration::from_millis(delay_ms));
             input.write_all(keys.as_bytes()).unwrap();
             input.flush().unwrap();
@@ -44,7 +44,7 @@ fn run_on_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     }
     let status = child.end();
     let screen = String::from_utf8_lossy(&screen).into_owned();
-    assert!(asked, "{screen}");
+    assert!(has_asked, "{screen}");
     Run { code: status.code().unwrap(), stdout: screen, stderr: String::new() }
 }
 

@@ -199,8 +199,8 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
                    credentials";
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
-        let way = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
-        for text in [refused, differs, way, &right] {
+        let stop_hint = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
+        for text in [refused, differs, stop_hint, &right] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }

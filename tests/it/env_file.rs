@@ -45,8 +45,8 @@ fn command_without_options_uses_and_names_the_env_file() {
         let keys = "manifest, ops_files, vars, vars_files, var_files and vars_env";
         assert!(run.stderr.contains(&format!("note: using {keys} of '{shown}'")), "{}", run.stderr);
     }
-    let named = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
-    assert_eq!(named.stdout, expected);
+    let by_option = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
+    assert_eq!(by_option.stdout, expected);
 }
 
 #[test]
@@ -404,8 +404,8 @@ fn rejects_a_link_that_leaves_the_directory() {
     let run = world.finish(inside(&world, "evil", &["int"])).exits_with(3);
     assert!(run.stderr.contains("outside of its directory"), "{}", run.stderr);
     // If the file is named, its paths are relative to its real directory.
-    let named = world.finish(inside(&world, "evil", &["int", "--env-file", ".monopile.yml"])).success();
-    assert!(named.stdout.contains("from: file"), "{}", named.stdout);
+    let by_option = world.finish(inside(&world, "evil", &["int", "--env-file", ".monopile.yml"])).success();
+    assert!(by_option.stdout.contains("from: file"), "{}", by_option.stdout);
     // A link inside the directory is treated like any other file.
     std::fs::rename(world.path("env/.monopile.yml"), world.path("env/real.yml")).unwrap();
     symlink("real.yml", world.path("env/.monopile.yml")).unwrap();

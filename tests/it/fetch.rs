@@ -85,10 +85,10 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let fetching = Fetching::new();
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     // The server answers only after both files were requested.
-    let asked = AtomicUsize::new(0);
+    let request_count = AtomicUsize::new(0);
     let server = Server::start(move |request, _| {
-        asked.fetch_add(1, Ordering::SeqCst);
-        wait_until("both are asked for", || asked.load(Ordering::SeqCst) > 1);
+        request_count.fetch_add(1, Ordering::SeqCst);
+        wait_until("both are asked for", || request_count.load(Ordering::SeqCst) > 1);
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
     });
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
@@ -204,11 +204,11 @@ fn killed_download_is_resumed() {
     fetching.write_manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
     let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let partial = fetching.world.home().join(".cache/monopile/partial");
-    let got = || -> u64 {
+    let fetched_bytes = || -> u64 {
         let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
     };
-    wait_until("half of it has come", || got() == half as u64);
+    wait_until("half of it has come", || fetched_bytes() == half as u64);
     child.kill().unwrap();
     child.end();
     fetching.run_and_fetch_all(fetching.command(&[]));
@@ -496,8 +496,8 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
         (&absent, "delete-env", &quick),
     ] {
         let refused = run(command, proxy, more).exits_with(5);
-        let named = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
-        assert!(refused.stderr.contains(&named), "{command}: {}", refused.stderr);
+        let proxy_error = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
+        assert!(refused.stderr.contains(&proxy_error), "{command}: {}", refused.stderr);
         assert!(refused.stderr.contains("hint: check that the proxy runs"), "{command}: {}", refused.stderr);
         assert!(!refused.stderr.contains("check that the VM runs"), "{command}: {}", refused.stderr);
         assert!(!["s3cret-of-a-proxy", "wr0ng"].iter().any(|secret| refused.stderr.contains(secret)));

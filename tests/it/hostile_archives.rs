@@ -240,7 +240,7 @@ fn agent_rejects_hostile_blobs() {
     for case in hostile::cases(&|| Tar::default().file("packaging", "true\n")) {
         let (id, digest) = vm.upload(&case.archive);
         let package = json!({"name": "d", "version": "1", "sha1": digest, "blobstore_id": id});
-        let asked = [
+        let outcomes = [
             ("source", vm.call("compile_package", json!([id, digest, "p", "1", {}]))),
             ("compiled", vm.call("compile_package", json!([id, digest, "q", "1", {"d": package}]))),
             (
@@ -256,7 +256,7 @@ fn agent_rejects_hostile_blobs() {
                 ),
             ),
         ];
-        for (what, outcome) in asked {
+        for (what, outcome) in outcomes {
             let problem = outcome.as_ref().err().cloned().unwrap_or_default();
             let is_expected = match case.reason {
                 Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),

@@ -205,11 +205,11 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
             continue;
         };
         let text = code(text);
-        let named = trees.captures_iter(&text).flat_map(|tree| expand(&tree[1]));
+        let used_paths = trees.captures_iter(&text).flat_map(|tree| expand(&tree[1]));
         let rest = trees.replace_all(&text, "");
-        let named: Vec<String> =
-            named.chain(paths.captures_iter(&rest).map(|path| path[1].to_owned())).collect();
-        for name in named.iter().filter_map(|path| top(path, &from)) {
+        let used_paths: Vec<String> =
+            used_paths.chain(paths.captures_iter(&rest).map(|path| path[1].to_owned())).collect();
+        for name in used_paths.iter().filter_map(|path| top(path, &from)) {
             let used = exports.get(&name).cloned().unwrap_or(name);
             if used != module {
                 uses.entry((module.clone(), used)).or_insert_with(|| file.clone());
@@ -405,8 +405,8 @@ fn finds_names_that_do_not_exist() {
 
 /// Returns the tests that a page names (`path.rs::function`) and that do not exist.
 fn missing_tests(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let named = regex::Regex::new(r"`([\w./-]+\.rs)::(\w+)`").unwrap();
-    let names = named.captures_iter(page).map(|name| (name[1].to_owned(), name[2].to_owned()));
+    let test_path = regex::Regex::new(r"`([\w./-]+\.rs)::(\w+)`").unwrap();
+    let names = test_path.captures_iter(page).map(|name| (name[1].to_owned(), name[2].to_owned()));
     names
         .filter(|(path, function)| {
             text_of(path).is_none_or(|text| !text.contains(&format!("fn {function}(")))

@@ -168,7 +168,7 @@ const REMOVED: &[(&str, &str)] = &[
 ];
 
 /// The path, and the value at it.
-const FOUND: &[(&str, &str)] = &[
+const VALUES: &[(&str, &str)] = &[
     ("/name", "bosh\n"),
     ("/map", "one: 1\ntwo:\n  three: 3\n"),
     ("/map/two/three", "3\n"),
@@ -255,7 +255,7 @@ fn remove_cases() {
 #[test]
 fn find_cases() {
     let document = document();
-    for (path, expected) in FOUND {
+    for (path, expected) in VALUES {
         let node =
             ops::find(&document, &path.parse().unwrap()).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(yaml::emit(&node), *expected, "{path}");

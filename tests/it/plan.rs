@@ -373,12 +373,12 @@ fn saved_plan_is_executed_or_rejected() {
     plan(&environment);
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");
-    for (of, name, reason) in [
+    for (pointer, name, reason) in [
         ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),
         ("/deployment", "other", "the plan is for deployment 'other', but the manifest is for"),
     ] {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        *document.pointer_mut(of).unwrap() = name.into();
+        *document.pointer_mut(pointer).unwrap() = name.into();
         environment.hello.world.write("plan.json", document.to_string());
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains(reason), "{}", run.stderr);

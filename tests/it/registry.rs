@@ -255,13 +255,13 @@ fn registry_content_survives_a_kill() {
 
 /// Returns true if an HTTP server answers at this port of the loopback interface.
 fn answers(port: u16) -> bool {
-    let asked = || {
+    let read_answer = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"GET /instances/none/settings HTTP/1.0\r\n\r\n")?;
         stream.read(&mut [0; 16])
     };
-    asked().is_ok_and(|read| read > 0)
+    read_answer().is_ok_and(|read| read > 0)
 }
 
 #[test]
@@ -469,19 +469,19 @@ fn run_on_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
     let mut child =
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let (mut input, output) = (child.stdin.take().unwrap(), pieces(child.stdout.take().unwrap()));
-    let (mut screen, mut asked) = (Vec::new(), 0);
+    let (mut screen, mut prompt_count) = (Vec::new(), 0);
     while let Some(piece) = receive("the terminal shows more", &output) {
         screen.extend(piece);
         let text = String::from_utf8_lossy(&screen).into_owned();
-        while asked < answers.len() && text.matches("Passphrase of the private key").count() > asked {
+        while prompt_count < answers.len() && text.matches("Passphrase of the private key").count() > prompt_count {
             std::thread::sleep(Duration::from_millis(200));
-            input.write_all(format!("{}\r", answers[asked]).as_bytes()).unwrap();
+            input.write_all(format!("{}\r", answers[prompt_count]).as_bytes()).unwrap();
             input.flush().unwrap();
-            asked += 1;
+            prompt_count += 1;
         }
     }
     let code = child.end().code().unwrap();
-    assert_eq!(asked, answers.len(), "{}", String::from_utf8_lossy(&screen));
+    assert_eq!(prompt_count, answers.len(), "{}", String::from_utf8_lossy(&screen));
     Run { code, stdout: String::from_utf8_lossy(&screen).into_owned(), stderr: String::new() }
 }
 

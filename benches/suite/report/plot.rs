@@ -18,12 +18,12 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.name.as_str()).collect();
     let mut distinct = std::collections::HashSet::new();
     names.retain(|name| distinct.insert(*name));
-    let of = |name: &str| -> Vec<&Figure> {
+    let figures_of = |name: &str| -> Vec<&Figure> {
         let is_shown = |figure: &&Figure| figure.name == name && figure.min > 0.0;
         findings.figures.iter().filter(is_shown).collect()
     };
     let mut series: Vec<Vec<&Figure>> =
-        names.into_iter().map(of).filter(|figures| figures.len() > 1).collect();
+        names.into_iter().map(figures_of).filter(|figures| figures.len() > 1).collect();
     let unit = series.first()?.first()?.unit;
     series.retain(|figures| figures.iter().all(|figure| figure.unit == unit));
     let all = || series.iter().flatten();

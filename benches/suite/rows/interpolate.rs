@@ -32,7 +32,7 @@ const GROWTH: f64 = 18.0;
 const MEMORY_PER_INPUT: f64 = 10.0;
 
 const MANIFESTS: &str = "monopile interpolate";
-const NAMED: &str = "monopile interpolate, items by name";
+const ITEMS_BY_NAME: &str = "monopile interpolate, items by name";
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
@@ -53,12 +53,12 @@ fn measure(suite: &Suite) -> Findings {
         }
     }
     for scale in [1, 4, 16] {
-        compare(suite, &mut findings, NAMED, scale, &named_items(suite, scale), None);
+        compare(suite, &mut findings, ITEMS_BY_NAME, scale, &named_items(suite, scale), None);
     }
     findings.at_most("under 100 ms", 0, 100.0);
     let peak = findings.figures[0].peak_kib.unwrap_or_default();
     findings.demand("under 64 MiB", 0, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
-    for name in [MANIFESTS, NAMED] {
+    for name in [MANIFESTS, ITEMS_BY_NAME] {
         let instructions = |scale| Some(findings.find(name, scale)?.1.instructions? as f64);
         let Some((number, _)) = findings.find(name, 16) else { continue };
         match instructions(16).zip(instructions(1)) {

@@ -39,7 +39,7 @@ const CREATE_STEMCELL: Duration = Duration::from_secs(60);
 const CREATE_VM: Duration = Duration::from_secs(30);
 const BOOT: Duration = Duration::from_secs(40);
 
-const OWN: &str = "own work: without waiting for link, CPI and boot";
+const OWN_WORK: &str = "own work: without waiting for link, CPI and boot";
 
 /// The CPI: waits as the model says, and passes the request to the CPI `local`.
 const CPI: &str = r#"#!/bin/bash
@@ -160,7 +160,7 @@ fn measure(suite: &Suite) -> Findings {
     let without_waiting = Model::without_waiting();
     let samples: Vec<Sample> =
         (0..suite.rounds(3)).map(|_| deploy(&without_waiting, &artifacts).elapsed).collect();
-    let (_, own_time) = add(OWN, &samples);
+    let (_, own_time) = add(OWN_WORK, &samples);
     let mut checks = Vec::new();
     for rate in LINKS {
         let model = Model::with_link(rate, divisor);

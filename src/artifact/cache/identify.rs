@@ -72,17 +72,17 @@ impl Cache {
             stage.finish();
         }
         let cached = self.lookup(&stamp);
-        let named =
-            cached.as_ref().and_then(|cached| cached.artifact.as_ref()).filter(|named| named.kind == kind);
-        let (name, version) = match named {
-            Some(named) => (named.name.clone(), named.version.clone()),
+        let name_and_version =
+            cached.as_ref().and_then(|cached| cached.artifact.as_ref()).filter(|name_and_version| name_and_version.kind == kind);
+        let (name, version) = match name_and_version {
+            Some(name_and_version) => (name_and_version.name.clone(), name_and_version.version.clone()),
             None => match kind {
                 ArtifactKind::Release => release::name_and_version(source)?,
                 ArtifactKind::Stemcell => stemcell::name_and_version(source)?,
             },
         };
         if let Some(cached) = &cached
-            && named.is_none()
+            && name_and_version.is_none()
         {
             let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
             self.store(&DigestEntry { artifact, ..cached.clone() });

@@ -481,14 +481,14 @@ mod tests {
 
     #[test]
     fn content_range_is_parsed() {
-        let of = |text: &str| {
+        let range_of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("content-range", text.parse().unwrap());
             content_range(&headers)
         };
-        assert_eq!(of("bytes 7-20/21"), Some((7, Some(21))));
-        assert_eq!(of("bytes 7-20/*"), Some((7, None)));
-        assert_eq!(of("bytes */21"), None);
-        assert_eq!(of("lines 1-2/3"), None);
+        assert_eq!(range_of("bytes 7-20/21"), Some((7, Some(21))));
+        assert_eq!(range_of("bytes 7-20/*"), Some((7, None)));
+        assert_eq!(range_of("bytes */21"), None);
+        assert_eq!(range_of("lines 1-2/3"), None);
     }
 }

@@ -311,8 +311,8 @@ fn partial_download_of_another_version_is_discarded() {
             _ if honest => part(request, &new, "\"new\""),
             _ => part(request, &new, "\"old\""),
         });
-        let got = world.obtain(&server.url("/x.tgz"), Some(&expected)).unwrap();
-        assert!(got == vec![2; 300_000], "honest: {honest}");
+        let content = world.obtain(&server.url("/x.tgz"), Some(&expected)).unwrap();
+        assert!(content == vec![2; 300_000], "honest: {honest}");
         assert_eq!(server.requests().len(), if honest { 2 } else { 3 });
     }
 }
@@ -510,8 +510,8 @@ fn signal_ends_a_stalled_download() {
             }
         });
         let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        let interrupted = move || match asked.load(Ordering::SeqCst) {
+        let stop_flag = Arc::clone(&stop);
+        let interrupted = move || match stop_flag.load(Ordering::SeqCst) {
             true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
             false => Ok(()),
         };

@@ -126,14 +126,14 @@ fn verifies_every_digest_in_the_release() {
     let bytes = hello().build();
     let text = open_bytes(&bytes, Some(&sha256(b""))).failure();
     assert!(text.contains("release.tgz") && text.contains(&sha256(b"")), "{text}");
-    for (of, owner) in [("job/hello", "the job 'hello'"), ("package/lib", "the package 'lib'")] {
+    for (part, owner) in [("job/hello", "the job 'hello'"), ("package/lib", "the package 'lib'")] {
         for wrong in [sha1(b"x"), sha256(b"x"), sha512(b"x")] {
-            let text = open_bytes(&hello().wrong_sha1(of, &wrong).build(), None).failure();
+            let text = open_bytes(&hello().wrong_sha1(part, &wrong).build(), None).failure();
             assert!(text.contains(owner) && text.contains(&wrong) && text.contains("found"), "{text}");
         }
-        let text = open_bytes(&hello().wrong_sha1(of, "nonsense").build(), None).failure();
+        let text = open_bytes(&hello().wrong_sha1(part, "nonsense").build(), None).failure();
         assert!(text.contains(owner), "{text}");
-        let text = open_bytes(&hello().wrong_sha1(of, "").build(), None).failure();
+        let text = open_bytes(&hello().wrong_sha1(part, "").build(), None).failure();
         assert!(text.contains(owner) && text.contains("no sha1"), "{text}");
     }
 }

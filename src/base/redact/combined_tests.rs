@@ -186,10 +186,10 @@ fn without_quoting(text: &str) -> Vec<u8> {
 
 /// Returns an error if `shown` contains more of the secret than [`VISIBLE`] allows, or if the text around the
 /// secret was changed.
-fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String> {
-    let allowed = VISIBLE.0 + VISIBLE.1 * of.matches("base64").count();
+fn check(shown: &str, before: &str, after: &str, secret_description: &str) -> Result<(), String> {
+    let allowed = VISIBLE.0 + VISIBLE.1 * secret_description.matches("base64").count();
     let rest = shown.strip_prefix(before).and_then(|shown| shown.strip_suffix(after));
-    let rest = rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {of}"))?;
+    let rest = rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {secret_description}"))?;
     // Part of an HTML entity for a quote after the secret may remain.
     let rest = match rest.rsplit_once("<redacted>&") {
         Some((rest, entity)) if entity.len() < 6 => format!("{rest}{REPLACEMENT}"),
@@ -199,7 +199,7 @@ fn check(shown: &str, before: &str, after: &str, of: &str) -> Result<(), String>
     if rest.contains(REPLACEMENT) && visible.chars().count() <= allowed {
         return Ok(());
     }
-    Err(format!("visible: {visible}\nin {shown}\nof {of}"))
+    Err(format!("visible: {visible}\nin {shown}\nof {secret_description}"))
 }
 
 #[test]
@@ -233,10 +233,10 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let (before, after) = random.choose(&AROUND);
             let spelt = |text: &str| spell_again(&spell(text));
             let whole = spelt(&secret);
-            let of =
+            let secret_description =
                 format!("{secret:?} as {first}, then {second} (MONOPILE_FUZZ_SEED={seed}, secret {number})");
             let shown = redactor.redact(&format!("{before}{whole}{after}")).into_owned();
-            failed.extend(check(&shown, before, after, &of).err());
+            failed.extend(check(&shown, before, after, &secret_description).err());
 
             // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
             let shows_little =
@@ -247,10 +247,10 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
             if shortest < whole.len() {
                 let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
-                let (mark, of) = (random.choose(&["…", "..."]), format!("{of}, cut at {cut}"));
+                let (mark, secret_description) = (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
                 let end = format!("{mark}{after}");
                 let shown = redactor.redact(&format!("{before}{}{end}", &whole[..cut])).into_owned();
-                failed.extend(check(&shown, before, &end, &of).err());
+                failed.extend(check(&shown, before, &end, &secret_description).err());
             }
         }
     }

@@ -248,9 +248,9 @@ impl<'t> DecodedView<'t> {
     }
 
     fn base64_run(&self, range: Range<usize>) -> Base64Run {
-        let of = |at: usize| self.bytes.get(at).map_or(NOT_BASE64, |byte| sextet(*byte));
-        let offsets: Vec<usize> = range.filter(|at| of(*at) != NOT_BASE64).collect();
-        Base64Run { values: offsets.iter().map(|at| of(*at)).collect(), offsets }
+        let sextet_at = |at: usize| self.bytes.get(at).map_or(NOT_BASE64, |byte| sextet(*byte));
+        let offsets: Vec<usize> = range.filter(|at| sextet_at(*at) != NOT_BASE64).collect();
+        Base64Run { values: offsets.iter().map(|at| sextet_at(*at)).collect(), offsets }
     }
 
     /// Decodes a run without its first `skipped` characters. Returns the texts of at least `shortest` bytes

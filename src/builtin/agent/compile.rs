@@ -121,15 +121,15 @@ impl Agent {
             return Ok(());
         }
         let (out, err) = (tail(&mut stdout), tail(&mut stderr));
-        let named = |name: &str, text: &(String, bool)| {
+        let titled = |name: &str, text: &(String, bool)| {
             let title = if text.1 { format!("Truncated {}", name.to_lowercase()) } else { name.to_owned() };
             format!("{title}: {}", text.0)
         };
         Err(Error::failure(format!(
             "Command {}; {}, {}",
             ending(status),
-            named("Stdout", &out),
-            named("Stderr", &err)
+            titled("Stdout", &out),
+            titled("Stderr", &err)
         )))
     }
 }

@@ -99,14 +99,14 @@ pub(super) fn keep_only(directories: &Directories, packages: &BTreeMap<String, P
 /// Removes everything in the directories of `parent` that is not in `builds`, and the directories that are
 /// empty then.
 pub(super) fn keep_only_builds(parent: &Path, builds: &HashSet<PathBuf>) -> Result<()> {
-    for named in list(parent) {
-        for build in list(&named.path()) {
+    for package in list(parent) {
+        for build in list(&package.path()) {
             if !builds.contains(&build.path()) {
                 directories::remove_tree(&build.path())?;
             }
         }
         // Fails if the directory is not empty, which is fine.
-        let _ = fs::remove_dir(named.path());
+        let _ = fs::remove_dir(package.path());
     }
     Ok(())
 }

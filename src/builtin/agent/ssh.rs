@@ -180,17 +180,17 @@ mod tests {
 
     #[test]
     fn default_address_is_on_the_network_with_the_gateway() {
-        let of = |text: &str| -> Option<String> {
+        let address_of = |text: &str| -> Option<String> {
             let networks: Map<String, Value> = serde_json::from_str(text).unwrap();
             default_ip(&networks).map(str::to_owned)
         };
-        assert_eq!(of(r#"{"a": {"ip": "10.0.0.1"}}"#).as_deref(), Some("10.0.0.1"));
+        assert_eq!(address_of(r#"{"a": {"ip": "10.0.0.1"}}"#).as_deref(), Some("10.0.0.1"));
         assert_eq!(
-            of(r#"{"a": {"ip": "10.0.0.1"}, "b": {"ip": "10.1.0.1", "default": ["dns", "gateway"]}}"#)
+            address_of(r#"{"a": {"ip": "10.0.0.1"}, "b": {"ip": "10.1.0.1", "default": ["dns", "gateway"]}}"#)
                 .as_deref(),
             Some("10.1.0.1")
         );
-        assert_eq!(of(r#"{"a": {"type": "dynamic"}}"#), None);
-        assert_eq!(of("{}"), None);
+        assert_eq!(address_of(r#"{"a": {"type": "dynamic"}}"#), None);
+        assert_eq!(address_of("{}"), None);
     }
 }

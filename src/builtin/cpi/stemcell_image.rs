@@ -109,8 +109,8 @@ fn disk_image(tree: &Path, attributes: &BTreeMap<PathBuf, Attributes>) -> CpiRes
         .filter(|(path, attributes)| is_at_top(path) && attributes.is_file())
         .map(|(path, _)| path)
         .collect();
-    let named = files.iter().find(|path| path.as_os_str() == "root.img");
-    match (named, files.as_slice()) {
+    let root_image = files.iter().find(|path| path.as_os_str() == "root.img");
+    match (root_image, files.as_slice()) {
         (Some(image), _) | (None, [image]) => Ok(tree.join(image)),
         (None, files) => Err(CpiFailure::cloud(format!(
             "the stemcell's image is an archive with {} files, none of them root.img: it must contain \

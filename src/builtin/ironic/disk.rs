@@ -103,16 +103,16 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
 fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {
-        (Export::Iscsi(way), Initiators::Iscsi(names)) if !root_is_remote => json!({"iscsi_settings": {
+        (Export::Iscsi(export), Initiators::Iscsi(names)) if !root_is_remote => json!({"iscsi_settings": {
             "initiator_name": first(names), "username": login.user, "password": login.password,
-            "target": first(&way.portals),
+            "target": first(&export.portals),
         }}),
-        (Export::Iscsi(way), _) => {
-            let (portal, iqn) = (first(&way.portals), first(&way.iqns));
-            let lun = way.luns.first().copied().unwrap_or_default();
+        (Export::Iscsi(export), _) => {
+            let (portal, iqn) = (first(&export.portals), first(&export.iqns));
+            let lun = export.luns.first().copied().unwrap_or_default();
             json!({"path": format!("/dev/disk/by-path/ip-{portal}-iscsi-{iqn}-lun-{lun}")})
         }
-        (Export::FibreChannel(way), _) => json!({"path": way.path}),
+        (Export::FibreChannel(export), _) => json!({"path": export.path}),
     }
 }
 

@@ -85,17 +85,17 @@ mod tests {
 
     #[test]
     fn leftovers_belong_to_ended_processes_of_this_boot() {
-        let of = |creator: Value| {
+        let is_left_by = |creator: Value| {
             let allocation = json!({"uuid": "u", "extra": {CREATOR: creator}});
             is_leftover(allocation.as_object().unwrap()).unwrap()
         };
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id() as i32).unwrap();
         child.wait().unwrap();
-        assert!(of(json!(identity)));
-        assert!(!of(json!(ProcessIdentity { boot_id: "another".to_owned(), ..identity.clone() })));
-        assert!(!of(json!(ProcessIdentity { pid_namespace: "another".to_owned(), ..identity })));
-        assert!(!of(json!(ProcessIdentity::of(std::process::id() as i32).unwrap())));
-        assert!(!of(json!("something else")) && !of(Value::Null));
+        assert!(is_left_by(json!(identity)));
+        assert!(!is_left_by(json!(ProcessIdentity { boot_id: "another".to_owned(), ..identity.clone() })));
+        assert!(!is_left_by(json!(ProcessIdentity { pid_namespace: "another".to_owned(), ..identity })));
+        assert!(!is_left_by(json!(ProcessIdentity::of(std::process::id() as i32).unwrap())));
+        assert!(!is_left_by(json!("something else")) && !is_left_by(Value::Null));
     }
 }

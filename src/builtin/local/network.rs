@@ -61,11 +61,11 @@ mod tests {
 
     #[test]
     fn only_an_absolute_path_names_a_namespace() {
-        let of =
+        let namespace_of =
             |value: serde_json::Value| namespace(json!({ "network_namespace": value }).as_object().unwrap());
-        assert_eq!(of(json!(null)).unwrap(), None);
-        assert_eq!(of(json!("/run/netns/a")).unwrap(), Some(PathBuf::from("/run/netns/a")));
-        assert!(of(json!("a")).is_err() && of(json!(1)).is_err());
+        assert_eq!(namespace_of(json!(null)).unwrap(), None);
+        assert_eq!(namespace_of(json!("/run/netns/a")).unwrap(), Some(PathBuf::from("/run/netns/a")));
+        assert!(namespace_of(json!("a")).is_err() && namespace_of(json!(1)).is_err());
         assert_eq!(namespace(&JsonObject::new()).unwrap(), None);
     }
 

@@ -242,11 +242,11 @@ fn unplug(vm: &Path, disk: &Cid, limit: Duration) -> CpiResult<()> {
     let mut qmp = Qmp::connect(vm)?;
     if has_device(&mut qmp, disk)? {
         // The command fails if an earlier call has asked already. The event comes in any case.
-        let asked = qmp.run("device_del", &json!({"id": disk.as_str()}));
+        let unplug_result = qmp.run("device_del", &json!({"id": disk.as_str()}));
         let is_release =
             |event: &Value| event["event"] == "DEVICE_DELETED" && event["data"]["device"] == disk.as_str();
         if !qmp.wait_for(limit, is_release)? && has_device(&mut qmp, disk)? {
-            let reason = asked.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
+            let reason = unplug_result.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
             return Err(CpiFailure {
                 ok_to_retry: true,
                 ..CpiFailure::cloud(format!(

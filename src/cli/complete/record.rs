@@ -60,11 +60,11 @@ impl TypedCommandLine {
         let Some(path) = self.state() else { return Vec::new() };
         let storage = Storage::from(path.as_path()).resolved();
         let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
-        let named = versions.into_iter().map(|version| {
+        let described = versions.into_iter().map(|version| {
             let written = encoding::rfc3339(OffsetDateTime::from(version.written));
             DescribedName::new(&version.name, format!("written {written}"))
         });
-        named.collect()
+        described.collect()
     }
 
     /// Returns the CPIs of recorded resources.
@@ -82,21 +82,21 @@ impl TypedCommandLine {
 
 /// Returns the CIDs of a kind that completion offers, described with their size, use and CPI.
 fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<DescribedName> {
-    let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
+    let cpi_suffix = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let used = |yes: bool| if yes { ", in use" } else { "" };
     match kind {
         ResourceKind::Vm => {
             let vm = record.vm.iter().map(|vm| {
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-                DescribedName::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
+                DescribedName::new(vm.cid.as_str(), format!("VM{instance}{}", cpi_suffix(vm.cpi.as_deref())))
             });
             let earlier = record.undeleted.iter().map(|undeleted| &undeleted.resource);
             let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
-            vm.chain(earlier.map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
+            vm.chain(earlier.map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", cpi_suffix(vm.cpi())))))
                 .collect()
         }
         ResourceKind::Disk => {
-            let describe = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), of(cpi));
+            let describe = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), cpi_suffix(cpi));
             let disks = record.disks.iter();
             disks
                 .map(|disk| {
@@ -112,7 +112,7 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
             stemcells
                 .map(|one| {
                     let description =
-                        format!("{}/{}{}{}", one.name, one.version, used(one.in_use), of(one.cpi.as_deref()));
+                        format!("{}/{}{}{}", one.name, one.version, used(one.in_use), cpi_suffix(one.cpi.as_deref()));
                     DescribedName::new(one.cid.as_str(), description)
                 })
                 .collect()
@@ -122,7 +122,7 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
             snapshots
                 .map(|one| {
                     let description =
-                        format!("of disk {}, {}{}", one.disk, one.created_at, of(one.cpi.as_deref()));
+                        format!("of disk {}, {}{}", one.disk, one.created_at, cpi_suffix(one.cpi.as_deref()));
                     DescribedName::new(one.cid.as_str(), description)
                 })
                 .collect()

@@ -64,8 +64,8 @@ impl TypedCommandLine {
 
     /// Returns the path of the state file.
     pub(super) fn state(&self) -> Option<PathBuf> {
-        let named = self.path("state");
-        let manifest = if named.is_some() { Some(PathBuf::new()) } else { self.manifest() };
-        paths::state(named.as_deref(), &manifest?).ok()
+        let option_path = self.path("state");
+        let manifest = if option_path.is_some() { Some(PathBuf::new()) } else { self.manifest() };
+        paths::state(option_path.as_deref(), &manifest?).ok()
     }
 }

@@ -70,8 +70,8 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     if !may_have_env_file(matches) {
         return Ok(CommandLine::Understood(strict()?, words, Vec::new()));
     }
-    let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
-    let is_named = named.is_some();
+    let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
+    let is_named = option_path.is_some();
     let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
         let error = match is_named {
             true => error,
@@ -79,7 +79,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         };
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
     };
-    let (file, remark) = match applicable(matches, named, &ask) {
+    let (file, remark) = match applicable(matches, option_path, &ask) {
         Ok(applicable) => applicable,
         Err(error) => return unusable(error),
     };
@@ -163,9 +163,9 @@ pub(in crate::cli) fn parse_partial_command_line(
     if !may_have_env_file(matches) {
         return Some((path, matches.clone()));
     }
-    let named = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
+    let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     // Completion must not prompt, and an untrusted env file must not choose the files that it reads.
-    let Some(file) = applicable(matches, named, &|_, _, _| Ok(false)).ok()?.0 else {
+    let Some(file) = applicable(matches, option_path, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
     let completed = with_file_defaults(with_placeholder_defaults(grammar.clone()), &path, matches, &file)
@@ -202,10 +202,10 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<b
 /// yet only if `ask` returns true.
 fn applicable(
     matches: &ArgMatches,
-    named: Option<PathBuf>,
+    option_path: Option<PathBuf>,
     ask: AskTrust<'_>,
 ) -> Result<(Option<EnvFile>, Option<Remark>)> {
-    let (opened, is_named) = match named {
+    let (opened, is_named) = match option_path {
         Some(path) => (OpenedEnvFile::named(&paths::expand(&path, paths::home().as_deref()))?, true),
         None => match find::find()? {
             SearchResult::Nothing => return Ok((None, None)),

@@ -123,8 +123,8 @@ impl EnvFileArgs {
 
 /// Remembers that the operator trusts an env file: the named one, or the one that is found from the working
 /// directory. Returns its path, and a description of the programs, files and hosts that it uses.
-pub(super) fn trust(named: Option<&Path>) -> Result<(PathBuf, String)> {
-    let file = read::read(&opened(named, "monopile trust")?)?;
+pub(super) fn trust(path: Option<&Path>) -> Result<(PathBuf, String)> {
+    let file = read::read(&opened(path, "monopile trust")?)?;
     trust::trust(&file)?;
     let description = trust::description(&file);
     Ok((file.real, description))
@@ -143,15 +143,15 @@ pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> R
 }
 
 /// Forgets that the operator allowed an env file. Returns its path, and false if it was not allowed.
-pub(super) fn revoke(named: Option<&Path>) -> Result<(PathBuf, bool)> {
-    let opened = opened(named, "monopile trust --revoke")?;
+pub(super) fn revoke(path: Option<&Path>) -> Result<(PathBuf, bool)> {
+    let opened = opened(path, "monopile trust --revoke")?;
     let revoked = trust::revoke(&opened)?;
     Ok((opened.real, revoked))
 }
 
 /// Opens the named env file, or the one that is found. `command` is for a hint.
-fn opened(named: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
-    if let Some(path) = named {
+fn opened(path: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
+    if let Some(path) = path {
         return OpenedEnvFile::named(&paths::expand(path, paths::home().as_deref()));
     }
     match find::find()? {

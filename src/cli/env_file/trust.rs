@@ -93,11 +93,11 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
 
 /// Returns the error for a file that must be allowed first.
 pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
-    let named = opened.for_shell();
+    let shell_path = opened.for_shell();
     let problem = problem(file, &file.path.display().to_string());
     Error::invalid(format!("{problem}\n{}", description(file)))
-        .with_hint(format!("to trust it with its present content: `monopile trust {named}`"))
-        .with_hint(format!("to use it once: --env-file {named}"))
+        .with_hint(format!("to trust it with its present content: `monopile trust {shell_path}`"))
+        .with_hint(format!("to use it once: --env-file {shell_path}"))
 }
 
 /// Says that a file is not trusted yet, or not with its present content. `path` names it.

@@ -194,7 +194,7 @@ fn commands(command: &Command) -> Vec<Row> {
 /// Returns an argument with its description for `-h`.
 fn short_row(arg: &Arg) -> Row {
     let text = format!("{} {}", help(arg), notes(arg, true).join(" ")).trim_end().to_owned();
-    Row { text, ..named(arg) }
+    Row { text, ..name_row(arg) }
 }
 
 /// The description of the option for help in `-h`.
@@ -214,7 +214,7 @@ fn help_option(text: &str) -> Row {
 }
 
 /// Returns the name of an argument with its value, as clap shows it, without a description.
-fn named(arg: &Arg) -> Row {
+fn name_row(arg: &Arg) -> Row {
     let (literal, placeholder) = (*Styles::styled().get_literal(), *Styles::styled().get_placeholder());
     // clap sets the number of values later, and cannot show the argument before.
     let counted = match arg.get_num_args() {
@@ -284,7 +284,7 @@ fn values(arg: &Arg) -> Vec<PossibleValue> {
 /// Returns a global option with one line of text. Its help may have a default of its own.
 fn global(arg: &Arg) -> Row {
     let text = format!("{} {}", help(arg), notes(arg, false).join(" ")).trim_end().to_owned();
-    Row { text, ..named(arg) }
+    Row { text, ..name_row(arg) }
 }
 
 /// Formats a section with descriptions beside the names.
@@ -339,7 +339,7 @@ fn argument_block(arg: &Arg) -> String {
     let blocks = blocks.iter().map(|lines| {
         lines.iter().map(|line| format!("{:INDENT_COLUMNS$}{line}", "")).collect::<Vec<_>>().join("\n")
     });
-    format!("{}\n{}", named(arg).name, blocks.collect::<Vec<_>>().join("\n\n"))
+    format!("{}\n{}", name_row(arg).name, blocks.collect::<Vec<_>>().join("\n\n"))
 }
 
 #[cfg(test)]

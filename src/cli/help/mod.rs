@@ -568,7 +568,7 @@ pub(super) fn with_notes(command: Command, path: &str, is_asked: IsAsked<'_>) ->
 
 /// Does the work of [`with_notes`], with the global options.
 fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsAsked<'_>) -> Command {
-    let command = with_sources(named(command, path));
+    let command = with_sources(with_headings(command, path));
     let own_options: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let (command, without_effect) = without_effect(command.args(globals), path, &own_options);
     let can_ask = scope::has_effect("non_interactive", &command, path);
@@ -692,7 +692,7 @@ fn with_connection_at_leaves(command: Command) -> Command {
 
 /// Groups options, and names the kind of resource that a command is about: several commands share their
 /// arguments.
-fn named(command: Command, path: &str) -> Command {
+fn with_headings(command: Command, path: &str) -> Command {
     // clap's attribute for the heading of a flattened group would also apply to the arguments after the
     // group.
     let command = command.mut_args(|arg| {

@@ -26,9 +26,9 @@ pub(in crate::cli) fn show_page(text: &str) {
 
 /// Shows a text in the pager until the operator ends it. Returns false if the pager cannot be started.
 fn show_in_pager(text: &str) -> bool {
-    let named = PAGER.value().and_then(|value| shell_words::split(value.to_str()?).ok());
+    let pager_words = PAGER.value().and_then(|value| shell_words::split(value.to_str()?).ok());
     let words =
-        named.filter(|words| !words.is_empty()).unwrap_or_else(|| DEFAULT.map(str::to_owned).to_vec());
+        pager_words.filter(|words| !words.is_empty()).unwrap_or_else(|| DEFAULT.map(str::to_owned).to_vec());
     let Some((program, arguments)) = words.split_first() else { return false };
     // Ctrl-C in the pager must not end this process, which would leave the pager without its terminal.
     #[cfg(unix)]

@@ -33,9 +33,9 @@ impl TextTable {
     /// Returns the width of each column, or nothing if the longest words do not fit side by side.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
         let count = self.rows.first()?.len();
-        let widest = |of: &dyn Fn(&Inline) -> usize| -> Vec<usize> {
+        let widest = |cell_width: &dyn Fn(&Inline) -> usize| -> Vec<usize> {
             let in_column = |column| self.rows.iter().filter_map(move |row: &Vec<Inline>| row.get(column));
-            (0..count).map(|column| in_column(column).map(of).max().unwrap_or_default()).collect()
+            (0..count).map(|column| in_column(column).map(cell_width).max().unwrap_or_default()).collect()
         };
         let whole = widest(&|cell| wrap(cell, usize::MAX).iter().map(|line| line.width).max().unwrap_or(0));
         let mut widths = widest(&Inline::longest_word);

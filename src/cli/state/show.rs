@@ -68,7 +68,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let mark = overview.undeleted.iter().find(|undeleted| undeleted.resource == *resource);
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.reason)).unwrap_or_default()
     };
-    let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
+    let cpi_suffix = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let mut table = Table::new(["Kind", "CID", "In use", "Details"]).with_details("Details");
     if let Some(vm) = &overview.vm {
         let mut details: Vec<String> =
@@ -80,7 +80,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     }
     let earlier = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
     for earlier in earlier.filter(|resource| matches!(resource, Resource::Vm(_))) {
-        let details = format!("{}{}", of(earlier.cpi()), mark(earlier));
+        let details = format!("{}{}", cpi_suffix(earlier.cpi()), mark(earlier));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
         table.row(["VM".to_owned(), earlier.cid().to_owned(), used(false), details]);
     }
@@ -88,19 +88,19 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
         let cpi = disk.cpi.as_deref();
         let marked = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
-        let details = format!("{} MiB{hint}{}{marked}", disk.size, of(cpi));
+        let details = format!("{} MiB{hint}{}{marked}", disk.size, cpi_suffix(cpi));
         table.row(["disk".to_owned(), disk.cid.to_string(), used(disk.in_use), details]);
     }
     for snapshot in &overview.snapshots {
         let cpi = snapshot.cpi.as_deref();
         let marked = mark(&snapshot.handle().into());
-        let details = format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, of(cpi));
+        let details = format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
         table.row(["snapshot".to_owned(), snapshot.cid.to_string(), used(false), details]);
     }
     for stemcell in &overview.stemcells {
         let cpi = stemcell.cpi.as_deref();
         let marked = mark(&StemcellHandle::new(stemcell.cid.clone(), cpi).into());
-        let details = format!("{}/{}{}{marked}", stemcell.name, stemcell.version, of(cpi));
+        let details = format!("{}/{}{}{marked}", stemcell.name, stemcell.version, cpi_suffix(cpi));
         table.row(["stemcell".to_owned(), stemcell.cid.to_string(), used(stemcell.in_use), details]);
     }
     for release in &overview.releases {

@@ -70,8 +70,8 @@ pub(crate) fn connect_within(
 }
 
 fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {
-    let signalled = run.clone();
-    let interrupted = std::sync::Arc::new(move || signalled.signal());
+    let run_for_signal = run.clone();
+    let interrupted = std::sync::Arc::new(move || run_for_signal.signal());
     Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 

@@ -155,10 +155,10 @@ impl AgentError {
         if !self.is_transient() || self.is_of_this_run() || is_unresolvable {
             return self.into();
         }
-        let waited = base::text::duration(timeout);
+        let timeout = base::text::duration(timeout);
         let error = Error::new(
             ErrorKind::AgentUnreachable,
-            format!("the agent of the new VM {vm} did not answer within {waited} (--boot-timeout)"),
+            format!("the agent of the new VM {vm} did not answer within {timeout} (--boot-timeout)"),
         )
         .with_source(self.to_string());
         let error = match boot {

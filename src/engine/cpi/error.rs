@@ -261,8 +261,8 @@ impl CpiError {
             return false;
         };
         let words = message.split(|letter: char| letter != '_' && !letter.is_alphanumeric());
-        let mut named = words.filter_map(|word| word.parse::<Method>().ok()).peekable();
-        named.peek().is_some() && named.all(|named| named == *method)
+        let mut methods = words.filter_map(|word| word.parse::<Method>().ok()).peekable();
+        methods.peek().is_some() && methods.all(|mentioned| mentioned == *method)
     }
 
     /// Creates the error for an answer that cannot be used because of `problem`.
@@ -371,8 +371,8 @@ impl From<CpiError> for Error {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
             CpiError::Killed { stop: StopWaiting::Timeout(after), .. } => {
-                let waited = base::text::duration(after);
-                Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)"))
+                let timeout = base::text::duration(after);
+                Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
             CpiError::Answered { method, ref kind, ref message, ok_to_retry, ref log_tail, .. } => {
@@ -447,9 +447,9 @@ mod tests {
             let error = CpiError::no_answer(method, &RequestId::fresh(), "it wrote nothing");
             Error::from(error.with_arguments(arguments)).hints().to_vec()
         };
-        let asked = hints(Method::HasVm, &["vm 1".into()]);
-        assert_eq!(asked.len(), 2);
-        assert!(asked[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "), "{asked:?}");
+        let shown = hints(Method::HasVm, &["vm 1".into()]);
+        assert_eq!(shown.len(), 2);
+        assert!(shown[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "), "{shown:?}");
         let calculated =
             hints(Method::CalculateVmCloudProperties, &[serde_json::json!({"cpu": 2, "ram": 512})]);
         assert!(

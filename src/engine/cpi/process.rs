@@ -130,10 +130,10 @@ impl Executable {
         let mut log = CallLog::open(&files.log_path);
         let mut status = None;
         loop {
-            let waited = end.recv_timeout(Duration::from_millis(50));
+            let exit_message = end.recv_timeout(Duration::from_millis(50));
             log.follow(on_log);
             truncate_oversized_answer(&files.answer_path);
-            match waited {
+            match exit_message {
                 Ok(ended) => {
                     status = ended.ok();
                     break;

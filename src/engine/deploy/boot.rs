@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cpi::Method;
-use crate::cpis::{Cpis, OwnedCpiInputs, describe_off, name_cpi};
+use crate::cpis::{Cpis, OwnedCpiInputs, describe_off, with_cpi_context};
 use crate::run_context::RunContext;
 use crate::state::{State, VmHandle};
 use base::events::{Event, Stage};
@@ -33,7 +33,7 @@ pub(super) fn boot_if_off(
             Method::RebootVm,
             vec![json!(vm.cid)],
         )?;
-        answer.map_err(|error| name_cpi(vm.cpi(), error))?;
+        answer.map_err(|error| with_cpi_context(vm.cpi(), error))?;
         booting.finish();
         Ok(())
     })

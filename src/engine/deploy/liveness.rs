@@ -44,9 +44,9 @@ pub(super) fn check_liveness(
     stage: &Stage,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
-    let looking = stage.reporter().stage(format!("Checking whether VM '{cid}' is alive"));
+    let checking = stage.reporter().stage(format!("Checking whether VM '{cid}' is alive"));
     let agent = connect(run, endpoint.clone(), state);
-    let agent_answer = match ask(&agent, &mut |problem| looking.log_line(problem)) {
+    let agent_answer = match ask(&agent, &mut |problem| checking.log_line(problem)) {
         Ok(agent_answer) => agent_answer,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -60,7 +60,7 @@ pub(super) fn check_liveness(
     };
     match AgentState::of_vm_on_record(agent_answer, &agent, state) {
         Ok(agent_state) => {
-            looking.finish();
+            checking.finish();
             Ok(Some(Liveness::Alive(agent_state)))
         }
         Err(error) => {

@@ -28,8 +28,8 @@ pub(super) fn warning(deployment: &Deployment) -> Option<String> {
 fn agent_url(deployment: &Deployment) -> Option<(&'static str, &str)> {
     let env = deployment.vm.env.get("bosh").and_then(|bosh| bosh.pointer("/mbus/urls/0"));
     let property = deployment.cloud_provider.properties.get("agent").and_then(|agent| agent.get("mbus"));
-    let named = [("env.bosh.mbus.urls", env), ("cloud_provider.properties.agent.mbus", property)];
-    named.into_iter().find_map(|(place, url)| Some((place, url.and_then(Value::as_str)?)))
+    let mbus_places = [("env.bosh.mbus.urls", env), ("cloud_provider.properties.agent.mbus", property)];
+    mbus_places.into_iter().find_map(|(place, url)| Some((place, url.and_then(Value::as_str)?)))
 }
 
 /// Returns the port of an `https://` URL.

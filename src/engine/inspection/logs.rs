@@ -93,9 +93,9 @@ impl LogsRequest {
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
-                let named = || Some(format!("its jobs are: {}", text::listed(&vm_jobs)));
+                let known_jobs_hint = || Some(format!("its jobs are: {}", text::listed(&vm_jobs)));
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
-                    .with_nearest(other, vm_jobs.iter().map(String::as_str), named)
+                    .with_nearest(other, vm_jobs.iter().map(String::as_str), known_jobs_hint)
                     .with_hint("to search for logs of a removed job: --filter 'JOB/**/*'"));
             }
         }
@@ -251,7 +251,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         fs::write(&path, "a\nb\nc\n").unwrap();
-        let of = |last| -> Vec<String> {
+        let last_lines = |last| -> Vec<String> {
             let mut lines = Vec::new();
             let mut add = |line: &[u8]| {
                 lines.push(String::from_utf8(line.to_vec()).unwrap());
@@ -260,13 +260,13 @@ mod tests {
             each_line(&path, last, &mut add).unwrap();
             lines
         };
-        assert_eq!(of(None), ["a", "b", "c"]);
-        assert_eq!(of(Some(2)), ["b", "c"]);
-        assert_eq!(of(Some(0)), [""; 0]);
-        assert_eq!(of(Some(9)), ["a", "b", "c"]);
+        assert_eq!(last_lines(None), ["a", "b", "c"]);
+        assert_eq!(last_lines(Some(2)), ["b", "c"]);
+        assert_eq!(last_lines(Some(0)), [""; 0]);
+        assert_eq!(last_lines(Some(9)), ["a", "b", "c"]);
         fs::write(&path, "a\n\nb").unwrap();
-        assert_eq!(of(None), ["a", "", "b"]);
-        assert_eq!(of(Some(2)), ["", "b"]);
+        assert_eq!(last_lines(None), ["a", "", "b"]);
+        assert_eq!(last_lines(Some(2)), ["", "b"]);
     }
 
     #[test]

@@ -174,13 +174,13 @@ struct VmSession {
     known_hosts: PathBuf,
     is_pinned: bool,
     /// The agent that created the user and must delete it.
-    admitted: Option<Agent>,
+    user_owner: Option<Agent>,
 }
 
 impl VmSession {
     /// Has the agent create a user for the session.
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
-        let visited = reach(run, &request.inputs, request.agent_timeout, std::convert::identity)?;
+        let reached_vm = reach(run, &request.inputs, request.agent_timeout, std::convert::identity)?;
         let opening = run.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
@@ -190,14 +190,14 @@ impl VmSession {
         signals::check(run)?;
         let mut session = VmSession {
             user: user.clone(),
-            address: visited.endpoint.host().to_owned(),
+            address: reached_vm.endpoint.host().to_owned(),
             key,
             known_hosts: scratch.file("known_hosts"),
             is_pinned: true,
-            admitted: Some(visited.agent.clone()),
+            user_owner: Some(reached_vm.agent.clone()),
         };
         // The user may exist from here on, even if the agent reports an error.
-        let host = match visited.agent.set_up_ssh(&user, &pair.public_key) {
+        let host = match reached_vm.agent.set_up_ssh(&user, &pair.public_key) {
             Ok(host) => host,
             Err(error) => {
                 session.end(run);
@@ -241,7 +241,7 @@ impl VmSession {
             key: login.private_key.clone(),
             known_hosts: scratch.write("known_hosts", line.as_deref().unwrap_or_default())?,
             is_pinned: line.is_some(),
-            admitted: None,
+            user_owner: None,
         })
     }
 
@@ -273,7 +273,7 @@ impl VmSession {
 
     /// Deletes the user, even after an interrupted session.
     fn end(&self, run: &RunContext) {
-        let Some(agent) = &self.admitted else { return };
+        let Some(agent) = &self.user_owner else { return };
         if let Err(error) = agent.clean_up_ssh(&self.user) {
             run.reporter.warn(format!(
                 "deleting the user '{}' on the VM failed, but its key was deleted: {error}",
@@ -295,9 +295,9 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
     })?;
     let mut backoff = Backoff::up_to(Duration::from_millis(100));
     loop {
-        let waited =
+        let exit_status =
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
-        match (waited, run.signal()) {
+        match (exit_status, run.signal()) {
             (Some(status), None) => {
                 return Ok(exit_code(status));
             }

@@ -535,7 +535,7 @@ impl StatusCollector<'_> {
                 continue;
             }
             let presence = cpis.connect(resource.cpi(), &asking).and_then(|cpi| {
-                if asked_cpis.iter().all(|asked| asked.name.as_deref() != cpi.name()) {
+                if asked_cpis.iter().all(|status| status.name.as_deref() != cpi.name()) {
                     let (version, release) = cpi.versions();
                     let (name, api_version) = (cpi.name().map(str::to_owned), cpi.api_version());
                     asked_cpis.push(CpiStatus { name, version, release, api_version });

@@ -105,7 +105,7 @@ impl Jobs<'_> {
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_state = Value::Null;
         self.wait_until_running(watch, &mut agent_state, &waiting)
-            .map_err(|error| self.interrupted_wait_error(error, &agent_state))?;
+            .map_err(|error| self.explain_interrupted_wait(error, &agent_state))?;
         waiting.finish();
         self.script("post-start", None, stage)
     }
@@ -202,12 +202,12 @@ impl Jobs<'_> {
                 stage.log_line(line.clone());
                 shown = line;
             }
-            let waited = started.elapsed();
-            if waited >= watch.end {
+            let elapsed = started.elapsed();
+            if elapsed >= watch.end {
                 return Err(self.never_ran_error(job_state, agent_state, watch.end));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
-            if !failing.is_empty() && !has_warned && waited >= patience {
+            if !failing.is_empty() && !has_warned && elapsed >= patience {
                 has_warned = true;
                 stage.reporter().warn(self.failing_jobs_warning(&failing, agent_state, watch.end));
             }
@@ -237,7 +237,7 @@ impl Jobs<'_> {
     }
 
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
-    fn interrupted_wait_error(&self, error: Error, state: &Value) -> Error {
+    fn explain_interrupted_wait(&self, error: Error, state: &Value) -> Error {
         let ErrorKind::Interrupted(signal) = error.kind() else { return error };
         let problems = not_running(state);
         let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();

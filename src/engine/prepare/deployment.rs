@@ -125,7 +125,7 @@ fn report_messages(run: &RunContext, loaded: LoadedManifest) -> Result<LoadedMan
 }
 
 /// Registers the credentials in a disk hint with the redactor.
-pub(crate) fn redact_hint(run: &RunContext, hint: &DiskHint) {
+pub(crate) fn register_hint_secrets(run: &RunContext, hint: &DiskHint) {
     manifest::register_named_secrets(hint.as_json(), &run.redactor);
 }
 
@@ -177,10 +177,10 @@ pub(crate) fn prepare(
         let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
         obtain::all(run, stemcell, identify_by, releases, leading.as_ref(), &directory, stage)
     };
-    let (obtained, looked) =
+    let (obtained, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
     let (stemcell, releases) = obtained?;
-    let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
+    let UntrackedCheck { endpoint, unchecked, untracked } = untracked_check?;
     let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path, endpoint.host());

@@ -305,10 +305,10 @@ fn obtain(
     let cache = Cache::open(&run.paths.cache)?;
     let first_failure = Arc::new(OnceLock::<Instant>::new());
     let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > GRACE_PERIOD);
-    let (asked, failure) = (run.clone(), Arc::clone(&first_failure));
+    let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupted = move || match is_over(&failure) {
-        true => signals::check(&asked).and(Err(Error::failure("stopped").with_source(Stopped))),
-        false => signals::check(&asked),
+        true => signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(Stopped))),
+        false => signals::check(&run_for_signal),
     };
     let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;
     for secret in fetcher.secrets() {

@@ -62,9 +62,9 @@ pub(super) fn check_during<T>(
     let unchecked = reason_not_to_check(deployment, &endpoint, state);
     let asks = !is_ignored && unchecked.is_none();
     let (done, untracked) = thread::scope(|scope| {
-        let looking = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
+        let check_thread = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let done = work();
-        (done, looking.map(|looking| looking.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        (done, check_thread.map(|check_thread| check_thread.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     let untracked = untracked.transpose().map(Option::flatten);
     (done, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))

@@ -174,8 +174,8 @@ fn disk_to_adopt<'m>(
             "give the instance group the persistent disk with which it was deployed",
         ),
         ([one], None) => Ok(Some(one)),
-        (_, Some(named)) => refuse(
-            format!("--disk names '{named}', but the agent has disk {names} mounted"),
+        (_, Some(chosen_disk)) => refuse(
+            format!("--disk names '{chosen_disk}', but the agent has disk {names} mounted"),
             "name the disk that the VM uses",
         ),
         (_, None) => refuse(

@@ -139,7 +139,7 @@ fn id(text: &str, kind: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Option<State>, String> {
+    fn state_of(text: &str) -> Result<Option<State>, String> {
         state(&yaml::load(text, Path::new(FILE_NAME)).unwrap(), text)
     }
 
@@ -150,7 +150,7 @@ mod tests {
                 "---\ninstances:\n- {colon}id: 1\n  {colon}name: micro\n  {colon}stemcell_cid: ami-1\n  \
                  {colon}stemcell_name: light\n  {colon}vm_cid: i-1\n  {colon}disk_cid: vol-1\ndisks: []\n"
             );
-            let state = of(&text).unwrap().unwrap();
+            let state = state_of(&text).unwrap().unwrap();
             assert_eq!(state.current_vm_cid.as_ref().unwrap().as_str(), "i-1");
             let disk = state.current_disk().unwrap();
             assert_eq!((disk.cid.as_str(), disk.size), ("vol-1", 0));
@@ -158,7 +158,7 @@ mod tests {
                 (state.stemcells[0].cid.as_str(), state.stemcells[0].name.as_str()),
                 ("ami-1", "light")
             );
-            assert_eq!(of(&text).unwrap().unwrap(), state, "the ids are the same each time");
+            assert_eq!(state_of(&text).unwrap().unwrap(), state, "the ids are the same each time");
             assert!(State::parse(&state.to_bytes().unwrap()).is_ok());
         }
     }
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn file_without_records_is_ignored() {
         for text in ["{}", "instances: []", "instances: ~", "instances: [{vm_cid: ~, disk_cid: ''}]"] {
-            assert_eq!(of(text), Ok(None), "{text}");
+            assert_eq!(state_of(text), Ok(None), "{text}");
         }
-        assert!(of("instances: [{vm_cid: a}, {vm_cid: b}]").unwrap_err().contains("2 instances"));
-        assert!(of("instances: [{vm_cid: 7}]").unwrap_err().contains("`vm_cid` is not a string"));
+        assert!(state_of("instances: [{vm_cid: a}, {vm_cid: b}]").unwrap_err().contains("2 instances"));
+        assert!(state_of("instances: [{vm_cid: 7}]").unwrap_err().contains("`vm_cid` is not a string"));
     }
 }

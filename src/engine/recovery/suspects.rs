@@ -102,22 +102,22 @@ pub(crate) fn find_answering<'s>(
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }
-    let looking = reporter.stage("Looking for a VM that a failed call may have created");
+    let looking_for_vm = reporter.stage("Looking for a VM that a failed call may have created");
     let agent = connect(run, endpoint.clone(), state);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
-            looking.give_up(format!("its agent does not answer: {error}"));
+            looking_for_vm.give_up(format!("its agent does not answer: {error}"));
             return Ok(None);
         }
     };
     let id = identity::id(&agent_state);
     let suspect = state.suspected_vm(id);
     match suspect {
-        Some(_) => looking.finish(),
+        Some(_) => looking_for_vm.finish(),
         None => {
-            looking.give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
+            looking_for_vm.give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
         }
     }
     Ok(suspect)

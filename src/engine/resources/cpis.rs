@@ -48,10 +48,10 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, target_environment.cpi_api_version)?;
     validating.finish();
     let default = default_kind(&cpi_inputs.provider.cpi).map(|kind| (None, kind));
-    let named = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
-    let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
+    let configured = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
+    let configured = configured.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
-    for (name, kind) in default.into_iter().chain(named) {
+    for (name, kind) in default.into_iter().chain(configured) {
         let stage = run.reporter.stage(info_stage_name(name));
         let name = name.map(str::to_owned);
         listed.push(match cpis.connect(name.as_deref(), &stage) {

@@ -99,9 +99,9 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     }
     drop(registry);
     deleting.finish();
-    let named: Vec<String> = targets.iter().map(|resource| resource.handle().to_string()).collect();
+    let handles: Vec<String> = targets.iter().map(|resource| resource.handle().to_string()).collect();
     Ok(match still_recorded.as_slice() {
-        [] => format!("Deleted {kind} {}", named.join(" and ")),
+        [] => format!("Deleted {kind} {}", handles.join(" and ")),
         still_recorded => format!(
             "The CPI does not find {kind} {}, but cannot confirm that it is gone: it stays on record. To \
              check again, run the same command again",
@@ -118,12 +118,12 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
 /// confirms the VM, returns the first one that does not know.
 fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
     let all = || std::iter::once(None).chain(executor.cpis().other_cpis(None));
-    let asked: Vec<Option<String>> = match cpi {
+    let cpi_names: Vec<Option<String>> = match cpi {
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
         None => all().collect(),
     };
     let mut undecided = None;
-    for name in asked {
+    for name in cpi_names {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
         executor.cpis().connect_in_own_stage(handle.cpi())?;
         let asking = run.reporter.stage(format!("Asking for VM {handle}"));
@@ -177,17 +177,17 @@ fn start_registry<'a>(
 /// Returns the matching stemcells on record. A CID matches one stemcell. `NAME/VERSION` matches the stemcells
 /// of every CPI.
 fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<StemcellHandle>> {
-    let mut named: Vec<StemcellHandle> = state
+    let mut handles: Vec<StemcellHandle> = state
         .stemcells
         .iter()
         .filter(|record| format!("{}/{}", record.name, record.version) == name)
         .map(StemcellRecord::handle)
         .filter(|handle| handle.is_of(cpi))
         .collect();
-    named.sort();
-    named.dedup();
-    match named.is_empty() {
-        false => Ok(named),
+    handles.sort();
+    handles.dedup();
+    match handles.is_empty() {
+        false => Ok(handles),
         true if name.contains('/') => {
             let stemcell_names =
                 state.stemcells.iter().map(|record| format!("{}/{}", record.name, record.version));

@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Runs {
 mod tests {
     use super::*;
 
-    fn of(runs: &[u64]) -> Durations {
+    fn durations_of(runs: &[u64]) -> Durations {
         let mut durations = Durations::default();
         for took in runs {
             durations.record([("a".to_owned(), Duration::from_millis(*took))].into());
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn median_ignores_one_unusual_run() {
-        let usual = |runs: &[u64]| of(runs).usual("a").map(|took| took.as_millis());
+        let usual = |runs: &[u64]| durations_of(runs).usual("a").map(|took| took.as_millis());
         assert_eq!(usual(&[]), None);
         assert_eq!(usual(&[7]), Some(7));
         assert_eq!(usual(&[600, 7]), Some(7));

@@ -59,12 +59,12 @@ impl std::fmt::Display for Holder {
 fn user() -> String {
     let id = rustix::process::getuid().as_raw().to_string();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = passwd.lines().find_map(|line| {
+    let user_name = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let (name, _, uid) = (fields.next()?, fields.next()?, fields.next()?);
         (uid == id).then(|| name.to_owned())
     });
-    named.unwrap_or(id)
+    user_name.unwrap_or(id)
 }
 
 /// Decides whether to try again while another run has the lock. Gets the error that names the holder; returns

@@ -192,7 +192,7 @@ impl Store {
                 .context(failure)?;
         }
         self.storage.write(STATE, &bytes).map_err(|error| {
-            let way = if self.storage.is_shared() {
+            let rerun_hint = if self.storage.is_shared() {
                 "the bucket probably has the state before this change; make sure that it can be written, \
                  then run the same command again"
             } else {
@@ -201,7 +201,7 @@ impl Store {
             };
             let error = Error::failure(failure()).with_source(error);
             let option = if self.exists { "" } else { "--state FILE" };
-            self.storage.with_owner_hint(error, option).with_rerun_hint(way)
+            self.storage.with_owner_hint(error, option).with_rerun_hint(rerun_hint)
         })?;
         self.state = next;
         self.exists = true;

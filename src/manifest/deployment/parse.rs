@@ -336,8 +336,8 @@ fn cloud_provider(
         field.add_problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
     }
     let place_of = |keys: &[&str]| {
-        let named = keys.iter().find_map(|key| field.get(key));
-        named.as_ref().unwrap_or(&field).node.position.describe()
+        let key_field = keys.iter().find_map(|key| field.get(key));
+        key_field.as_ref().unwrap_or(&field).node.position.describe()
     };
     let (mbus_place, cert_place) = (place_of(&["mbus"]), place_of(&["cert"]));
     let cpi_place = match field.get("cpi").and_then(|cpi| cpi.get("builtin").or_else(|| cpi.get("path"))) {

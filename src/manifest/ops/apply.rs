@@ -6,15 +6,15 @@ use super::walk::{MatchResult, PathError, PathErrorKind, TokenAt, find_indexed, 
 use yaml::{Data, Mapping, Node};
 
 /// A value, and its address if it is an item of a list.
-struct Visited<'n> {
+struct Target<'n> {
     node: &'n mut Node,
     address: Option<ItemAddress>,
 }
 
-impl<'n> Visited<'n> {
+impl<'n> Target<'n> {
     fn item(items: &'n mut [Node], at: usize) -> Self {
         let address = Some(ItemAddress::new(items, at));
-        Visited { node: &mut items[at], address }
+        Target { node: &mut items[at], address }
     }
 }
 
@@ -25,16 +25,16 @@ pub(super) fn replace(
     value: Node,
     index: &mut ItemIndex,
 ) -> Result<(), PathError> {
-    let mut visited = Visited { node: root, address: None };
+    let mut target = Target { node: root, address: None };
     for (step, token) in TokenAt::all(path) {
         if step.is_last() {
-            return put(visited, step, token, value, index);
+            return put(target, step, token, value, index);
         }
-        visited = descend_creating(visited.node, step, token, index)?;
+        target = descend_creating(target.node, step, token, index)?;
     }
     // An empty path means the whole document.
-    index.drop_lists(visited.node);
-    *visited.node = value;
+    index.drop_lists(target.node);
+    *target.node = value;
     Ok(())
 }
 
@@ -44,7 +44,7 @@ fn descend_creating<'a>(
     step: TokenAt<'_>,
     token: &Token,
     index: &mut ItemIndex,
-) -> Result<Visited<'a>, PathError> {
+) -> Result<Target<'a>, PathError> {
     match token {
         Token::Key { key, is_optional } => {
             let map = step.map_mut(node)?;
@@ -64,12 +64,12 @@ fn descend_creating<'a>(
                 map.insert(Node::string(key), created.into());
             }
             let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
-            Ok(Visited { node, address: None })
+            Ok(Target { node, address: None })
         }
         Token::Index { index: at, modifiers } => {
             let items = step.seq_mut(node)?;
             let at = step.index(*at, modifiers, items)?;
-            Ok(Visited::item(items, at))
+            Ok(Target::item(items, at))
         }
         Token::Match { key, value, is_optional, modifiers } => {
             let items = step.seq_mut(node)?;
@@ -81,7 +81,7 @@ fn descend_creating<'a>(
                     items.len() - 1
                 }
             };
-            Ok(Visited::item(items, at))
+            Ok(Target::item(items, at))
         }
         Token::End => Err(step.unsupported_error("'-' must be the last part of a path")),
     }
@@ -89,7 +89,7 @@ fn descend_creating<'a>(
 
 /// Writes the value at the last level of a `replace`.
 fn put(
-    visited: Visited<'_>,
+    target: Target<'_>,
     step: TokenAt<'_>,
     token: &Token,
     value: Node,
@@ -97,25 +97,25 @@ fn put(
 ) -> Result<(), PathError> {
     match token {
         Token::Key { key, is_optional } => {
-            let map = step.map_mut(visited.node)?;
+            let map = step.map_mut(target.node)?;
             if !is_optional && !map.contains_key(key) {
                 return Err(step.missing_key_error(key, map));
             }
             let old = map.insert(Node::string(key), value);
-            index.note_entry(visited.address, key, old.as_ref(), map.get(key));
+            index.note_entry(target.address, key, old.as_ref(), map.get(key));
         }
         Token::Index { index: at, modifiers } => {
-            let items = step.seq_mut(visited.node)?;
+            let items = step.seq_mut(target.node)?;
             replace_or_insert(items, step, *at, modifiers, value, index)?;
         }
         Token::Match { key, value: match_value, is_optional, modifiers } => {
-            let items = step.seq_mut(visited.node)?;
+            let items = step.seq_mut(target.node)?;
             match step.find(key, match_value, *is_optional, items, index)? {
                 MatchResult::One(at) => replace_or_insert(items, step, to_i64(at), modifiers, value, index)?,
                 MatchResult::Absent => push(items, value, index),
             }
         }
-        Token::End => push(step.seq_mut(visited.node)?, value, index),
+        Token::End => push(step.seq_mut(target.node)?, value, index),
     }
     Ok(())
 }
@@ -158,24 +158,24 @@ fn replace_or_insert(
 
 /// Removes the value at a path. A missing value is an error unless its token is optional.
 pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
-    let mut visited = Visited { node: root, address: None };
+    let mut target = Target { node: root, address: None };
     for (step, token) in TokenAt::all(path) {
         match token {
             Token::Key { key, is_optional } => {
-                let map = step.map_mut(visited.node)?;
+                let map = step.map_mut(target.node)?;
                 if !map.contains_key(key) {
                     return if *is_optional { Ok(()) } else { Err(step.missing_key_error(key, map)) };
                 }
                 if step.is_last() {
                     let old = map.remove(key);
-                    index.note_entry(visited.address, key, old.as_ref(), map.get(key));
+                    index.note_entry(target.address, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
                 let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
-                visited = Visited { node, address: None };
+                target = Target { node, address: None };
             }
             Token::Index { .. } | Token::Match { .. } => {
-                let items = step.seq_mut(visited.node)?;
+                let items = step.seq_mut(target.node)?;
                 let (at, modifiers) = match token {
                     Token::Index { index: at, modifiers } => (*at, modifiers),
                     Token::Match { key, value, is_optional, modifiers } => {
@@ -192,7 +192,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                     index.note_removal(ItemAddress::new(items, at), &old);
                     return Ok(());
                 }
-                visited = Visited::item(items, at);
+                target = Target::item(items, at);
             }
             Token::End => {
                 return Err(step

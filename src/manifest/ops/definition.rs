@@ -138,29 +138,29 @@ impl Op {
         let path: Path = path_text.parse().map_err(|error| {
             operation_error(format!("({kind} {path_text}) has an invalid path")).with_source(error)
         })?;
-        let named = format!("({kind} {path_text})");
+        let operation = format!("({kind} {path_text})");
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(reparsed(value)),
             ("replace", None) => {
                 return Err(operation_error(format!(
-                    "{named} has no value{}",
+                    "{operation} has no value{}",
                     misspelling_note(map, "value")
                 )));
             }
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {
-                return Err(operation_error(format!("{named} has a value, but remove takes none")));
+                return Err(operation_error(format!("{operation} has a value, but remove takes none")));
             }
             (_, value) => {
                 let not_a_boolean_error =
-                    |kind| operation_error(format!("{named} needs true or false as absent, not {kind}"));
+                    |kind| operation_error(format!("{operation} needs true or false as absent, not {kind}"));
                 match (absent(map).map_err(not_a_boolean_error)?, value) {
                     (Some(true), _) => Action::TestAbsent,
                     (_, Some(value)) => Action::TestValue(value.clone()),
                     (Some(false), None) => Action::TestValue(Data::Null.into()),
                     (None, None) => {
-                        return Err(operation_error(format!("{named} has neither value nor absent")));
+                        return Err(operation_error(format!("{operation} has neither value nor absent")));
                     }
                 }
             }
@@ -168,7 +168,7 @@ impl Op {
         if let Action::Replace(value) = &action
             && value.depth() + path.tokens().len() > MAX_DEPTH
         {
-            return Err(operation_error(format!("{named} would nest deeper than {MAX_DEPTH} levels")));
+            return Err(operation_error(format!("{operation} would nest deeper than {MAX_DEPTH} levels")));
         }
         let (name, error) = (text("name")?, text("error")?);
         Ok(Op { number, name, error, position: item.position.clone(), path, action })

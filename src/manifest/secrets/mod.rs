@@ -319,7 +319,7 @@ fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
         }
     };
     add("the name of the environment", text(document, "name"));
-    let named = [
+    let secret_keys = [
         ("releases", "the name of a release"),
         ("networks", "the name of a network"),
         ("azs", "the name of an availability zone"),
@@ -329,7 +329,7 @@ fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
         ("vm_extensions", "the name of a VM extension"),
         ("disk_types", "the name of a disk type"),
     ];
-    for (key, description) in named {
+    for (key, description) in secret_keys {
         list(document, key).iter().for_each(|item| add(description, text(item, "name")));
     }
     for stemcell in list(document, "stemcells") {

@@ -138,14 +138,14 @@ fn string_value(node: &Node, key: &str) -> Result<Option<String>> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Definitions> {
+    fn definitions_of(text: &str) -> Result<Definitions> {
         Definitions::of(&yaml::load(text, std::path::Path::new("m.yml")).unwrap())
     }
 
     #[test]
     fn parses_the_variables_block() {
         let definitions =
-            of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
+            definitions_of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
                 {length: 5}\n- {name: 12, options: ~}\n")
             .unwrap();
         assert_eq!(
@@ -158,8 +158,8 @@ mod tests {
             (Some("password"), UpdateMode::Converge, 3)
         );
         assert!(definitions.get("12").unwrap().options.is_none());
-        assert_eq!(of("- a").unwrap().iter().count(), 0);
-        assert_eq!(of("variables: ~").unwrap().iter().count(), 0);
+        assert_eq!(definitions_of("- a").unwrap().iter().count(), 0);
+        assert_eq!(definitions_of("variables: ~").unwrap().iter().count(), 0);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
                 "m.yml:1:13: variable 'a' has the unknown update_mode 'b'",
             ),
         ] {
-            assert_eq!(of(text).unwrap_err().to_string(), expected);
+            assert_eq!(definitions_of(text).unwrap_err().to_string(), expected);
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn rotate(
         now,
         keys: KeyPool::default(),
         done: RotationResult::default(),
-        visited: BTreeSet::new(),
+        visited_names: BTreeSet::new(),
         replaced: Vec::new(),
     };
     let result = rotation.renew(store, name).and_then(|()| {
@@ -123,7 +123,7 @@ struct Rotation<'a> {
     now: OffsetDateTime,
     keys: KeyPool,
     done: RotationResult,
-    visited: BTreeSet<String>,
+    visited_names: BTreeSet<String>,
     /// The old values, by variable.
     replaced: Vec<(String, Node)>,
 }
@@ -132,7 +132,7 @@ impl Rotation<'_> {
     /// Gives a variable a new value, and everything that it signed. A CA keeps its old certificate in the
     /// bundle until `--finish`, so that both generations are trusted.
     fn renew(&mut self, store: &mut VarsStore, name: &str) -> Result<()> {
-        if !self.visited.insert(name.to_owned()) {
+        if !self.visited_names.insert(name.to_owned()) {
             return Ok(());
         }
         let old = stored_value(store, name)?;
@@ -230,10 +230,10 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     // The deployed values, from before the first change.
     let mut replaced: Vec<(String, Node)> = Vec::new();
     let mut waiting = vec![name.to_owned()];
-    let mut visited = BTreeSet::new();
+    let mut visited_names = BTreeSet::new();
     while let Some(name) = waiting.pop() {
         // A CA under two names has signed itself.
-        if !visited.insert(name.clone()) {
+        if !visited_names.insert(name.clone()) {
             continue;
         }
         let value = stored_value(store, &name)?;

@@ -156,8 +156,8 @@ fn write_extensions(
     if let Some(id) = authority_key_id {
         add(AUTHORITY_KEY_ID, false, sequence(|authority| write_implicit(authority, 0, id)));
     }
-    let named = !options.dns_names.is_empty() || !options.addresses.is_empty();
-    if named && !options.is_ca {
+    let has_names = !options.dns_names.is_empty() || !options.addresses.is_empty();
+    if has_names && !options.is_ca {
         add(ALTERNATIVE_NAME, false, alternative_name(options));
     }
 }

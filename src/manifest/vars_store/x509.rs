@@ -90,7 +90,7 @@ impl Certificate {
             ParsedExtension::KeyUsage(usage) => self.key_usage = Some(usage.flags),
             ParsedExtension::SubjectKeyIdentifier(id) => self.subject_key_id = Some(id.0.to_vec()),
             ParsedExtension::ExtendedKeyUsage(usage) => {
-                let named = [
+                let usages = [
                     (usage.client_auth, "client_auth"),
                     (usage.server_auth, "server_auth"),
                     (usage.code_signing, "code_signing"),
@@ -98,7 +98,7 @@ impl Certificate {
                     (usage.time_stamping, "timestamping"),
                 ];
                 self.extended_key_usage =
-                    named.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+                    usages.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
             }
             ParsedExtension::SubjectAlternativeName(names) => {
                 for name in &names.general_names {

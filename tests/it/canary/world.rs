@@ -295,7 +295,7 @@ cpis:
             leaks.extend(search(name, text, &spellings));
         }
         self.searched = self.shown.len();
-        let mut looked = 0;
+        let mut file_count = 0;
         for entry in walkdir::WalkDir::new(self.hello.world.root()) {
             let Ok(entry) = entry else { continue };
             let path = entry.path();
@@ -308,7 +308,7 @@ cpis:
             if !entry.file_type().is_file() {
                 continue;
             }
-            looked += 1;
+            file_count += 1;
             let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
             let text = if name.contains("state.json") { text.replace(HINT, "") } else { text };
             if also.iter().any(|also| name.contains(also)) {
@@ -319,7 +319,7 @@ cpis:
                 leaks.extend(search(&name, &text, &spellings));
             }
         }
-        assert!(looked > 0);
+        assert!(file_count > 0);
         assert!(leaks.is_empty(), "{} leaks:\n{}", leaks.len(), leaks.join("\n"));
         let mode = self.hello.world.path("creds.yml").metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "creds.yml");

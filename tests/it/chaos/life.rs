@@ -514,9 +514,9 @@ impl ChaosLife {
             String::from_utf8_lossy(&std::fs::read(self.hello.world.path(name)).unwrap()).into_owned()
         };
         let code = status.and_then(|status| status.code()).unwrap_or(-1);
-        let signalled =
+        let is_signalled =
             matches!(hold, HeldCallAction::Signal(..) | HeldCallAction::Interrupt) && held.is_some();
-        self.counts.signals += usize::from(code == -1 || signalled);
+        self.counts.signals += usize::from(code == -1 || is_signalled);
         self.last = Run { code, stdout: read("stdout"), stderr: read("stderr") };
         if let Some(mut second) = second {
             let started = Instant::now();

@@ -134,8 +134,8 @@ impl ChaosLife {
         let is_unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut has_deleted = false;
         for cid in self.inventory.present(&self.hello) {
-            let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
-            if !records.contains(&cid) && (named || (is_unnamed && cid.starts_with("vm-"))) {
+            let is_named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
+            if !records.contains(&cid) && (is_named || (is_unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
                 has_deleted = true;
             }

@@ -54,8 +54,8 @@ fn missing_required_method_is_named() {
         let options: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
         let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
         let run = hello.world.finish(hello.command(command, options)).exits_with(1);
-        let named = format!("use a version of the CPI that implements `{method}` (");
-        assert!(run.stderr.contains(&named), "{method}: {}", run.stderr);
+        let version_hint = format!("use a version of the CPI that implements `{method}` (");
+        assert!(run.stderr.contains(&version_hint), "{method}: {}", run.stderr);
         assert_eq!(hello.calls(method), calls, "{method}");
         assert_eq!(hello.cloud(), hello.recorded(), "{method}");
     };

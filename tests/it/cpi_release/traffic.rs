@@ -71,13 +71,13 @@ impl Conversation {
     /// with their result. Blobs are only counted, because their transfers overlap.
     pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
-        let (mut put, mut got) = (0, 0);
+        let (mut uploaded, mut fetched) = (0, 0);
         for message in &self.0 {
             let (question, answer) = match message {
                 Message::Cpi(call) => cpi_line(call),
                 Message::Agent(exchange) if exchange.message.is_null() => {
-                    put += usize::from(exchange.verb == "PUT");
-                    got += usize::from(exchange.verb == "GET");
+                    uploaded += usize::from(exchange.verb == "PUT");
+                    fetched += usize::from(exchange.verb == "GET");
                     continue;
                 }
                 Message::Agent(exchange) if exchange.name() == "get_task" => {
@@ -102,7 +102,7 @@ impl Conversation {
         for (question, answer) in lines {
             writeln!(text, "{question}\n    {answer}").unwrap();
         }
-        writeln!(text, "blobs: {put} put, {got} got").unwrap();
+        writeln!(text, "blobs: {uploaded} put, {fetched} got").unwrap();
         normalise(&text, env)
     }
 }

@@ -58,8 +58,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
     assert!(jobs.stdout.contains("==> hello/hello.stdout.log <==\nlistening on "), "{}", jobs.stdout);
     assert!(jobs.stdout.contains("the password is <redacted> indeed"), "{}", jobs.stdout);
     assert!(!jobs.stdout.contains("system line") && !jobs.stdout.contains("packaging"), "{}", jobs.stdout);
-    let named = run(&hello, "logs", &["--job", "hello"]).success();
-    assert!(named.stdout.contains("listening on "), "{}", named.stdout);
+    let job_run = run(&hello, "logs", &["--job", "hello"]).success();
+    assert!(job_run.stdout.contains("listening on "), "{}", job_run.stdout);
     for more in [&["--job", "helo"][..], &["--follow", "--job", "helo"], &["--job", "helo", "--dir", "."]] {
         let slip = run(&hello, "logs", more).exits_with(3);
         assert!(slip.stderr.contains("job 'helo' is not on the VM"), "{}", slip.stderr);

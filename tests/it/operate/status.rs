@@ -187,12 +187,12 @@ fn stopped_vm_of_this_machine_is_started_again() {
     check_status();
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
     let findings = document(&report);
-    let of =
+    let finding_of =
         |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == kind).unwrap();
-    assert_eq!((&of("VM")["status"], &of("VM")["problem"]), (&json!("drifted"), &json!("stopped_vm")));
-    assert_eq!(of("VM")["repairs"], json!(["reboot_vm", "recreate_vm"]));
-    assert_eq!(of("agent")["detail"], "it does not answer, because its VM is stopped");
-    assert_eq!(of("agent")["repairs"], Value::Null, "the repair is that of the VM");
+    assert_eq!((&finding_of("VM")["status"], &finding_of("VM")["problem"]), (&json!("drifted"), &json!("stopped_vm")));
+    assert_eq!(finding_of("VM")["repairs"], json!(["reboot_vm", "recreate_vm"]));
+    assert_eq!(finding_of("agent")["detail"], "it does not answer, because its VM is stopped");
+    assert_eq!(finding_of("agent")["repairs"], Value::Null, "the repair is that of the VM");
 
     // No login is possible, and no job runs.
     let logs = run("logs", &quick).exits_with(5);

@@ -247,8 +247,8 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
     hello.create(&[]).success();
     hello.world.finish(hello.command("take-snapshot", &[])).success();
     let recorded = |state: &Value| {
-        let of = |list: &Value| list[0]["cid"].as_str().unwrap_or_default().to_owned();
-        [of(&state["stemcells"]), of(&state["monopile"]["snapshots"])]
+        let first_cid = |list: &Value| list[0]["cid"].as_str().unwrap_or_default().to_owned();
+        [first_cid(&state["stemcells"]), first_cid(&state["monopile"]["snapshots"])]
     };
     let [stemcell, snapshot] = recorded(&hello.state());
 

@@ -268,10 +268,10 @@ fn harmful(text: &str, styled: bool) -> Option<char> {
 
 #[test]
 fn no_command_prints_hostile_bytes() {
-    let named: Vec<String> =
+    let tested_commands: Vec<String> =
         COMMANDS.iter().chain(BAREMETAL).map(|args| format!("{} ", args.join(" "))).collect();
     for command in leaves(&monopile::cli::command(), &[]) {
-        let is_named = named.iter().any(|line| line.starts_with(&format!("{command} ")));
+        let is_named = tested_commands.iter().any(|line| line.starts_with(&format!("{command} ")));
         assert!(is_named, "`{command}` is not tested");
     }
     let world = world(HOSTILE);

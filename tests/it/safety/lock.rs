@@ -53,9 +53,9 @@ fn second_run_fails_and_names_the_first() {
     std::thread::sleep(Duration::from_millis(300));
     hello.release_call();
     assert!(first.end().success());
-    let waited = waiting.end_with_output();
-    let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
-    assert!(waited.status.success() && shown.contains("Nothing to do"), "{shown}");
+    let later_run = waiting.end_with_output();
+    let shown = String::from_utf8_lossy(&later_run.stdout).into_owned();
+    assert!(later_run.status.success() && shown.contains("Nothing to do"), "{shown}");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -142,12 +142,12 @@ fn unknown_disk_is_searched_at_all_cpis() {
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
         assert!(!clouds.resources(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
         assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
-        let asked = clouds.hello.take_requests();
+        let requests = clouds.hello.take_requests();
         assert_eq!(
-            asked.iter().filter(|request| request["method"] == "delete_disk").count(),
+            requests.iter().filter(|request| request["method"] == "delete_disk").count(),
             met,
             "{:?}",
-            Hello::methods(&asked)
+            Hello::methods(&requests)
         );
     }
     // The disk was found in west, so the search ended there. A disk that no CPI has is gone.

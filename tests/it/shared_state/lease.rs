@@ -140,13 +140,13 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
                     timeout 60 script --quiet --return --command \"$0\" /dev/null";
     script.env("TERM", "xterm").args(["-c", answered, &line]);
     let run = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| hello.world.finish(script));
+        let asking_run = scope.spawn(|| hello.world.finish(script));
         wait_until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
         hello.change_machine();
         hello.create(&["-n"]).exits_with(4);
         let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
         assert!(!run.stdout.contains("expired"), "it was given back: {}", run.stdout);
-        asked.join().unwrap()
+        asking_run.join().unwrap()
     });
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(

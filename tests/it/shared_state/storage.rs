@@ -50,8 +50,8 @@ fn shared_state_can_be_repaired() {
     let state = hello.state();
     let (vm, disk) = (state["current_vm_cid"].as_str().unwrap(), state["disks"][0]["cid"].as_str().unwrap());
     let stemcell = state["stemcells"][0]["cid"].as_str().unwrap();
-    let named = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
-    let import = ["--vm", vm, "--disk", disk, "--stemcell", &named];
+    let stemcell_with_name = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
+    let import = ["--vm", vm, "--disk", disk, "--stemcell", &stemcell_with_name];
     let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
     let refused = on(&import).exits_with(3);
     assert!(refused.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json"))));

@@ -420,8 +420,8 @@ fn only_this_module_starts_programs_and_waits() {
 #[test]
 fn overlong_wait_names_what_it_waits_for() {
     let world = super::World::new();
-    let waited = std::panic::catch_unwind(|| poll_within(Duration::ZERO, "the moon rises", || None::<()>));
-    let message = waited.unwrap_err().downcast::<String>().unwrap();
+    let panicked = std::panic::catch_unwind(|| poll_within(Duration::ZERO, "the moon rises", || None::<()>));
+    let message = panicked.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(*message, "waited 0 s for this: the moon rises");
     // Programs ignore only the signals that they ask to ignore, whatever this process inherited.
     let mut shell = prepare("sh");

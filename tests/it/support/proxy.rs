@@ -63,7 +63,7 @@ pub(crate) trait Listener: Send + Sync {
     }
 
     /// Called before the agent's answer is forwarded.
-    fn hear_answer(&self, asked: usize, exchange: Exchange);
+    fn hear_answer(&self, request_number: usize, exchange: Exchange);
 }
 
 impl<F: Fn(Exchange) + Send + Sync> Listener for F {
@@ -164,7 +164,7 @@ fn serve(
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut exchange = Exchange { verb: request.verb.clone(), message, answer: Value::Null };
-        let asked = hear.hear_request(&exchange.name());
+        let request_number = hear.hear_request(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Without an agent, the connection is closed, as at the agent's own port.
@@ -182,7 +182,7 @@ fn serve(
             body = other.to_string().into_bytes();
             exchange.answer = other;
         }
-        hear.hear_answer(asked, exchange);
+        hear.hear_answer(request_number, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all(head.as_bytes())?;
         stream.get_mut().write_all(&body)?;

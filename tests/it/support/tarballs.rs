@@ -350,8 +350,8 @@ impl ReleaseTarball {
     }
 
     /// Sets a wrong sha1 for `job/<name>` or `package/<name>`.
-    pub(crate) fn wrong_sha1(mut self, of: &str, sha1: &str) -> Self {
-        self.sha1.push((of.into(), sha1.into()));
+    pub(crate) fn wrong_sha1(mut self, part: &str, sha1: &str) -> Self {
+        self.sha1.push((part.into(), sha1.into()));
         self
     }
 
@@ -393,9 +393,9 @@ impl ReleaseTarball {
         tar.tgz()
     }
 
-    fn entry(&self, manifest: &mut String, of: &str, archive: &[u8], fingerprint: &str) {
-        let name = of.split_once('/').unwrap().1;
-        let wrong = self.sha1.iter().find(|(wrong, _)| *wrong == of).map(|(_, sha1)| sha1.clone());
+    fn entry(&self, manifest: &mut String, part: &str, archive: &[u8], fingerprint: &str) {
+        let name = part.split_once('/').unwrap().1;
+        let wrong = self.sha1.iter().find(|(wrong, _)| *wrong == part).map(|(_, sha1)| sha1.clone());
         let digest = wrong.unwrap_or_else(|| (self.digest)(archive));
         writeln!(
             manifest,

@@ -157,16 +157,16 @@ mod tests {
     fn only_zeros_are_an_empty_disk() {
         let directory = tempfile::tempdir().unwrap();
         let disk = directory.path().join("disk");
-        let of = |offset: usize, bytes: &[u8]| {
+        let content_of = |offset: usize, bytes: &[u8]| {
             let mut text = vec![0; 2 << 20];
             text[offset..offset + bytes.len()].copy_from_slice(bytes);
             fs::write(&disk, text).unwrap();
             content(&disk).unwrap()
         };
-        assert_eq!(of(0, b""), Content::Empty);
-        assert_eq!(of(1080, &[0x53, 0xef]), Content::Ext4);
-        assert_eq!(of(510, &[0x55, 0xaa]), Content::Other);
-        assert_eq!(of(65_600, b"x"), Content::Other);
+        assert_eq!(content_of(0, b""), Content::Empty);
+        assert_eq!(content_of(1080, &[0x53, 0xef]), Content::Ext4);
+        assert_eq!(content_of(510, &[0x55, 0xaa]), Content::Other);
+        assert_eq!(content_of(65_600, b"x"), Content::Other);
         // A file system without partitions that mkfs.ext4 has made.
         let made = std::process::Command::new("/usr/sbin/mke2fs")
             .args(["-q", "-F", "-t", "ext4"])

@@ -256,7 +256,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
 /// Fails if a service depends on a service that does not exist, or on itself through others.
 pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
     for service in services {
-        let mut visited = vec![service.spec.name.as_str()];
+        let mut visited_names = vec![service.spec.name.as_str()];
         let mut next: Vec<&str> = service.spec.depends.iter().map(String::as_str).collect();
         while let Some(name) = next.pop() {
             if name == service.spec.name {
@@ -268,8 +268,8 @@ pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
                     service.spec.name
                 )));
             };
-            if !visited.contains(&name) {
-                visited.push(name);
+            if !visited_names.contains(&name) {
+                visited_names.push(name);
                 next.extend(other.spec.depends.iter().map(String::as_str));
             }
         }

@@ -151,17 +151,17 @@ impl StorageTool for Command {
             Initiators::Iscsi(names) => {
                 let login = json!({"user": login.user, "password": login.password});
                 let more = json!({"transport": "iscsi", "initiators": names, "login": login});
-                let way: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
-                way.filter(|way| same_length([way.portals.len(), way.iqns.len(), way.luns.len()]))
+                let export: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
+                export.filter(|export| same_length([export.portals.len(), export.iqns.len(), export.luns.len()]))
                     .map(Export::Iscsi)
                     .ok_or_else(|| result_error("`portals`, `iqns` and `luns`, lists of the same length"))
             }
             Initiators::FibreChannel { ports, nodes } => {
                 let more = json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
-                let way: Option<FibreChannel> =
+                let export: Option<FibreChannel> =
                     serde_json::from_value(self.ask("export", volume, more)?).ok();
-                way.filter(|way| same_length([way.wwns.len(), way.luns.len(), way.luns.len()]))
-                    .filter(|way| way.path.starts_with("/dev/"))
+                export.filter(|export| same_length([export.wwns.len(), export.luns.len(), export.luns.len()]))
+                    .filter(|export| export.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
                     .ok_or_else(|| {
                         result_error("`wwns` and `luns`, lists of the same length, and `path`, a device")
@@ -199,9 +199,9 @@ mod tests {
         let (directory, command) = tool(r#"{"result": 7}"#);
         let volume = VolumeName::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
-        let asked = std::fs::read_to_string(directory.path().join("tool.asked")).unwrap();
-        let asked: Value = serde_json::from_str(&asked).unwrap();
-        assert_eq!(asked, json!({"version": 1, "operation": "size", "volume": volume.to_string()}));
+        let request = std::fs::read_to_string(directory.path().join("tool.asked")).unwrap();
+        let request: Value = serde_json::from_str(&request).unwrap();
+        assert_eq!(request, json!({"version": 1, "operation": "size", "volume": volume.to_string()}));
     }
 
     #[test]

@@ -165,8 +165,8 @@ impl Export {
     /// Returns the bytes of [`FIRMWARE_ROOM_BYTES`] that the export takes with its login.
     pub(super) fn firmware_bytes(&self, login: &Login) -> usize {
         match self {
-            Export::Iscsi(way) => {
-                let texts = [way.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
+            Export::Iscsi(export) => {
+                let texts = [export.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
                 texts.iter().map(|length| length + 1).sum()
             }
             Export::FibreChannel(_) => 0,
@@ -178,22 +178,22 @@ impl Export {
         let mut properties = JsonObject::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
         let luns = match self {
-            Export::Iscsi(way) => {
-                set("target_portal", json!(way.portals.first()));
-                set("target_iqn", json!(way.iqns.first()));
+            Export::Iscsi(export) => {
+                set("target_portal", json!(export.portals.first()));
+                set("target_iqn", json!(export.iqns.first()));
                 set("auth_method", json!("CHAP"));
                 set("auth_username", json!(login.user));
                 set("auth_password", json!(login.password));
-                if way.luns.len() > 1 {
-                    set("target_portals", json!(way.portals));
-                    set("target_iqns", json!(way.iqns));
+                if export.luns.len() > 1 {
+                    set("target_portals", json!(export.portals));
+                    set("target_iqns", json!(export.iqns));
                 }
-                &way.luns
+                &export.luns
             }
-            Export::FibreChannel(way) => {
-                set("target_wwn", json!(way.wwns));
-                set("device_path", json!(way.path));
-                &way.luns
+            Export::FibreChannel(export) => {
+                set("target_wwn", json!(export.wwns));
+                set("device_path", json!(export.path));
+                &export.luns
             }
         };
         set("target_lun", json!(luns.first()));

@@ -29,7 +29,7 @@ use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 const HOST: [&str; 11] =
     ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"];
 /// The directories of the VM, with their modes.
-const OWN: [(&str, u32); 15] = [
+const VM_DIRECTORIES: [(&str, u32); 15] = [
     ("var", 0o755),
     ("var/tmp", 0o1777),
     ("var/log", 0o755),
@@ -62,7 +62,7 @@ pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String
     fs::set_permissions(&tree.own_files, Permissions::from_mode(0o755))
         .map_err(|error| format!("setting the mode of '{}' failed: {error}", tree.own_files.display()))?;
     bind(&tree.own_files, &tree.root)?;
-    for (path, mode) in OWN {
+    for (path, mode) in VM_DIRECTORIES {
         tree.create_directory(path, Some(mode))?;
     }
 

@@ -33,14 +33,14 @@ pub(super) fn of_the_network() -> impl Iterator<Item = MountPoint> {
 /// Returns the certificate authorities that this machine trusts, and those that variables name.
 pub(super) fn certificates(env_vars: &[(String, String)]) -> Vec<MountPoint> {
     let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
-    let named = env_vars
+    let variable_files = env_vars
         .iter()
         .filter(|(name, path)| BUNDLE_VARIABLES.contains(&name.as_str()) && Path::new(path).is_absolute())
         .filter_map(|(_, path)| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, path)));
     bundle
         .iter()
         .flat_map(|bundle| BUNDLES.map(|path| MountPoint::read_only(bundle, path)))
-        .chain(named)
+        .chain(variable_files)
         .collect()
 }
 
@@ -98,8 +98,8 @@ mod tests {
         let env_vars =
             [("SSL_CERT_FILE", path.as_str()), ("REQUESTS_CA_BUNDLE", "relative"), ("OTHER", &path)];
         let env_vars = env_vars.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let named: Vec<MountPoint> = certificates(&env_vars);
-        assert_eq!(named.iter().filter(|mount| mount.target == file.path()).count(), 1);
-        assert!(!named.iter().any(|mount| mount.is_writable || mount.target == Path::new("relative")));
+        let mounts: Vec<MountPoint> = certificates(&env_vars);
+        assert_eq!(mounts.iter().filter(|mount| mount.target == file.path()).count(), 1);
+        assert!(!mounts.iter().any(|mount| mount.is_writable || mount.target == Path::new("relative")));
     }
 }

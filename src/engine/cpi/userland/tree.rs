@@ -21,7 +21,7 @@ use super::{Layout, MountPoint};
 use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 
 /// The directories that are not those of the root file system.
-const OWN: [&str; 4] = ["dev", "proc", "run", "sys"];
+const REPLACED_DIRECTORIES: [&str; 4] = ["dev", "proc", "run", "sys"];
 /// Entries of `/proc` through which root of this machine could change it.
 const PROTECTED: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
@@ -38,7 +38,7 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
     bind(&root, &root)?;
 
     let targets: Vec<PathBuf> = layout.mounts.iter().map(|mount| relative(&mount.target)).collect();
-    let mounted_paths = OWN.iter().map(PathBuf::from).chain(targets.iter().cloned());
+    let mounted_paths = REPLACED_DIRECTORIES.iter().map(PathBuf::from).chain(targets.iter().cloned());
     fill(&root, Some(&source), &outermost(mounted_paths.collect()))?;
     mounts::mount_dev(&root)?;
     let note = mounts::mount_proc(&root)?;

@@ -109,18 +109,18 @@ fn open_releases(
     (provider, config): (&CloudProvider, Option<&CpiConfig>),
     stage: &Stage,
 ) -> Result<Vec<Release>> {
-    let named = |name: &str| match &provider.cpi {
+    let has_cpi_job = |name: &str| match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     let open =
         |release_refs: &[ReleaseRef]| prepare::open_releases(run, release_refs, &inputs.manifest, stage);
-    let mut releases = open(&Deployment::parse_releases(&loaded.root, &named)?)?;
+    let mut releases = open(&Deployment::parse_releases(&loaded.root, &has_cpi_job)?)?;
     let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
     if types().next().is_none() {
         return Ok(releases);
     }
-    let mut others = Deployment::parse_releases(&loaded.root, &|name| !named(name))?;
+    let mut others = Deployment::parse_releases(&loaded.root, &|name| !has_cpi_job(name))?;
     let is_named_like_cpi = |release: &ReleaseRef| release.name.contains("cpi");
     others.sort_by_key(|release| !is_named_like_cpi(release));
     for release in &others {

@@ -44,12 +44,12 @@ pub(super) type InstallKey = (Vec<JobName>, Option<String>);
 
 /// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
 pub(super) fn find_type(kind: &str, inputs: &CpiInputs<'_>) -> Option<JobName> {
-    let named = |release: &Release| match &inputs.provider.cpi {
+    let has_cpi_job = |release: &Release| match &inputs.provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     let (first, others): (Vec<&Release>, Vec<&Release>) =
-        inputs.releases.iter().partition(|release| named(release));
+        inputs.releases.iter().partition(|release| has_cpi_job(release));
     let release = first.into_iter().chain(others).find(|release| has_type(release, kind))?;
     Some((job_of_type(kind), release.name.clone()))
 }
@@ -257,7 +257,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
     match cpis.as_slice() {
         [one] => Ok(*one),
         [] => {
-            let looked: Vec<String> = found_jobs
+            let template_lists: Vec<String> = found_jobs
                 .iter()
                 .map(|found_job| {
                     let targets: Vec<&str> =
@@ -270,7 +270,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
             Err(Error::invalid(format!(
                 "no job of `cloud_provider` has the template `{CPI}`, so none is a CPI"
             ))
-            .with_source(format!("job {}", looked.join("; job ")))
+            .with_source(format!("job {}", template_lists.join("; job ")))
             .with_hint("name the job of the CPI in `cloud_provider.template`"))
         }
         several => {

@@ -20,7 +20,7 @@ impl ResolvedCpis<'_> {
     /// for this machine.
     pub(super) fn wanted_userland(&self, declared: Option<&UserlandRef>) -> Option<UserlandRef> {
         match &self.run.cpi_userland {
-            Some(named) => UserlandRef::named(named),
+            Some(url) => UserlandRef::named(url),
             None => declared.cloned(),
         }
     }

@@ -10,7 +10,7 @@ use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
 use crate::cpi::{Answer, CpiError, Method};
-use crate::cpis::{Presence, describe_off, name_cpi};
+use crate::cpis::{Presence, describe_off, with_cpi_context};
 use crate::effects::{CHECK_PROPERTIES, Contradiction};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
@@ -100,11 +100,11 @@ impl CheckedResource {
 /// Checks everything on record.
 pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
-    let looking = probe.run.reporter.stage("Checking VM and disks");
+    let checking = probe.run.reporter.stage("Checking VM and disks");
     let checked_resources = state
         .resources()
         .map(|resource| {
-            let presence = probe.executor.ask_presence(&looking, &resource)?;
+            let presence = probe.executor.ask_presence(&checking, &resource)?;
             let to_be_deleted = state.undeleted(&resource).is_some();
             Ok(CheckedResource { resource, presence, to_be_deleted })
         })
@@ -123,7 +123,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     if let Some(vm) = state.vm_handle() {
         let checked_vm = checked(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
-            match Contradiction::detect(&probe.executor, &probe.agent, &vm, &looking)? {
+            match Contradiction::detect(&probe.executor, &probe.agent, &vm, &checking)? {
                 Some(contradiction) => {
                     claim.is_vm_alive = true;
                     agent_finding = Some(answering(probe, &vm));
@@ -166,7 +166,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     agent_finding = Some(answering(probe, &vm));
                     claim.mounted.clone_from(&mounted);
                     untracked = untracked_disks(&state.disks, &mounted, &vm);
-                    let in_use = DisksInUse { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
+                    let in_use = DisksInUse { attached: ask_attached_disks(probe, &checking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.disk_of_vm().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
@@ -179,7 +179,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
         });
     }
-    looking.finish();
+    checking.finish();
     let (of_calls, calls) = failed_calls(probe)?;
     let of_disks: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
     let is_contradicted = of_disks.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
@@ -395,7 +395,7 @@ fn ask_attached_disks(
     match probe.executor.call_unrecorded(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
-        Err(error @ CpiError::Killed { .. }) => Err(name_cpi(vm.cpi(), error)),
+        Err(error @ CpiError::Killed { .. }) => Err(with_cpi_context(vm.cpi(), error)),
         Err(error) => {
             stage.log_line(error.to_string());
             Ok(None)
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn detached_and_unmounted_disks_are_problems() {
-        let of = |attached: Option<&[&str]>, mounted: &[&str]| {
+        let mismatch = |attached: Option<&[&str]>, mounted: &[&str]| {
             let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
             disk_problem(
                 DiskHandle::new("d".parse().unwrap(), None),
@@ -452,14 +452,14 @@ mod tests {
             )
             .map(|problem| (problem.kind, problem.repairs))
         };
-        assert_eq!(of(Some(&["d"]), &["d"]), None);
-        assert_eq!(of(None, &["d"]), None);
+        assert_eq!(mismatch(Some(&["d"]), &["d"]), None);
+        assert_eq!(mismatch(None, &["d"]), None);
         let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
-        assert_eq!(of(Some(&["e"]), &[]), detached);
-        assert_eq!(of(Some(&[]), &[]), detached);
-        assert_eq!(of(Some(&[]), &["d"]), None, "the agent has it mounted");
+        assert_eq!(mismatch(Some(&["e"]), &[]), detached);
+        assert_eq!(mismatch(Some(&[]), &[]), detached);
+        assert_eq!(mismatch(Some(&[]), &["d"]), None, "the agent has it mounted");
         let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
-        assert_eq!(of(Some(&["d"]), &["e"]), unmounted);
-        assert_eq!(of(None, &[]), unmounted);
+        assert_eq!(mismatch(Some(&["d"]), &["e"]), unmounted);
+        assert_eq!(mismatch(None, &[]), unmounted);
     }
 }

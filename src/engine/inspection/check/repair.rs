@@ -6,7 +6,7 @@ use super::probe::{CloudCheckInputs, Probe};
 use super::{Affected, CloudCheckRequest, Problem, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
-use crate::cpis::{self, name_cpi};
+use crate::cpis::{self, with_cpi_context};
 use crate::deploy::disk;
 use crate::effects::RunRegistry;
 use crate::jobs::Jobs;
@@ -118,7 +118,7 @@ impl<'a> RepairContext<'a> {
         let arguments = vec![json!(vm.cid)];
         let answer =
             self.probe.executor.call_unrecorded(vm.cpi(), &rebooting, Method::RebootVm, arguments)?;
-        answer.map_err(|error| name_cpi(vm.cpi(), error))?;
+        answer.map_err(|error| with_cpi_context(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let timeout = self.request.deploy.boot_timeout;

@@ -101,10 +101,10 @@ fn index(number: u32) -> usize {
 
 /// Returns the actions that lead to a state.
 fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<String> {
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     while number != 0 {
         let Origin { state, transition } = origins[index(number)];
-        way.push(transition);
+        path.push(transition);
         number = state;
     }
     let mut state = system.start();
@@ -115,7 +115,7 @@ fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<Stri
         state = next;
         format!("{action:?}")
     };
-    way.into_iter().rev().map(follow).collect()
+    path.into_iter().rev().map(follow).collect()
 }
 
 /// Returns the first state from which no settled state can be reached.

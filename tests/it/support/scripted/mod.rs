@@ -353,12 +353,12 @@ impl Hello {
     /// Returns the CIDs that calls created, and those that they deleted, regardless of their answers.
     pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
-        let of = |effect: &str| {
+        let cids_of = |effect: &str| {
             let lines = ledger.lines().filter_map(|line| line.split_once(' '));
-            let cids = lines.filter(|(what, _)| *what == effect).filter_map(|(_, of)| of.split(' ').next());
+            let cids = lines.filter(|(what, _)| *what == effect).filter_map(|(_, cids_of)| cids_of.split(' ').next());
             cids.map(str::to_owned).collect()
         };
-        (of("made"), of("deleted"))
+        (cids_of("made"), cids_of("deleted"))
     }
 }
 

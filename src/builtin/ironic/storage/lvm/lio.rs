@@ -364,14 +364,14 @@ mod tests {
     #[test]
     fn failed_or_unconfirmed_save_is_retried_once() {
         let volume = VolumeName::new(VolumeKind::Disk);
-        for (first, asked) in
+        for (first, delete_count) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
             let (directory, lio) = target_with(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
             lio.unexport(&volume).unwrap();
             let text = std::fs::read_to_string(directory.path().join("asked")).unwrap();
             assert_eq!(text.matches("saveconfig\n").count(), 2, "{first}");
-            assert_eq!(text.matches("/iscsi delete").count(), asked, "{first}");
+            assert_eq!(text.matches("/iscsi delete").count(), delete_count, "{first}");
         }
         let (directory, lio) = target_with(&format!("save '{EMPTY}'"));
         lio.unexport(&volume).unwrap();

@@ -68,8 +68,8 @@ impl Volumes {
     pub(super) fn create(&self, name: &str, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
-        let named = ["--name", name, &self.group];
-        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &named].concat()).map(drop)
+        let name_arguments = ["--name", name, &self.group];
+        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &name_arguments].concat()).map(drop)
     }
 
     /// Creates a thin snapshot of a volume.
