@@ -6,6 +6,6 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 pub(super) struct ScratchArgs {
     /// Keep the scratch directory of this run for debugging; it holds credentials
-    #[arg(long = "keep-workdir", hide_short_help = true)]
+    #[arg(long = "keep-scratch", alias = "keep-workdir", hide_short_help = true)]
     pub(super) keep_scratch: bool,
 }

@@ -135,7 +135,7 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
 
     // Nothing of a stemcell with a wrong digest stays.
     fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(b"other"));
-    let command = fetching.command(&["--keep-workdir", "--cache-dir", "elsewhere"]);
+    let command = fetching.command(&["--keep-scratch", "--cache-dir", "elsewhere"]);
     let run = fetching.world.finish(command).exits_with(3);
     assert!(run.stderr.contains(&sha1(b"other")), "{}", run.stderr);
     let scratch = fetching.world.root().join("tmp");

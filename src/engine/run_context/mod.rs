@@ -59,7 +59,7 @@ pub struct RunContext {
     pub env_vars: Vec<(String, String)>,
     /// `--parallel`: the number of parallel downloads, uploads or compilations.
     pub parallel: usize,
-    /// `--keep-workdir`: keeps the scratch directory after the run.
+    /// `--keep-scratch`: keeps the scratch directory after the run.
     pub keep_scratch: bool,
     /// `--sha2`: uses SHA-2 digests with the agent.
     pub sha2: bool,

@@ -23,7 +23,7 @@ fn failing_packaging_script_is_shown() {
         "package 'recorder' of the CPI's release 'test-cpi' cannot be compiled",
         "the packaging script exited with 7",
         "line 40",
-        "--keep-workdir",
+        "--keep-scratch",
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
@@ -37,8 +37,8 @@ fn failing_packaging_script_is_shown() {
     assert!(!files(&cache).iter().any(|path| path.ends_with("bin/recorder")));
     assert_untouched(&env);
 
-    // Compiled packages are not compiled again, and `--keep-workdir` keeps the directory.
-    let run = env.create(&["--keep-workdir"]).exits_with(1);
+    // Compiled packages are not compiled again, and `--keep-scratch` keeps the directory.
+    let run = env.create(&["--keep-scratch"]).exits_with(1);
     assert_eq!(machine.compiled()[4..], ["recorder"]);
     let kept = env.hello.world.root().join("tmp");
     let kept = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
