@@ -25,6 +25,7 @@ mod env_file;
 pub mod env_vars;
 mod environment_args;
 mod example;
+mod exit_codes;
 mod finish;
 mod gateway_args;
 mod globals;
@@ -100,12 +101,12 @@ pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
+pub use exit_codes::ExitCodeMeaning;
 pub use help::{
     DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, Topic, sections,
     takes_duration,
 };
 pub use manifest_args::ManifestArgs;
-pub use scope::ExitCodeMeaning;
 pub use state_args::StateArgs;
 pub use state_selection_args::StateSelectionArgs;
 pub use stopping_args::StoppingArgs;

@@ -18,9 +18,10 @@ use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
 use super::env_file;
+use super::exit_codes::{self, ExitCodeMeaning};
 use super::globals::{self, Globals};
 use super::grammar;
-use super::scope::{self, ExitCodeMeaning};
+use super::scope;
 use crate::ui;
 use base::exit_code;
 
@@ -583,7 +584,7 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
         without_effect,
-        exit_codes: scope::exit_codes(&command, path),
+        exit_codes: exit_codes::exit_codes(&command, path),
         examples: examples(path),
         group: command.has_subcommands().then(|| format!("monopile {path}")),
     };

@@ -1,0 +1,252 @@
+//! The exit codes that each command can end with, and their meanings. `--help`, the man pages and
+//! `docs/reference.md` show these, and no others.
+
+use clap::Command;
+
+use super::scope::CommandSet::{self, In};
+use super::scope::{Names, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
+use base::exit_code;
+
+/// An exit code, or several, with their meaning.
+pub type ExitCodeMeaning = (&'static str, &'static str);
+
+/// The exit codes with a special meaning, by command.
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
+    (
+        &["create-env"],
+        &[
+            ("0", "the environment is as the manifest says"),
+            (
+                "1",
+                "CPI, VM, jobs or a download failed, an untracked VM answers, or the outcome of a call is \
+                 unknown",
+            ),
+            ("3", "an input is invalid, or credentials are missing"),
+            (
+                "5",
+                "nothing changed and the agent does not answer, the agent of a new VM does not answer, or \
+                 the proxy or jumpbox to the agent cannot be used",
+            ),
+        ],
+    ),
+    (
+        &["recreate"],
+        &[(
+            "5",
+            "the agent of the new VM does not answer, or the proxy or jumpbox to the agent cannot be used",
+        )],
+    ),
+    (
+        &["delete-env"],
+        &[
+            ("0", "the environment is deleted, also if its agent does not answer"),
+            ("3", "there is no state (see --allow-missing), or an input is invalid"),
+            (
+                "5",
+                "the proxy or jumpbox to the agent cannot be used, or the agent falls silent while it stops \
+                 the jobs",
+            ),
+        ],
+    ),
+    (
+        &["plan"],
+        &[
+            ("0", "the plan is made"),
+            ("1", "create-env would fail: a download fails or an untracked VM answers, for example"),
+            ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
+            (
+                "5",
+                "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan \
+                 says so",
+            ),
+            ("7", "the plan is made, and has changes or an agent that does not answer (--detailed-exitcode)"),
+        ],
+    ),
+    (
+        &["status"],
+        &[
+            ("0", "no problem found"),
+            (
+                "1",
+                "the jobs do not run, the last deploy did not finish, no VM is on record, or the CPI cannot \
+                 be asked",
+            ),
+            ("3", "there is no state, or an input is invalid"),
+            ("5", "the agent does not answer, its VM is stopped, or the agent of another VM answers"),
+            (
+                "6",
+                "the VM or its disk does not exist, the disk is not mounted, or another disk is mounted that \
+                 is not on record",
+            ),
+        ],
+    ),
+    (
+        &["state import"],
+        &[("5", "the proxy or jumpbox to the agent cannot be used; a silent agent is a warning")],
+    ),
+    (
+        &["cloud-check", "state verify"],
+        &[
+            ("0", "no problem is left"),
+            ("5", "the proxy or jumpbox to the agent cannot be used"),
+            ("6", "problems are left, such as an agent that does not answer"),
+        ],
+    ),
+    (&["cpi list", "cpis"], &[("0", "all CPIs answer"), ("1", "a CPI does not answer")]),
+    (&["cpi info", "cpi call"], &[("0", "the call succeeded"), ("1", "the call failed")]),
+    (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
+    (&["cpi replay"], &[("others", "the exit status in the transcript")]),
+    (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
+    (&["cache prune"], &[("4", "another run uses the cache")]),
+    (
+        &["ssh", "scp"],
+        &[("255", "ssh failed"), ("others", "the exit code of the command on the VM, or of scp")],
+    ),
+    (
+        &["baremetal"],
+        &[
+            ("1", "Ironic or Keystone cannot be reached or refuses the request, or a node fails"),
+            ("3", "a value is invalid"),
+        ],
+    ),
+    (
+        &["version"],
+        &[
+            ("1", "the release feed gives no usable answer"),
+            ("2", "the command line is wrong, or no release feed is known"),
+        ],
+    ),
+];
+
+/// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
+const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
+    (
+        In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
+        ("1", "a file cannot be read or written"),
+    ),
+    (In(&[STATE_VIEWS, &["state backup", "state forget"]]), ("1", "the state cannot be read or written")),
+    (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
+    (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
+    (In(&[STATE_VIEWS]), ("3", "there is no state, or it is invalid")),
+    (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
+    (
+        In(&[&["logs", "restart", "scp", "ssh", "start-env", "stop-env"]]),
+        ("3", "there is no state, or the manifest, a variable or the state is invalid"),
+    ),
+];
+
+/// The commands that ask questions of their own, besides those with `--power-off`. A problem that remains
+/// after the questions of `cloud-check` has another exit code.
+const ASKING: Names = &[
+    "baremetal node delete",
+    "baremetal node undeploy",
+    "create-env",
+    "delete-disk",
+    "delete-env",
+    "delete-snapshot",
+    "delete-stemcell",
+    "delete-vm",
+    "recreate",
+    "state backup",
+    "state forget",
+];
+
+/// The meaning of "130, 143" for commands that change no state.
+const INTERRUPTED: &str = "interrupted (SIGINT, SIGTERM)";
+
+/// Returns the exit codes that the command at `path` can end with. For a group of commands, returns none.
+pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> {
+    if command.has_subcommands() {
+        return Vec::new();
+    }
+    let has = |option: &str| {
+        command.get_arguments().any(|arg| !arg.is_hide_set() && arg.get_long() == Some(option))
+    };
+    let is = |names: &[&str]| is_in(names, path);
+    let can_end_with = |code: &str| match code {
+        "3" => !is(&["cache", "completion"]),
+        "4" => has("wait-for-lock") || is(&["cache prune"]),
+        "5" => has("insecure-agent"),
+        "6" => is(&["status", "cloud-check", "state verify"]),
+        "7" => is(&["plan"]),
+        "130, 143" => has("vars-exec") || is(&["state backup", "state forget"]),
+        _ => true,
+    };
+    let own_codes =
+        OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
+    let narrow =
+        NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
+    let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
+    let refused = match (is(ASKING) || has("power-off"), has("env-file")) {
+        (true, _) => None,
+        (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
+        (false, false) => Some(("2", "the command line is wrong")),
+    };
+    let mut codes: Vec<ExitCodeMeaning> = Vec::new();
+    for (code, meaning) in own_codes.chain(narrow).chain(interrupted).chain(refused).chain(exit_code::TABLE) {
+        if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
+            codes.push((code, meaning));
+        }
+    }
+    // Rows are sorted by their first number. Words come last.
+    let number = |code: &str| code.split(',').next().and_then(|code| code.parse().ok()).unwrap_or(u16::MAX);
+    codes.sort_by_key(|(code, _)| number(code));
+    codes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::grammar;
+    use crate::cli::scope::command_leaves;
+
+    #[test]
+    fn named_commands_exist() {
+        let grammar = grammar::whole();
+        let command_leaves = command_leaves(&grammar);
+        let mut names: Vec<&str> =
+            NARROW_MEANINGS.iter().flat_map(|(commands, _)| commands.names()).collect();
+        names.extend(OWN_EXIT_CODES.iter().flat_map(|(names, _)| *names));
+        names.extend(ASKING);
+        for name in names {
+            assert!(command_leaves.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_command_has_its_exit_codes() {
+        let grammar = grammar::whole();
+        let command_leaves = command_leaves(&grammar);
+        let codes_of = |command_path: &str| -> String {
+            let (path, command) = command_leaves.iter().find(|(path, _)| path == command_path).unwrap();
+            let codes: Vec<&str> = exit_codes(command, path).into_iter().map(|(code, _)| code).collect();
+            codes.join(" ")
+        };
+        for (path, codes) in [
+            ("create-env", "0 1 2 3 4 5 130, 143"),
+            ("plan", "0 1 2 3 5 7 130, 143"),
+            ("status", "0 1 2 3 5 6 130, 143"),
+            ("delete-disk", "0 1 2 3 4 130, 143"),
+            ("cloud-check", "0 1 2 3 4 5 6 130, 143"),
+            ("ssh", "0 1 2 3 5 130, 143 255 others"),
+            ("state show", "0 1 2 3"),
+            ("disks", "0 1 2 3"),
+            ("state backup", "0 1 2 3 4 130, 143"),
+            ("cache list", "0 1 2"),
+            ("cache prune", "0 1 2 4"),
+            ("completion", "0 1 2"),
+            ("baremetal node list", "0 1 2 3"),
+        ] {
+            assert_eq!(codes_of(path), codes, "{path}");
+        }
+        let codes_of_table: Vec<&str> = exit_code::TABLE.iter().map(|(code, _)| *code).collect();
+        for (names, codes) in OWN_EXIT_CODES {
+            for (code, _) in codes {
+                assert!(
+                    codes_of_table.contains(code) || ["255", "others"].contains(code),
+                    "{names:?}: {code}"
+                );
+            }
+        }
+    }
+}
