@@ -51,12 +51,12 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
         },
     };
     let writer = |target| LogWriter { target, redactor: redactor.clone() };
-    let requested =
-        (level != LevelFilter::OFF).then(|| lines(globals.log_format, writer(target)).with_filter(level));
+    let requested = (level != LevelFilter::OFF)
+        .then(|| line_layer(globals.log_format, writer(target)).with_filter(level));
     let run_log_layer = run_log.map(|log| {
         // Third-party crates log nothing about the environment.
         let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
-        lines(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(ours)
+        line_layer(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(requested).with(run_log_layer);
     // This fails only if a subscriber is already set, and this function runs once per process.
@@ -64,7 +64,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
 }
 
 /// Returns the layer that writes events as lines of a format.
-fn lines<S>(format: LogFormat, writer: LogWriter) -> Box<dyn Layer<S> + Send + Sync>
+fn line_layer<S>(format: LogFormat, writer: LogWriter) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span>,
 {
@@ -134,7 +134,8 @@ enum LogTarget {
     File(Arc<std::fs::File>),
 }
 
-/// Collects the text of one event, redacts it, and writes it at once.
+/// Collects the text of one event, and writes it at once. The run log and the renderer redact what they get;
+/// a file gets redacted text.
 #[derive(Clone)]
 struct LogWriter {
     target: LogTarget,
@@ -168,11 +169,8 @@ impl Write for LogLine<'_> {
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
-        if let LogTarget::RunLog(log) = &self.writer.target {
-            return log.write(&text);
-        }
         match &self.writer.target {
-            LogTarget::RunLog(_) => {}
+            LogTarget::RunLog(log) => log.write(&text),
             LogTarget::Renderer(renderer) => renderer.log_line(text.trim_end()),
             LogTarget::File(file) => {
                 let text = self.writer.redactor.clean_and_redact(text.trim_end());

@@ -47,8 +47,9 @@ const ENTRIES: [(&str, &[&str]); 5] = [
     ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
     ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
 ];
-/// Keys of pools by their section. In pools and in the lists below, an unknown key is reported only if it
-/// resembles one of these (`check_spelling`). So keys that only `bosh` or a director knows may be missing.
+/// Keys of pools by their section. In pools, [`MANIFEST`], [`JOB`], [`RELEASE`] and the lists below, an
+/// unknown key is reported only if it resembles one of these (`check_spelling`). So keys that only `bosh` or
+/// a director knows may be missing.
 const POOLS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",
@@ -94,9 +95,8 @@ const INSTANCE_GROUP: &[&str] = &[
     "vm_type",
 ];
 
-/// Returns a warning for each unknown key of `cloud_provider`, its `cpi`, the CPIs of the CPI config, types,
-/// extensions and stemcells, for each misspelt key of pools, networks and the instance group, for each wrong
-/// address of a subnet, and for an instance group without jobs.
+/// Returns a warning for each unknown key of a section whose keys are all listed here, for each misspelt key
+/// of the others, for each wrong address of a subnet, and for an instance group without jobs.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     check_spelling(&loaded.root, "", MANIFEST, &mut warnings);
@@ -214,14 +214,14 @@ fn add_warnings(
     node: &Node,
     path: &str,
     known_keys: &[&str],
-    only_similar: bool,
+    needs_similar: bool,
     warnings: &mut Vec<String>,
 ) {
     let Some(map) = node.as_map() else { return };
     for (key, _) in map.iter() {
         let Some(name) = key.as_str().filter(|name| !known_keys.contains(name)) else { continue };
         let hint = did_you_mean(name, known_keys.iter().copied());
-        if only_similar && hint.is_empty() {
+        if needs_similar && hint.is_empty() {
             continue;
         }
         let place = place(key);

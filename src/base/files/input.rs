@@ -75,7 +75,7 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
     let error = Error::invalid(format!("{kind} '{}' does not exist{}", path.display(), did_you_mean(path)));
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     match path.file_name().is_some_and(is_number) {
-        // `bosh` names the instance NAME/INDEX.
+        // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
         true => error.with_hint("name the manifest of the environment, which has one instance"),
         false => error,
     }

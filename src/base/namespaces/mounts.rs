@@ -149,9 +149,9 @@ pub fn change_root(root: &Path) -> Result<(), String> {
     chdir("/").map_err(step("entering '/'"))
 }
 
-/// Makes these mounts, and all mounts below them, read-only. This takes a second call for each bind mount,
-/// which must repeat the flags that a user namespace locks, and adds `more`. Returns a note for each mount
-/// that cannot be made read-only.
+/// Makes these mounts, and all mounts below them, read-only. The kernel makes a bind mount read-only only by
+/// a remount, which must repeat the flags that a user namespace locks. `more` are further flags. Returns a
+/// note for each mount that cannot be made read-only.
 pub fn make_read_only(targets: &[PathBuf], more: MountFlags) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     let table =

@@ -141,7 +141,7 @@ const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if
     "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The \
      node stays off.",
 );
-/// An option of the design of 2016, which every server refuses.
+/// An option that OpenStack's client has. Ironic refuses to remove `boot_index`, and scripts get its error.
 const UNSET_BOOT_INDEX: Field =
     Field::switch("boot-index", "Remove `boot_index`").spelled(&["boot_index"]).hidden();
 const SHOW_USERNAMES: Field =

@@ -119,7 +119,8 @@ impl Cpi {
         Terms { is_builtin: self.settings.is_builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
     }
 
-    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    /// Makes a call that changes nothing on record, and therefore announces no intent. The call must be safe
+    /// to repeat.
     pub fn call_unrecorded(
         &self,
         request: &CpiRequest,

@@ -13,7 +13,8 @@ use crate::state::{
     StemcellRecord, Suspect, VmHandle, VmRecord, describe_in_iaas,
 };
 
-/// A CPI call that changes something on record. Records have no CID until the CPI has answered.
+/// The change of a CPI call on record, with the record to store when it succeeds. Records have no CID until
+/// the CPI has answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {

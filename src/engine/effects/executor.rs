@@ -38,13 +38,13 @@ pub(crate) struct Executor<'a> {
 pub(crate) struct ParallelEffect {
     /// The name of its stage.
     pub(crate) name: String,
-    /// The change on record that follows if the call succeeds.
+    /// The effect of the call.
     pub(crate) effect: Effect,
     /// The arguments of the CPI call.
     pub(crate) arguments: Vec<Value>,
 }
 
-/// A call with an effect, not yet announced.
+/// A call that has an effect, before it is announced.
 struct EffectCall<'c> {
     stage: &'c Stage,
     reason: &'c str,
@@ -178,7 +178,8 @@ impl<'a> Executor<'a> {
         self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)
     }
 
-    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    /// Makes a call that changes nothing on record, and therefore announces no intent. The call must be safe
+    /// to repeat.
     pub(crate) fn call_unrecorded(
         &self,
         cpi: Option<&str>,

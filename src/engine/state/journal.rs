@@ -1,4 +1,4 @@
-//! The journal: CPI calls that change something in the IaaS are announced here before they are made, and
+//! The journal: CPI calls that change something on record are announced here before they are made, and
 //! settled after their outcome is in the state. So the next run can finish what a killed run began.
 //!
 //! Each open call is an intent, which is a document beside the state, and the files that its CPI process

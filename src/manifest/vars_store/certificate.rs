@@ -142,7 +142,6 @@ fn write_extensions(
     };
     let usage = options.key_usage.unwrap_or(if options.is_ca { CA_KEY_USAGE } else { LEAF_KEY_USAGE });
     add(KEY_USAGE, true, construct_der(|writer| write_flags(writer, usage)));
-    // The bosh CLI leaves extended key usage and alternative names out of CAs.
     if !options.is_ca {
         add(EXTENDED_KEY_USAGE, false, extended_key_usage(&options.extended_key_usage));
     }

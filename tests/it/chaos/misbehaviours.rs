@@ -9,8 +9,9 @@ use crate::support::scripted::{Interruption, Reaction, UNSCRIPTED};
 const CREATES: [&str; 4] = ["create_stemcell", "create_vm", "create_disk", "snapshot_disk"];
 /// The methods that delete resources.
 const DELETES: [&str; 4] = ["delete_stemcell", "delete_vm", "delete_disk", "delete_snapshot"];
-/// Other methods at which a CPI misbehaves as at a change. Metadata is left out: only the misbehaviours for
-/// all methods fit it. For resizing, `schedule.rs` draws none.
+/// Other methods at which a CPI misbehaves as at a change. The methods for metadata are not among them, so
+/// only misbehaviours at [`AffectedMethods::Any`] happen there. `schedule.rs` never chooses a method that
+/// resizes.
 const CHANGES: [&str; 3] = ["attach_disk", "detach_disk", "reboot_vm"];
 /// The methods that return whether a resource exists.
 const PRESENCE_QUERIES: [&str; 2] = ["has_vm", "has_disk"];

@@ -33,7 +33,7 @@ pub(super) enum OperatorCommand {
 }
 
 impl OperatorCommand {
-    /// Returns the CPI's methods that the command may call, the likely ones more than once.
+    /// Returns the methods at which the CPI may misbehave during the command, the likely ones more than once.
     fn methods(self) -> &'static [&'static str] {
         match self {
             OperatorCommand::Create => &[

@@ -76,7 +76,8 @@ pub struct MethodFacts {
     pub result_from_2: ResultShape,
     /// The consequence if the CPI does not implement it.
     pub if_missing: MissingMethodPolicy,
-    /// Its callers, and when they call it.
+    /// Its callers, and when they call it. `create-env` also stands for `recreate`, and for a repair of
+    /// `cloud-check` that creates a VM.
     pub callers: &'static str,
 }
 

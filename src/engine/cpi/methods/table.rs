@@ -130,7 +130,7 @@ static HAS_VM: MethodFacts = MethodFacts {
     result_from_2: ResultShape::Boolean,
     if_missing: MissingMethodPolicy::Tolerated,
     callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, \
-        and a director's cloud check",
+        state import, and a director's cloud check",
     ..COMMON
 };
 
@@ -177,8 +177,8 @@ static HAS_DISK: MethodFacts = MethodFacts {
     result_at_1: ResultShape::Boolean,
     result_from_2: ResultShape::Boolean,
     if_missing: MissingMethodPolicy::Tolerated,
-    callers: "create-env and delete-env after a disk was not found, attach-disk, status, cloud-check, and a \
-        director's cloud check",
+    callers: "create-env, delete-env and delete-disk after a disk was not found, attach-disk, status, \
+        cloud-check, state import, and a director's cloud check",
     ..COMMON
 };
 

@@ -24,7 +24,7 @@ use super::{COMMAND, Layout, MAX_PROCESSES, TOO_MANY, tree};
 use base::namespaces::{self, UnshareFlags};
 
 /// The pause between two looks at the processes. A fork bomb starts about ten processes in this time.
-const LOOK_PAUSE: Duration = Duration::from_millis(2);
+const POLL_PAUSE: Duration = Duration::from_millis(2);
 /// The number of new processes after which all are counted.
 const COUNT_AFTER_PROCESSES: u64 = 100;
 /// The exit status if the program cannot be started, as that of a shell.
@@ -148,7 +148,7 @@ fn limit_processes() {
     let _ = rustix::process::setpriority_process(None, -20);
     let mut counted = 0;
     loop {
-        std::thread::sleep(LOOK_PAUSE);
+        std::thread::sleep(POLL_PAUSE);
         let latest = latest_pid();
         if latest.abs_diff(counted) < COUNT_AFTER_PROCESSES {
             continue;

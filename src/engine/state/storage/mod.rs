@@ -135,7 +135,8 @@ impl Storage {
     }
 
     /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so with encryption
-    /// they write their answers to `calls`.
+    /// they write their answers to `calls`. A bucket is returned unchanged: it gets its encryption in
+    /// [`Storage::in_bucket`].
     #[must_use]
     pub fn encrypted(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
