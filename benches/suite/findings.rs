@@ -119,7 +119,8 @@ pub(crate) struct Check {
     pub figure: usize,
     /// The measured value relative to its limit or reference.
     pub ratio: Option<f64>,
-    pub pass: bool,
+    #[serde(rename = "pass")]
+    pub is_met: bool,
 }
 
 /// The findings of one row.
@@ -152,13 +153,13 @@ impl Findings {
     pub(crate) fn at_most(&mut self, must: &str, figure: usize, limit: f64) {
         let median = self.figures[figure].median;
         let check =
-            Check { must: must.to_owned(), figure, ratio: Some(median / limit), pass: median <= limit };
+            Check { must: must.to_owned(), figure, ratio: Some(median / limit), is_met: median <= limit };
         self.checks.push(check);
     }
 
     /// Adds a check whose result the caller determined.
-    pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, pass: bool) {
-        self.checks.push(Check { must: must.to_owned(), figure, ratio, pass });
+    pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, is_met: bool) {
+        self.checks.push(Check { must: must.to_owned(), figure, ratio, is_met });
     }
 }
 
@@ -174,23 +175,23 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Runs all contenders in turn (A B A B), `rounds` times, after one warm-up turn each.
+/// Runs all candidates in turn (A B A B), `rounds` times, after one warm-up turn each.
 pub(crate) fn interleaved(
-    contenders: &mut [Candidate<'_>],
+    candidates: &mut [Candidate<'_>],
     rounds: usize,
     (scale, size, unit): (u32, &str, Unit),
 ) -> Vec<Figure> {
-    let mut samples = vec![Vec::new(); contenders.len()];
+    let mut samples = vec![Vec::new(); candidates.len()];
     for round in 0..=rounds {
-        for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
-            let sample = (contender.run)();
+        for (candidate, samples) in candidates.iter_mut().zip(&mut samples) {
+            let sample = (candidate.run)();
             if round > 0 {
                 samples.push(sample);
             }
         }
     }
-    let figure = |(contender, samples): (&Candidate<'_>, &Vec<Sample>)| {
-        Figure::new(&contender.name, scale, size, unit, samples)
+    let figure = |(candidate, samples): (&Candidate<'_>, &Vec<Sample>)| {
+        Figure::new(&candidate.name, scale, size, unit, samples)
     };
-    contenders.iter().zip(&samples).map(figure).collect()
+    candidates.iter().zip(&samples).map(figure).collect()
 }

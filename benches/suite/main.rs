@@ -132,7 +132,7 @@ fn main() -> ExitCode {
         report::write(&suite, &measured);
     }
     println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
-    let missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.pass);
+    let missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
     match missed && !suite.quick {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,

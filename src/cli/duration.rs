@@ -19,16 +19,16 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// The maximum timeout. Longer ones are mistakes, and could overflow the clock.
-const LONGEST: Duration = Duration::from_millis(10 * 366 * DAY_MS);
+const MAX_TIMEOUT: Duration = Duration::from_millis(10 * 366 * DAY_MS);
 
 /// The maximum age. A thousand years can be added to any date.
-const LONGEST_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
+const MAX_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 
 /// Parses `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds. This is a parser for clap.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
-        Ok(seconds) => limited(Duration::from_secs(seconds), LONGEST),
-        Err(_) => limited(sum(text)?, LONGEST),
+        Ok(seconds) => limited(Duration::from_secs(seconds), MAX_TIMEOUT),
+        Err(_) => limited(sum(text)?, MAX_TIMEOUT),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake. This is a parser for clap.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
-    limited(sum(text)?, LONGEST_AGE)
+    limited(sum(text)?, MAX_AGE)
 }
 
 /// Adds up numbers that each have a unit.

@@ -71,7 +71,7 @@ impl RunProgress {
 
 /// Marks a step as failed, before or after its effect was done.
 fn fail(step: &mut StartedStep, is_applied: bool) {
-    (step.done, step.failed_later, step.skipped) = (is_applied, is_applied, None);
+    (step.is_done, step.has_failed_later, step.skipped) = (is_applied, is_applied, None);
 }
 
 impl RunRecord {
@@ -135,7 +135,7 @@ impl RunRecord {
         let state = Some(progress.state.clone()?);
         let mut steps = progress.steps.clone();
         if has_failed
-            && steps.iter().all(|step| step.done && !step.failed_later)
+            && steps.iter().all(|step| step.is_done && !step.has_failed_later)
             && let Some(last) = steps.last_mut()
         {
             fail(last, progress.is_applied);
@@ -214,8 +214,8 @@ impl RunRecord {
                     description: description.clone(),
                     words: words.clone(),
                     reason: reason.clone(),
-                    done: true,
-                    failed_later: false,
+                    is_done: true,
+                    has_failed_later: false,
                     skipped: None,
                 });
             }
@@ -289,7 +289,7 @@ mod tests {
         drop(deleting);
         let step_outcomes = |has_failed: bool| -> Vec<(bool, Option<String>)> {
             let report = record.report(has_failed).unwrap();
-            report.steps.into_iter().map(|step| (step.done, step.skipped)).collect()
+            report.steps.into_iter().map(|step| (step.is_done, step.skipped)).collect()
         };
         let skipped = Some("no answer after 10 s".to_owned());
         let expected = [(true, skipped), (true, None), (false, None), (true, None)];
@@ -321,10 +321,10 @@ mod tests {
             // An interruption fails no stage of the step.
             creating.finish();
             let step = record.report(true).unwrap().steps.remove(0);
-            assert_eq!((step.done, step.failed_later), (is_applied, is_applied));
+            assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
             drop(deploying.reporter().stage("Waiting for the agent"));
             let step = record.report(true).unwrap().steps.remove(0);
-            assert_eq!((step.done, step.failed_later), (is_applied, is_applied));
+            assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
         }
     }
 }

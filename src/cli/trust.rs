@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::env_file;
+use super::env_file::{self, Revocation};
 use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
@@ -24,8 +24,8 @@ pub(super) struct TrustArgs {
 impl TrustArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (path, trusted, text) = if self.revoke {
-            let (path, revoked) = env_file::revoke(self.file.as_deref())?;
-            let text = match revoked {
+            let Revocation { path, was_trusted } = env_file::revoke(self.file.as_deref())?;
+            let text = match was_trusted {
                 true => format!("'{}' is not trusted any more\n", path.display()),
                 false => format!("'{}' was not trusted\n", path.display()),
             };

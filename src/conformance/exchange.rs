@@ -19,7 +19,7 @@ const MAX_KEPT_LOG_BYTES: usize = 1024 * 1024;
 const HELD_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(2);
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const POLL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A process with its input and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn exchange(
     std::thread::spawn(move || exit_sender.send(child.wait()));
 
     let process_end = loop {
-        let exit_message = exit_receiver.recv_timeout(POLL_INTERVAL);
+        let exit_message = exit_receiver.recv_timeout(POLL_PAUSE);
         show_lines(&log, control.on_log);
         match exit_message {
             Ok(status) => break ended_with(status),
@@ -119,7 +119,7 @@ pub(super) fn exchange(
     let is_held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
     if has_ended && !is_held_open {
         // A service that the CPI started may hold standard error open forever.
-        let _ = log_over.recv_timeout(POLL_INTERVAL);
+        let _ = log_over.recv_timeout(POLL_PAUSE);
     }
     show_lines(&log, control.on_log);
     Ok(Exchange {

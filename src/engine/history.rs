@@ -415,8 +415,7 @@ mod tests {
             description: "Create the VM".into(),
             reason: "none".into(),
         };
-        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![reported()]), true)]
-        {
+        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![reported()]), true)] {
             let run = begin_at(base.path(), "/x");
             let mut record = serde_json::to_value(&run.record).unwrap();
             record.as_object_mut().unwrap().remove("begun_steps");

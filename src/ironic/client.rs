@@ -27,7 +27,7 @@ pub struct Client {
     version: Microversion,
     token: Mutex<Option<String>>,
     lock_retry_period: Duration,
-    outage_retry_period: Duration,
+    outage_timeout: Duration,
     pause: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Client {
             version: NEWEST_TESTED,
             token,
             lock_retry_period: LOCK_RETRY_PERIOD,
-            outage_retry_period: Duration::ZERO,
+            outage_timeout: Duration::ZERO,
             pause: RETRY_PAUSE,
         };
         client.version = client.negotiate()?;
@@ -70,8 +70,8 @@ impl Client {
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
-    pub fn set_outage_retry_period(&mut self, timeout: Duration) {
-        self.outage_retry_period = timeout;
+    pub fn set_outage_timeout(&mut self, timeout: Duration) {
+        self.outage_timeout = timeout;
     }
 
     /// Returns the API version in use.
@@ -132,9 +132,7 @@ impl Client {
             let has_not_begun = matches!(error, IronicError::Refused { status: 503, .. });
             let timeout = match error.refusal() {
                 Some(Refusal::Locked) => self.lock_retry_period,
-                _ if error.is_transient() && (has_not_begun || *method == Method::GET) => {
-                    self.outage_retry_period
-                }
+                _ if error.is_transient() && (has_not_begun || *method == Method::GET) => self.outage_timeout,
                 _ => return Err(error),
             };
             if started.elapsed() >= timeout {

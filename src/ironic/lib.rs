@@ -46,7 +46,7 @@ pub use client::Client;
 pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};
 pub use patch::Patch;
-pub use resource::{Collection, ListOptions};
+pub use resource::{Collection, ListOptions, SortKey};
 pub use values::{is_secret, mask_usernames};
 pub use version::Microversion;
 pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};

@@ -82,10 +82,18 @@ pub struct ListOptions {
     pub limit: Option<usize>,
     /// Return only objects after the one with this UUID.
     pub marker: Option<String>,
-    /// The fields to sort by, most significant first; true sorts in descending order. The server sorts by one
-    /// field of its own; otherwise the client reads all objects and sorts them, so they cannot be combined
-    /// with `marker`.
-    pub sort: Vec<(String, bool)>,
+    /// The fields to sort by, most significant first. The server sorts by one field of its own; otherwise the
+    /// client reads all objects and sorts them, so they cannot be combined with `marker`.
+    pub sort: Vec<SortKey>,
+}
+
+/// A field to sort by.
+#[derive(Debug, Clone)]
+pub struct SortKey {
+    /// The name of the field.
+    pub field: String,
+    /// True for descending order.
+    pub is_descending: bool,
 }
 
 impl ListOptions {
@@ -99,7 +107,7 @@ impl ListOptions {
     fn needed_fields(&self) -> Vec<String> {
         let mut fields = self.fields.clone();
         let keys =
-            self.sort.iter().map(|(key, _)| key.as_str()).chain(self.matching.iter().map(|(key, _)| *key));
+            self.sort.iter().map(|key| key.field.as_str()).chain(self.matching.iter().map(|(key, _)| *key));
         for needed in ["uuid"].into_iter().chain(keys) {
             if !fields.iter().any(|field| field == needed) {
                 fields.push(needed.to_owned());
@@ -116,9 +124,9 @@ impl ListOptions {
         if !self.fields.is_empty() {
             query.push(("fields", self.needed_fields().join(",")));
         }
-        if let Some((key, backwards)) = self.sort.first() {
-            query.push(("sort_key", key.clone()));
-            query.push(("sort_dir", if *backwards { "desc" } else { "asc" }.to_owned()));
+        if let Some(key) = self.sort.first() {
+            query.push(("sort_key", key.field.clone()));
+            query.push(("sort_dir", if key.is_descending { "desc" } else { "asc" }.to_owned()));
         }
         query.push(("limit", limit.to_string()));
         query.extend(marker.map(|marker| ("marker", marker.to_owned())));
@@ -134,13 +142,13 @@ impl Client {
         options: &ListOptions,
     ) -> Result<Vec<JsonObject>, IronicError> {
         let sorts_here =
-            options.sort.len() > 1 || options.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
+            options.sort.len() > 1 || options.sort.iter().any(|key| !collection.server_sorts_by(&key.field));
         if !sorts_here && options.matching.is_empty() {
             return self.list_pages(collection, options);
         }
         let mut request = ListOptions { limit: None, ..options.clone() };
         if sorts_here {
-            for key in options.sort.iter().filter(|(key, _)| collection.server_sorts_by(key)) {
+            for key in options.sort.iter().filter(|key| collection.server_sorts_by(&key.field)) {
                 // Let the server refuse a field that cannot be sorted by, as it does with a single field.
                 let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
                 self.list_pages(collection, &probe)?;
@@ -155,9 +163,9 @@ impl Client {
         objects.retain(|object| options.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
         if sorts_here {
             objects.sort_by(|one, other| {
-                let orders = options.sort.iter().map(|(key, backwards)| {
-                    let order = compare_values(one.get(key), other.get(key));
-                    if *backwards { order.reverse() } else { order }
+                let orders = options.sort.iter().map(|key| {
+                    let order = compare_values(one.get(&key.field), other.get(&key.field));
+                    if key.is_descending { order.reverse() } else { order }
                 });
                 orders.fold(Ordering::Equal, Ordering::then)
             });
@@ -325,7 +333,7 @@ mod tests {
         let filter = ListOptions {
             filters: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],
-            sort: vec![("volume_id".to_owned(), true)],
+            sort: vec![SortKey { field: "volume_id".to_owned(), is_descending: true }],
             ..ListOptions::default()
         };
         assert_eq!(

@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn items_with_unique_names_are_selected_by_name() {
-        let leaves = leaves_of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
+        let leaves =
+            leaves_of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
         assert_eq!(
             leaves,
             [

@@ -29,9 +29,9 @@ pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// The time that a program has to end after SIGTERM.
-const GRACE: Duration = Duration::from_millis(300);
+const TERM_GRACE: Duration = Duration::from_millis(300);
 /// The pause between two checks for signals.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const POLL_PAUSE: Duration = Duration::from_millis(50);
 /// The bytes of standard error that are kept, from its end.
 const MAX_KEPT_LOG_BYTES: usize = 64 << 10;
 /// The lines of standard error that an error shows.
@@ -170,7 +170,7 @@ impl VarsProgram {
             if has_ended {
                 process.signal(Signal::KILL);
             }
-            let pause = if has_ended { Duration::ZERO } else { POLL_INTERVAL };
+            let pause = if has_ended { Duration::ZERO } else { POLL_PAUSE };
             let readable = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(read_error)?;
             if readable[0] {
                 read_some(&mut output, &mut stdout).map_err(read_error)?;
@@ -330,7 +330,7 @@ impl Drop for Process {
         }
         self.signal(Signal::TERM);
         let started = Instant::now();
-        while started.elapsed() < GRACE && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
+        while started.elapsed() < TERM_GRACE && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);

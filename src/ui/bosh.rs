@@ -42,8 +42,14 @@ struct DocumentContent {
     tables: Vec<Table>,
     blocks: Vec<String>,
     lines: Vec<String>,
-    /// The running stages that are shown, each with its name and true for a top-level stage.
-    stages: BTreeMap<StageId, (String, bool)>,
+    /// The running stages that are shown.
+    stages: BTreeMap<StageId, ShownStage>,
+}
+
+/// A running stage that is shown.
+struct ShownStage {
+    name: String,
+    is_outer: bool,
 }
 
 impl Document {
@@ -73,10 +79,10 @@ impl Document {
             None => {
                 let name = uncapitalized(name);
                 content.lines.extend(["\n".to_owned(), format!("Started {name}\n")]);
-                content.stages.insert(id, (name, true));
+                content.stages.insert(id, ShownStage { name, is_outer: true });
             }
-            Some(parent) if content.stages.get(&parent).is_some_and(|(_, outer)| *outer) => {
-                content.stages.insert(id, (name.to_owned(), false));
+            Some(parent) if content.stages.get(&parent).is_some_and(|stage| stage.is_outer) => {
+                content.stages.insert(id, ShownStage { name: name.to_owned(), is_outer: false });
             }
             Some(_) => {}
         }
@@ -84,9 +90,9 @@ impl Document {
 
     fn stage_finished(&self, id: StageId, outcome: &Outcome, elapsed: Duration) {
         let mut content = self.content.lock();
-        let Some((name, outer)) = content.stages.remove(&id) else { return };
+        let Some(ShownStage { name, is_outer }) = content.stages.remove(&id) else { return };
         let took = clock(elapsed);
-        match (outer, outcome) {
+        match (is_outer, outcome) {
             (true, Outcome::Failed) => content.lines.push(format!("Failed {name} ({took})\n")),
             (true, _) => content.lines.push(format!("Finished {name} ({took})\n")),
             (false, outcome) => {

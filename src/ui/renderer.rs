@@ -172,8 +172,8 @@ fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunR
         description: redact(&step.description),
         words: redact_words(&step.words, redact),
         reason: redact(&step.reason),
-        done: step.done,
-        failed_later: step.failed_later,
+        is_done: step.is_done,
+        has_failed_later: step.has_failed_later,
         skipped: step.skipped.as_ref().map(redact),
     };
     let stage = |stage: &FinishedStage| FinishedStage { name: redact(&stage.name), ..stage.clone() };
@@ -242,8 +242,8 @@ mod tests {
                         description: secret(),
                         words: StepWords { tried: secret(), done: secret() },
                         reason: secret(),
-                        done: true,
-                        failed_later: false,
+                        is_done: true,
+                        has_failed_later: false,
                         skipped: Some(secret()),
                     }],
                     stages: vec![FinishedStage {

@@ -48,8 +48,10 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
     let steps = report.steps.iter().enumerate().map(move |(index, step)| {
         let line = Styled::plain(format!("  {}. {}", index + 1, base::text::clean_line(&step_text(step))));
         let line = match step {
-            StartedStep { done: false, .. } => line.and(" ").colored(Color::Red, failure_label),
-            StartedStep { failed_later: true, .. } => line.and(", then ").colored(Color::Red, failure_label),
+            StartedStep { is_done: false, .. } => line.and(" ").colored(Color::Red, failure_label),
+            StartedStep { has_failed_later: true, .. } => {
+                line.and(", then ").colored(Color::Red, failure_label)
+            }
             StartedStep { .. } => line,
         };
         (line, 5)
@@ -66,7 +68,7 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
 fn step_text(step: &StartedStep) -> String {
     match &step.skipped {
         Some(reason) => format!("{} (skipped: {reason})", step.words.tried),
-        None if step.done => step.words.done.clone(),
+        None if step.is_done => step.words.done.clone(),
         None => step.words.tried.clone(),
     }
 }
@@ -121,12 +123,12 @@ mod tests {
 
     #[test]
     fn failed_run_lists_its_steps() {
-        let step = |tried: &str, past: &str, reason: &str, done| StartedStep {
+        let step = |tried: &str, past: &str, reason: &str, is_done| StartedStep {
             description: String::new(),
             words: StepWords { tried: tried.into(), done: past.into() },
             reason: reason.into(),
-            done,
-            failed_later: false,
+            is_done,
+            has_failed_later: false,
             skipped: None,
         };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
@@ -162,7 +164,7 @@ mod tests {
                 ),
                 step("Create the VM of 'hello/0'", "Created the VM of 'hello/0'", "there is no VM", false),
                 StartedStep {
-                    failed_later: true,
+                    has_failed_later: true,
                     ..step("Attach disk disk-1", "Attached disk disk-1", "the VM is new", true)
                 },
             ],

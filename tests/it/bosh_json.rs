@@ -62,8 +62,10 @@ fn inspect_local_release_prints_three_tables() {
         let text = |field: &str| text(&format!("/{kind}/{index}/{field}"));
         (format!("{}/{}", text("name"), text("fingerprint")), text("digest"))
     };
-    let ((alpha, alpha_digest), (zeta, zeta_digest)) = (name_and_digest("jobs", 0), name_and_digest("jobs", 1));
-    let ((app, app_digest), (lib, lib_digest)) = (name_and_digest("packages", 0), name_and_digest("packages", 1));
+    let ((alpha, alpha_digest), (zeta, zeta_digest)) =
+        (name_and_digest("jobs", 0), name_and_digest("jobs", 1));
+    let ((app, app_digest), (lib, lib_digest)) =
+        (name_and_digest("packages", 0), name_and_digest("packages", 1));
     let commit = text("/commit_hash");
     let commit = if report["uncommitted_changes"] == true { format!("{commit}+") } else { commit };
     let expected = format!(
@@ -256,6 +258,9 @@ fn output_of_every_command_is_documented() {
     let page_commands: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
     for command in commands {
         let is_named = |name: &&str| command == *name || command.starts_with(&format!("{name} "));
-        assert!(page_commands.iter().any(is_named), "docs/events.md does not say what {command} --json prints");
+        assert!(
+            page_commands.iter().any(is_named),
+            "docs/events.md does not say what {command} --json prints"
+        );
     }
 }

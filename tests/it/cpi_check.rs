@@ -19,18 +19,22 @@ use crate::support::tarballs::StemcellTarball;
 use crate::support::{MONOPILE, Run, World, is_long_form};
 
 /// A CPI with one bug or none, and its cloud.
-struct BuggyCpi {
+struct AuthoredCpi {
     world: World,
     bug: &'static str,
 }
 
-impl BuggyCpi {
-    fn with(bug: &'static str) -> BuggyCpi {
+impl AuthoredCpi {
+    fn correct() -> AuthoredCpi {
+        AuthoredCpi::with_bug("")
+    }
+
+    fn with_bug(bug: &'static str) -> AuthoredCpi {
         let world = World::new();
-        let cpi = world.write("cpi", include_str!("support/authored_cpi"));
-        std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = world.write("cpi", include_str!("support/authored_cpi"));
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
         StemcellTarball::default().write(&world.path("stemcell.tgz"));
-        BuggyCpi { world, bug }
+        AuthoredCpi { world, bug }
     }
 
     fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
@@ -85,19 +89,19 @@ const MISSING: [&str; 4] = [
 
 #[test]
 fn correct_cpi_passes_under_both_contracts() {
-    let author = BuggyCpi::with("");
-    let (run, report) = author.check(&["--junit", "junit.xml"]);
+    let cpi = AuthoredCpi::correct();
+    let (run, report) = cpi.check(&["--junit", "junit.xml"]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
     assert_eq!(with_result(&report, "skip"), MISSING);
     assert_eq!(report["left_behind"], json!([]));
-    assert_eq!(author.cloud(), BTreeSet::new());
-    assert_eq!(author.world.leftovers(), Vec::<String>::new());
+    assert_eq!(cpi.cloud(), BTreeSet::new());
+    assert_eq!(cpi.world.leftovers(), Vec::<String>::new());
     let timings = report["timings"].as_array().unwrap();
     let create_vm = timings.iter().find(|timing| timing["method"] == "create_vm").unwrap();
     assert_eq!(create_vm["calls"], 3, "one per contract, and one from a deleted stemcell");
 
-    let xml = author.world.read("junit.xml");
+    let xml = cpi.world.read("junit.xml");
     let document = roxmltree::Document::parse(&xml).unwrap();
     let cases = document.descendants().filter(|node| node.has_tag_name("testcase")).count();
     assert_eq!(cases, report["checks"].as_array().unwrap().len());
@@ -108,8 +112,8 @@ fn correct_cpi_passes_under_both_contracts() {
 
 #[test]
 fn minimal_cpi_passes() {
-    let author = BuggyCpi::with("minimal");
-    let (run, report) = author.check(&[]);
+    let cpi = AuthoredCpi::with_bug("minimal");
+    let (run, report) = cpi.check(&[]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
     let skipped = with_result(&report, "skip");
@@ -119,7 +123,7 @@ fn minimal_cpi_passes() {
     {
         assert!(skipped.iter().any(|skipped| skipped == name), "{name}: {skipped:?}");
     }
-    assert_eq!(author.cloud(), BTreeSet::new());
+    assert_eq!(cpi.cloud(), BTreeSet::new());
 }
 
 /// A bug, the checks that must fail because of it, and a part of the reason.
@@ -197,8 +201,8 @@ fn every_planted_bug_is_found() {
 }
 
 fn assert_finds((bug, checks, reason): Planted) {
-    let author = BuggyCpi::with(bug);
-    let (run, report) = author.check(&["--contract", "v2"]);
+    let cpi = AuthoredCpi::with_bug(bug);
+    let (run, report) = cpi.check(&["--contract", "v2"]);
     let failed = failures(&report);
     for check in checks {
         assert!(failed.iter().any(|failed| failed == check), "{bug}: {check} did not fail: {failed:?}");
@@ -221,7 +225,7 @@ fn assert_finds((bug, checks, reason): Planted) {
         .iter()
         .map(|leftover| leftover["cid"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(listed_cids, author.cloud(), "{bug}: what is left is what is listed");
+    assert_eq!(listed_cids, cpi.cloud(), "{bug}: what is left is what is listed");
     assert_eq!(listed_cids.is_empty(), bug != "deletes-nothing", "{bug}: {listed_cids:?}");
 }
 
@@ -244,18 +248,18 @@ fn assert_vm_is_lost_by(call: &str, report: &Value) {
 
 #[test]
 fn text_report_tells_violations_from_unspecified_behaviour() {
-    let run =
-        BuggyCpi::with("second-delete").run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
+    let run = AuthoredCpi::with_bug("second-delete")
+        .run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
     assert!(run.stdout.contains("FAIL: not promised by the contract"), "{}", run.stdout);
     assert!(run.stdout.contains("(0 violate the contract, "), "{}", run.stdout);
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.
-fn start_and_hold(author: &BuggyCpi) -> Child {
-    let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
+fn start_and_hold(cpi: &AuthoredCpi) -> Child {
+    let mut command = cpi.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the call is held", || author.world.exists("held"));
-    assert_eq!(author.cloud().len(), 2, "a stemcell and a VM");
+    wait_until("the call is held", || cpi.world.exists("held"));
+    assert_eq!(cpi.cloud().len(), 2, "a stemcell and a VM");
     child
 }
 
@@ -266,74 +270,74 @@ fn send(child: &Child, signal: Signal) {
 #[test]
 fn signal_ends_the_run_and_cleans_up() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let author = BuggyCpi::with("held");
-        let child = start_and_hold(&author);
+        let cpi = AuthoredCpi::with_bug("held");
+        let child = start_and_hold(&cpi);
         send(&child, signal);
-        author.world.write("go", "");
+        cpi.world.write("go", "");
         let output = child.end_with_output();
         assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["interrupted"], code - 128);
         assert_eq!((&report["left_behind"], &report["deleted"]), (&json!([]), &json!(2)));
-        assert_eq!(author.cloud(), BTreeSet::new());
-        assert_eq!(author.world.leftovers(), Vec::<String>::new());
+        assert_eq!(cpi.cloud(), BTreeSet::new());
+        assert_eq!(cpi.world.leftovers(), Vec::<String>::new());
     }
 }
 
 #[test]
 fn second_signal_ends_cleanup_and_lists_leftovers() {
-    let author = BuggyCpi::with("held");
-    let child = start_and_hold(&author);
+    let cpi = AuthoredCpi::with_bug("held");
+    let child = start_and_hold(&cpi);
     send(&child, Signal::INT);
     std::thread::sleep(std::time::Duration::from_millis(300));
     send(&child, Signal::INT);
     let output = child.end_with_output();
-    author.world.write("go", "");
+    cpi.world.write("go", "");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let listed = report["left_behind"].as_array().unwrap().iter();
     let listed_cids: BTreeSet<String> =
         listed.map(|leftover| leftover["cid"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(listed_cids, author.cloud());
+    assert_eq!(listed_cids, cpi.cloud());
     assert_eq!(listed_cids.len(), 2);
     wait_until("the CPI has ended", || {
-        !author.world.leftovers().iter().any(|leftover| leftover.starts_with("process "))
+        !cpi.world.leftovers().iter().any(|leftover| leftover.starts_with("process "))
     });
 }
 
 #[test]
 fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
-    let author = BuggyCpi::with("held");
-    let mut child = start_and_hold(&author);
+    let cpi = AuthoredCpi::with_bug("held");
+    let mut child = start_and_hold(&cpi);
     child.kill().unwrap();
     child.end();
-    author.world.write("go", "");
-    let remaining_cids = author.cloud();
+    cpi.world.write("go", "");
+    let remaining_cids = cpi.cloud();
     assert_eq!(remaining_cids.len(), 2);
     // Resources of another CPI, which has other arguments, stay untouched.
-    let other = BuggyCpi { world: author.world, bug: "" };
+    let other = AuthoredCpi { world: cpi.world, bug: "" };
     other.check(&["--contract", "v2"]).0.success();
     assert_eq!(other.cloud(), remaining_cids);
-    let author = BuggyCpi { world: other.world, bug: "held" };
-    let (run, report) = author.check(&["--contract", "v2"]);
+    let cpi = AuthoredCpi { world: other.world, bug: "held" };
+    let (run, report) = cpi.check(&["--contract", "v2"]);
     run.success();
     let cleaned: Vec<_> =
         with_result(&report, "pass").into_iter().filter(|name| name.contains("earlier")).collect();
     assert_eq!(cleaned.len(), 2, "{cleaned:?}");
-    assert_eq!(author.cloud(), BTreeSet::new());
-    assert!(!author.world.home().join(".local/state/monopile/cpi-check").exists());
+    assert_eq!(cpi.cloud(), BTreeSet::new());
+    assert!(!cpi.world.home().join(".local/state/monopile/cpi-check").exists());
 }
 
 #[test]
 fn recorded_run_can_be_replayed_without_the_cloud() {
-    let author = BuggyCpi::with("");
+    let cpi = AuthoredCpi::correct();
     let context = r#"{"endpoint": "https://cloud", "password": "correct horse"}"#;
-    let (run, report) = author.check(&["--record", "t.jsonl", "--context", context]);
+    let (run, report) = cpi.check(&["--record", "t.jsonl", "--context", context]);
     run.success();
-    let transcript = author.world.path("t.jsonl");
+    let transcript = cpi.world.path("t.jsonl");
     assert_eq!(std::fs::metadata(&transcript).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!author.world.read("t.jsonl").contains("correct horse"));
-    std::fs::rename(author.world.path("cpi"), author.world.path("gone")).unwrap();
+    assert!(!cpi.world.read("t.jsonl").contains("correct horse"));
+    std::fs::rename(cpi.world.path("cpi"), cpi.world.path("gone")).unwrap();
 
     let verdicts = |report: &Value| {
         let checks = report["checks"].as_array().unwrap().iter();
@@ -341,10 +345,10 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
             .map(|check| format!("{} {} {}", check["group"], check["name"], check["result"]))
             .collect::<Vec<_>>()
     };
-    let again = author.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]).success();
+    let again = cpi.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]).success();
     assert_eq!(verdicts(&serde_json::from_str(&again.stdout).unwrap()), verdicts(&report));
 
-    let requests: Vec<Value> = author
+    let requests: Vec<Value> = cpi
         .world
         .read("t.jsonl")
         .lines()
@@ -353,28 +357,28 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
     let has_vm = requests.iter().find(|request| request["method"] == "has_vm").unwrap();
     let vm = has_vm["arguments"][0].as_str().unwrap();
     let call = ["cpi", "call", "--replay", "t.jsonl", "--stemcell-api-version", "3", "has_vm", vm, "--json"];
-    let call: Value = serde_json::from_str(&author.world.run(call).success().stdout).unwrap();
+    let call: Value = serde_json::from_str(&cpi.world.run(call).success().stdout).unwrap();
     assert!(call["answer"].as_str().unwrap().contains("\"result\":true"), "{call}");
 
     // The transcript serves as a CPI executable, with one process per call.
     let as_cpi = |rewound: bool| {
         let path = ["cpi", "check", "--path", MONOPILE, "--path-arg", "cpi", "--path-arg", "replay"];
         let more = ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
-        let run = author.world.run(path.into_iter().chain(more));
+        let run = cpi.world.run(path.into_iter().chain(more));
         assert_eq!(run.code, 0, "rewound: {rewound}: {}", run.stdout);
         verdicts(&serde_json::from_str(&run.stdout).unwrap())
     };
     assert_eq!(as_cpi(false), verdicts(&report));
-    author.world.run(["cpi", "replay", "t.jsonl", "--rewind"]).success();
+    cpi.world.run(["cpi", "replay", "t.jsonl", "--rewind"]).success();
     assert_eq!(as_cpi(true), verdicts(&report));
-    assert_eq!(author.cloud(), BTreeSet::new());
+    assert_eq!(cpi.cloud(), BTreeSet::new());
 }
 
 #[test]
 fn call_prints_the_exchange_without_secrets() {
-    let author = BuggyCpi::with("");
+    let cpi = AuthoredCpi::correct();
     let context = ["--context", r#"{"password": "correct horse"}"#];
-    let run = author.run("call", &[&context[..], &["create_disk", "1024", "{}"]].concat()).success();
+    let run = cpi.run("call", &[&context[..], &["create_disk", "1024", "{}"]].concat()).success();
     for part in [
         "Request:\n{\n  \"method\": \"create_disk\"",
         "\"password\": \"<redacted>\"",
@@ -383,22 +387,22 @@ fn call_prints_the_exchange_without_secrets() {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
     assert!(run.stderr.is_empty(), "{}", run.stderr);
-    let disk = author.cloud().into_iter().next().unwrap();
-    let run = author.run("call", &["delete_disk", &disk]).success();
+    let disk = cpi.cloud().into_iter().next().unwrap();
+    let run = cpi.run("call", &["delete_disk", &disk]).success();
     assert!(!run.stdout.contains("Problem"), "{}", run.stdout);
 
-    let run = author.run("call", &["delete_dsk", "x"]).exits_with(1);
+    let run = cpi.run("call", &["delete_dsk", "x"]).exits_with(1);
     assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
-    let run = author.run("call", &["delete_disk"]).exits_with(1);
+    let run = cpi.run("call", &["delete_disk"]).exits_with(1);
     assert!(run.stderr.contains("usage: delete_disk DISK_CID"), "{}", run.stderr);
-    let run = author.run("call", &["has_disk", "no-such", "--json"]).success();
+    let run = cpi.run("call", &["has_disk", "no-such", "--json"]).success();
     let call: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&call["success"], &call["request"]["api_version"]), (&json!(true), &json!(2)));
 
-    let run = author.run("info", &[]).success();
+    let run = cpi.run("info", &[]).success();
     let are_printed = ["\nAPI version used\t2\n", "\nRequest:\n"].map(|part| run.stdout.contains(part));
     assert_eq!(are_printed, [true, true], "{}", run.stdout);
-    let info: Value = serde_json::from_str(&author.run("info", &["--json"]).success().stdout).unwrap();
+    let info: Value = serde_json::from_str(&cpi.run("info", &["--json"]).success().stdout).unwrap();
     assert_eq!(
         info["info"],
         json!({"api_version": 2, "used_api_version": 2, "stemcell_formats": ["files"], "version": null})
@@ -408,8 +412,8 @@ fn call_prints_the_exchange_without_secrets() {
 
 #[test]
 fn invalid_arguments_are_explained() {
-    let author = BuggyCpi::with("");
-    author.world.write("wrong.jsonl", "{}\n");
+    let cpi = AuthoredCpi::correct();
+    cpi.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
         (&["cpi", "info"][..], 2, "no CPI is given"),
         (&["cpi", "call", "manifest.yml"], 2, "no CPI method is given"),
@@ -426,11 +430,11 @@ fn invalid_arguments_are_explained() {
         (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "[possible values: v1, v2]"),
         (&["cpi", "check", "none.yml"], 3, "none.yml"),
     ] {
-        let run = author.world.run(arguments);
+        let run = cpi.world.run(arguments);
         assert_eq!(run.code, code, "{arguments:?}: {}{}", run.stdout, run.stderr);
         assert!(run.stderr.contains(message), "{arguments:?}: {}", run.stderr);
     }
-    assert_eq!(author.world.leftovers(), Vec::<String>::new());
+    assert_eq!(cpi.world.leftovers(), Vec::<String>::new());
 }
 
 /// The manifest's CPI with real VMs must also pass both contracts.

@@ -473,7 +473,9 @@ fn run_on_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
     while let Some(piece) = receive("the terminal shows more", &output) {
         screen.extend(piece);
         let text = String::from_utf8_lossy(&screen).into_owned();
-        while prompt_count < answers.len() && text.matches("Passphrase of the private key").count() > prompt_count {
+        while prompt_count < answers.len()
+            && text.matches("Passphrase of the private key").count() > prompt_count
+        {
             std::thread::sleep(Duration::from_millis(200));
             input.write_all(format!("{}\r", answers[prompt_count]).as_bytes()).unwrap();
             input.flush().unwrap();

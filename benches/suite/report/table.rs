@@ -55,7 +55,7 @@ pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
 fn judged(row: &Row, check: &Check, figure: &Figure) -> String {
     let (median, spread) = figure.shown();
     let ratio = check.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-    let pass = if check.pass { "pass" } else { "**fail**" };
+    let pass = if check.is_met { "pass" } else { "**fail**" };
     let work = format!("{}: {} ({})", row.name, figure.name, figure.size);
     format!(
         "| {} | {} | {median} | {spread} | {ratio} | {} | {} | {pass} |\n",

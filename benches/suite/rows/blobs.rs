@@ -38,14 +38,14 @@ fn measure(suite: &Suite) -> Findings {
         let back = directory.join("back");
         let rate =
             |sample: Sample| Sample { value: bytes as f64 / 1048576.0 / (sample.value / 1000.0), ..sample };
-        let mut contenders = [
+        let mut candidates = [
             Candidate::new(DIRECTIONS[0].0, || rate(server.put(&file, "put"))),
             Candidate::new(DIRECTIONS[0].1, || rate(server.curl_put(&file, "put"))),
             Candidate::new(DIRECTIONS[1].0, || rate(server.get("there", &back))),
             Candidate::new(DIRECTIONS[1].1, || rate(server.curl_get("there", &back))),
         ];
         let size = format!("{} MiB", bytes >> 20);
-        for figure in interleaved(&mut contenders, suite.rounds(7), (scale, &size, Unit::MibPerSecond)) {
+        for figure in interleaved(&mut candidates, suite.rounds(7), (scale, &size, Unit::MibPerSecond)) {
             findings.figure(figure);
         }
     }

@@ -33,8 +33,8 @@ fn measure(suite: &Suite) -> Findings {
             Sample::of(&process::run(&mut command))
         };
         let size = format!("{number} environments");
-        let mut contenders = [Candidate::new("status --all --no-cpi", all)];
-        for figure in interleaved(&mut contenders, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
+        let mut candidates = [Candidate::new("status --all --no-cpi", all)];
+        for figure in interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
             findings.figure(figure);
         }
     }

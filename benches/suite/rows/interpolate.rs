@@ -82,16 +82,16 @@ fn compare(
     inputs: &Inputs,
     bosh: Option<&PathBuf>,
 ) {
-    let mut contenders =
+    let mut candidates =
         vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
     if let Some(bosh) = bosh {
-        contenders.push(Candidate::new("bosh interpolate", || {
+        candidates.push(Candidate::new("bosh interpolate", || {
             Sample::of(&process::run(&mut command(bosh, inputs)))
         }));
     }
     let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
     let scale = u32::try_from(scale).unwrap();
-    for figure in interleaved(&mut contenders, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
+    for figure in interleaved(&mut candidates, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
         let counted = (figure.name == name)
             .then(|| process::instructions(&command(Path::new(MONOPILE), inputs)))
             .flatten();

@@ -20,16 +20,16 @@ fn measure(suite: &Suite) -> Findings {
         command.arg("--version");
         command
     };
-    let mut contenders = vec![
+    let mut candidates = vec![
         Candidate::new("monopile --version", || Sample::of(&process::run(&mut version()))),
         Candidate::new("true", || Sample::of(&process::run(&mut Command::new("true")))),
     ];
     if let Some(bosh) = &suite.bosh {
-        contenders.push(Candidate::new("bosh --version", move || {
+        candidates.push(Candidate::new("bosh --version", move || {
             Sample::of(&process::run(Command::new(bosh).arg("--version")))
         }));
     }
-    let figures = interleaved(&mut contenders, suite.rounds(200), (1, "one start", Unit::Milliseconds));
+    let figures = interleaved(&mut candidates, suite.rounds(200), (1, "one start", Unit::Milliseconds));
     for figure in figures {
         let counted =
             (figure.name == "monopile --version").then(|| process::instructions(&version())).flatten();

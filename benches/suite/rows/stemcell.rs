@@ -35,7 +35,7 @@ fn measure(suite: &Suite) -> Findings {
         let size = format!("image of {} MiB", bytes >> 20);
         let environment = Environment::new(suite, &stemcell);
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, Environment::for_bosh(suite, &stemcell)));
-        let mut contenders = vec![
+        let mut candidates = vec![
             Candidate::new(MONOPILE, || environment.measure()),
             Candidate::new(REFERENCE, || {
                 let mut gunzip = worker::command("gunzip");
@@ -47,7 +47,7 @@ fn measure(suite: &Suite) -> Findings {
         ];
         for program in ["gzip", "pigz"] {
             if let Some(path) = process::find(program) {
-                contenders.push(Candidate::new(format!("{program} -dc | tar x"), {
+                candidates.push(Candidate::new(format!("{program} -dc | tar x"), {
                     let stemcell = &stemcell;
                     move || {
                         let mut gunzip = Command::new(&path);
@@ -58,11 +58,11 @@ fn measure(suite: &Suite) -> Findings {
             }
         }
         if let Some((bosh, environment)) = &theirs {
-            contenders.push(Candidate::new("bosh create-env, until create_stemcell", || {
+            candidates.push(Candidate::new("bosh create-env, until create_stemcell", || {
                 environment.until_marked(bosh::command(bosh, &environment.hello, "create-env"))
             }));
         }
-        for figure in interleaved(&mut contenders, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
+        for figure in interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
             findings.figure(figure);
         }
     }

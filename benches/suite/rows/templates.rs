@@ -57,14 +57,14 @@ fn measure(suite: &Suite) -> Findings {
         let native = render_all(&NativeRenderer::new(), &templates, &context);
         assert!(native == render_all(&ruby(), &templates, &context), "native output differs from Ruby's");
         // Each measurement has a new renderer, which has parsed nothing yet.
-        let mut contenders = vec![
+        let mut candidates = vec![
             Candidate::new("native", || {
                 timed(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
             }),
             Candidate::new("one Ruby process", || timed(|| drop(render_all(&ruby(), &templates, &context)))),
         ];
         if scale == 1 || !suite.quick && scale == 4 {
-            contenders.push(Candidate::new("one Ruby process per template", || {
+            candidates.push(Candidate::new("one Ruby process per template", || {
                 timed(|| {
                     for template in &templates {
                         render_all(&ruby(), std::slice::from_ref(template), &context);
@@ -74,7 +74,7 @@ fn measure(suite: &Suite) -> Findings {
         }
         let at =
             (u32::try_from(scale).unwrap(), &*format!("{} templates", templates.len()), Unit::Milliseconds);
-        for figure in interleaved(&mut contenders, suite.rounds(3), at) {
+        for figure in interleaved(&mut candidates, suite.rounds(3), at) {
             findings.figure(figure);
         }
     }

@@ -40,19 +40,19 @@ fn measure(suite: &Suite) -> Findings {
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
-        let mut contenders = vec![Candidate::new(OURS, || Sample::of(&process::run(&mut command())))];
+        let mut candidates = vec![Candidate::new(OURS, || Sample::of(&process::run(&mut command())))];
         if let Some((bosh, hello)) = &theirs {
-            contenders.push(Candidate::new("bosh create-env, nothing changed", || {
+            candidates.push(Candidate::new("bosh create-env, nothing changed", || {
                 Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
             }));
         }
         // `bosh` gets fewer rounds, because it reads all files and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
-        for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
+        for figure in interleaved(&mut candidates, rounds, (scale, &size, Unit::Milliseconds)) {
             let counted = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
             findings.figure(figure.with_instructions(counted));
         }
-        drop(contenders);
+        drop(candidates);
         if let Some((bosh, hello)) = &theirs {
             process::run(&mut bosh::command(bosh, hello, "delete-env"));
         }

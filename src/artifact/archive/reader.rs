@@ -118,11 +118,11 @@ impl<R: Read> Entries<R> {
     /// entry.
     pub(super) fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut extension = ExtensionFields::default();
-        let mut dangling = false;
+        let mut is_dangling = false;
         loop {
             self.skip_rest()?;
             let Some(header) = self.read_header()? else {
-                return match dangling {
+                return match is_dangling {
                     true => {
                         Err(ArchiveError::Damaged("an entry is missing after its extension header".into()))
                     }
@@ -136,7 +136,7 @@ impl<R: Read> Entries<R> {
             let kind = header.entry_type();
             let damaged_error = |error: io::Error| ArchiveError::Damaged(error.to_string());
             let size = header.entry_size().map_err(damaged_error)?;
-            dangling = kind != EntryType::XGlobalHeader;
+            is_dangling = kind != EntryType::XGlobalHeader;
             match kind {
                 EntryType::GNULongName => extension.name = Some(self.read_long_name(size)?),
                 EntryType::GNULongLink => extension.link = Some(self.read_long_name(size)?),

@@ -72,8 +72,10 @@ impl Cache {
             stage.finish();
         }
         let cached = self.lookup(&stamp);
-        let name_and_version =
-            cached.as_ref().and_then(|cached| cached.artifact.as_ref()).filter(|name_and_version| name_and_version.kind == kind);
+        let name_and_version = cached
+            .as_ref()
+            .and_then(|cached| cached.artifact.as_ref())
+            .filter(|name_and_version| name_and_version.kind == kind);
         let (name, version) = match name_and_version {
             Some(name_and_version) => (name_and_version.name.clone(), name_and_version.version.clone()),
             None => match kind {

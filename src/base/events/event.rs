@@ -189,10 +189,11 @@ pub struct StartedStep {
     /// The reason for the step.
     pub reason: String,
     /// False if the step failed before its effect was done.
-    pub done: bool,
+    #[serde(rename = "done")]
+    pub is_done: bool,
     /// True if the step failed after its effect was done.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub failed_later: bool,
+    #[serde(rename = "failed_later", skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed_later: bool,
     /// The reason why the step was skipped, a clause such as "it does not exist any more".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use durations::StageDurations;
 pub use event::{
-    ReportedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, StepWords, Unit,
+    Event, FinishedStage, Outcome, ReportedStep, RunReport, StageId, StartedStep, StepWords, Unit,
 };
 
 /// A receiver of events. Implementations must not block for long.

@@ -189,7 +189,8 @@ fn without_quoting(text: &str) -> Vec<u8> {
 fn check(shown: &str, before: &str, after: &str, secret_description: &str) -> Result<(), String> {
     let allowed = VISIBLE.0 + VISIBLE.1 * secret_description.matches("base64").count();
     let rest = shown.strip_prefix(before).and_then(|shown| shown.strip_suffix(after));
-    let rest = rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {secret_description}"))?;
+    let rest =
+        rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {secret_description}"))?;
     // Part of an HTML entity for a quote after the secret may remain.
     let rest = match rest.rsplit_once("<redacted>&") {
         Some((rest, entity)) if entity.len() < 6 => format!("{rest}{REPLACEMENT}"),
@@ -247,7 +248,8 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
             if shortest < whole.len() {
                 let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
-                let (mark, secret_description) = (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
+                let (mark, secret_description) =
+                    (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
                 let end = format!("{mark}{after}");
                 let shown = redactor.redact(&format!("{before}{}{end}", &whole[..cut])).into_owned();
                 failed.extend(check(&shown, before, &end, &secret_description).err());

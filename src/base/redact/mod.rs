@@ -52,11 +52,17 @@ pub struct Redactor {
     shared: Arc<RwLock<Secrets>>,
 }
 
+/// A secret without its forms.
+struct PendingSecret {
+    text: String,
+    is_precaution: bool,
+}
+
 #[derive(Default)]
 struct Secrets {
-    /// Secrets whose forms are not in the other fields yet, each with true if it is only a precaution. Their
-    /// forms are made when a text is redacted, because that takes long, and some runs show nothing.
-    pending: Vec<(String, bool)>,
+    /// Secrets whose forms are not in the other fields yet. Their forms are made when a text is redacted,
+    /// because that takes long, and some runs show nothing.
+    pending: Vec<PendingSecret>,
     forms: Forms,
     /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.
     exempt: Index,
@@ -77,7 +83,7 @@ impl Redactor {
     }
 
     fn insert(&self, secret: &str, is_precaution: bool) {
-        self.shared.write().pending.push((secret.to_owned(), is_precaution));
+        self.shared.write().pending.push(PendingSecret { text: secret.to_owned(), is_precaution });
     }
 
     /// Returns the secrets with all their forms.
@@ -175,8 +181,8 @@ impl std::fmt::Debug for Redactor {
 impl Secrets {
     /// Makes the forms of the pending secrets.
     fn make_forms(&mut self) {
-        for (secret, is_precaution) in std::mem::take(&mut self.pending) {
-            self.forms.insert(&secret, is_precaution);
+        for secret in std::mem::take(&mut self.pending) {
+            self.forms.insert(&secret.text, secret.is_precaution);
         }
     }
 

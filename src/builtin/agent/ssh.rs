@@ -46,7 +46,7 @@ impl Agent {
     }
 
     fn set_up_ssh(&self, params: &Params) -> Result<Value> {
-        self.check_own_users()?;
+        self.check_may_change_users()?;
         let Params { user, public_key, .. } = params;
         if !is_user_name(user) {
             return Err(Error::invalid(format!(
@@ -98,7 +98,7 @@ impl Agent {
     }
 
     fn clean_up_ssh(&self, regex: &str) -> Result<Value> {
-        self.check_own_users()?;
+        self.check_may_change_users()?;
         let deletion_context = || "SSH Cleanup: Deleting Ephemeral Users";
         let pattern = fancy_regex::Regex::new(regex)
             .map_err(|error| Error::invalid("Compiling regexp").with_source(error))
@@ -115,7 +115,7 @@ impl Agent {
 
     /// Fails if the agent may not change the users in `/etc`, because it does not run in a VM, or the VM
     /// cannot have users.
-    fn check_own_users(&self) -> Result<()> {
+    fn check_may_change_users(&self) -> Result<()> {
         if self.directories.base() != Path::new(BASE) {
             return Err(Error::failure(format!(
                 "this agent does not run in a VM: its base directory is '{}', not {BASE}",
@@ -186,8 +186,10 @@ mod tests {
         };
         assert_eq!(address_of(r#"{"a": {"ip": "10.0.0.1"}}"#).as_deref(), Some("10.0.0.1"));
         assert_eq!(
-            address_of(r#"{"a": {"ip": "10.0.0.1"}, "b": {"ip": "10.1.0.1", "default": ["dns", "gateway"]}}"#)
-                .as_deref(),
+            address_of(
+                r#"{"a": {"ip": "10.0.0.1"}, "b": {"ip": "10.1.0.1", "default": ["dns", "gateway"]}}"#
+            )
+            .as_deref(),
             Some("10.1.0.1")
         );
         assert_eq!(address_of(r#"{"a": {"type": "dynamic"}}"#), None);

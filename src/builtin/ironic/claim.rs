@@ -17,7 +17,7 @@ const ALLOCATION_ATTEMPTS: u32 = 3;
 /// The timeout of one attempt. Ironic decides from its database alone.
 const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
-const ALLOCATION_POLL: Duration = Duration::from_millis(200);
+const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// The number of nodes that an error lists.
 const LISTED_NODES: usize = 5;
 
@@ -152,7 +152,7 @@ fn allocate(call: &IronicCall, cid: &str, allocation: JsonObject) -> CpiResult<R
             "error" => return Ok(Err(text(&allocation, "last_error").to_owned())),
             // A conductor that fails to write its decision does not repeat it.
             _ if started.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
-            _ => std::thread::sleep(ALLOCATION_POLL),
+            _ => std::thread::sleep(POLL_PAUSE),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Config {
     }
 
     /// Returns the time during which requests are retried while Ironic fails or cannot be reached.
-    pub(super) fn outage_retry_period(&self) -> Duration {
+    pub(super) fn outage_timeout(&self) -> Duration {
         Duration::from_secs(self.outage_timeout)
     }
 }

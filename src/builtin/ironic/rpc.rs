@@ -31,7 +31,7 @@ pub(super) struct IronicCall<'a, 'l> {
     /// The time that a node may take to power on or off.
     pub power_timeout: Duration,
     /// The time during which the call waits for an Ironic that is not reachable.
-    pub outage_retry_period: Duration,
+    pub outage_timeout: Duration,
     log: &'a mut Log<'l>,
 }
 
@@ -93,7 +93,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
 
     let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
     let (deploy_timeout, power_timeout) = (config.deploy_timeout(), config.power_timeout());
-    let outage_retry_period = config.outage_retry_period();
+    let outage_timeout = config.outage_timeout();
     // The run that started this process redacts the output that it shows.
     let access = config.ironic.check(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
@@ -105,7 +105,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     })?;
     let storage = config.storage.open().map_err(CpiFailure::before_any_effect)?;
     let mut ironic = Client::connect(access).map_err(|error| CpiFailure::from(error).before_any_effect())?;
-    ironic.set_outage_retry_period(outage_retry_period);
+    ironic.set_outage_timeout(outage_timeout);
     let mut call = IronicCall {
         ironic,
         storage,
@@ -113,7 +113,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         is_v2,
         deploy_timeout,
         power_timeout,
-        outage_retry_period,
+        outage_timeout,
         log,
     };
     let call = &mut call;

@@ -55,7 +55,7 @@ pub(super) fn create(call: &mut IronicCall, arguments: IronicVmArguments) -> Cpi
 /// parts, and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
 fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
     // The deletion has already waited for the server.
-    call.ironic.set_outage_retry_period(Duration::ZERO);
+    call.ironic.set_outage_timeout(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
         Ok(true) => Some(part),
         Ok(false) => None,
@@ -227,13 +227,13 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     Ok(Value::Null)
 }
 
-/// Like [`delete`], but retries temporary errors for `outage_retry_period`.
+/// Like [`delete`], but retries temporary errors for `outage_timeout`.
 pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     let started = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
         match delete(call, cid) {
-            Err(failure) if failure.ok_to_retry && started.elapsed() < call.outage_retry_period => {
+            Err(failure) if failure.ok_to_retry && started.elapsed() < call.outage_timeout => {
                 call.log(format_args!("deleting VM '{cid}' failed, retrying: {failure}"));
                 std::thread::sleep(pause);
                 pause = MAX_DELETION_PAUSE.min(pause * 2);

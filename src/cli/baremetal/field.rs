@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction};
 
 use super::pairs;
 use crate::cli::duration;
+use ironic::SortKey;
 
 /// The value that an option takes.
 #[derive(Debug, Clone, Copy)]
@@ -233,11 +234,13 @@ fn valued(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
     }
 }
 
-/// Parses a field to sort by; true means descending.
-fn sort_key(text: &str) -> Result<(String, bool), String> {
+/// Parses a field to sort by.
+fn sort_key(text: &str) -> Result<SortKey, String> {
     match text.split_once(':').unwrap_or((text, "asc")) {
         ("", _) => Err("the field is empty".to_owned()),
-        (key, direction @ ("asc" | "desc")) => Ok((key.to_owned(), direction == "desc")),
+        (key, direction @ ("asc" | "desc")) => {
+            Ok(SortKey { field: key.to_owned(), is_descending: direction == "desc" })
+        }
         _ => Err("expected KEY, KEY:asc or KEY:desc".to_owned()),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
         ..ListOptions::default()
     };
     let collection = call.resource().collection;
-    let server_sorts = options.sort.iter().all(|(key, _)| collection.server_sorts_by(key));
+    let server_sorts = options.sort.iter().all(|key| collection.server_sorts_by(&key.field));
     if options.marker.is_some() && (options.sort.len() > 1 || !server_sorts) {
         return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
     }

@@ -92,11 +92,15 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
             });
             let earlier = record.undeleted.iter().map(|undeleted| &undeleted.resource);
             let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
-            vm.chain(earlier.map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", cpi_suffix(vm.cpi())))))
-                .collect()
+            vm.chain(
+                earlier
+                    .map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", cpi_suffix(vm.cpi())))),
+            )
+            .collect()
         }
         ResourceKind::Disk => {
-            let describe = |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), cpi_suffix(cpi));
+            let describe =
+                |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), cpi_suffix(cpi));
             let disks = record.disks.iter();
             disks
                 .map(|disk| {
@@ -111,8 +115,13 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
             let stemcells = record.stemcells.iter();
             stemcells
                 .map(|one| {
-                    let description =
-                        format!("{}/{}{}{}", one.name, one.version, used(one.in_use), cpi_suffix(one.cpi.as_deref()));
+                    let description = format!(
+                        "{}/{}{}{}",
+                        one.name,
+                        one.version,
+                        used(one.in_use),
+                        cpi_suffix(one.cpi.as_deref())
+                    );
                     DescribedName::new(one.cid.as_str(), description)
                 })
                 .collect()

@@ -142,11 +142,17 @@ pub(super) fn describe(grammar: &clap::Command, path: &Path, command: &str) -> R
     }
 }
 
-/// Forgets that the operator allowed an env file. Returns its path, and false if it was not allowed.
-pub(super) fn revoke(path: Option<&Path>) -> Result<(PathBuf, bool)> {
+/// The result of revoking the trust in an env file.
+pub(super) struct Revocation {
+    pub(super) path: PathBuf,
+    pub(super) was_trusted: bool,
+}
+
+/// Forgets that the operator allowed an env file.
+pub(super) fn revoke(path: Option<&Path>) -> Result<Revocation> {
     let opened = opened(path, "monopile trust --revoke")?;
-    let revoked = trust::revoke(&opened)?;
-    Ok((opened.real, revoked))
+    let was_trusted = trust::revoke(&opened)?;
+    Ok(Revocation { path: opened.real, was_trusted })
 }
 
 /// Opens the named env file, or the one that is found. `command` is for a hint.

@@ -94,7 +94,8 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     for snapshot in &overview.snapshots {
         let cpi = snapshot.cpi.as_deref();
         let marked = mark(&snapshot.handle().into());
-        let details = format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
+        let details =
+            format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
         table.row(["snapshot".to_owned(), snapshot.cid.to_string(), used(false), details]);
     }
     for stemcell in &overview.stemcells {

@@ -123,7 +123,9 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
         match line {
             Line::Begun { .. } => {}
             Line::Asked { method, request_id } => earlier.unanswered.push((method, request_id)),
-            Line::Answered { request_id } => earlier.unanswered.retain(|(_, pending_id)| *pending_id != request_id),
+            Line::Answered { request_id } => {
+                earlier.unanswered.retain(|(_, pending_id)| *pending_id != request_id)
+            }
             Line::Made(resource) => earlier.resources.push(resource),
             Line::Gone(resource) => earlier.resources.retain(|created| *created != resource),
         }

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::ids;
 use super::ledger::{self, CreatedResource};
+use super::missing_resources;
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
@@ -49,10 +49,10 @@ pub(super) fn check(run: &mut Run<'_>) {
     run.versions = Versions { api: Some(api_version), stemcell: Some(real) };
     if let Some(stemcell) = &stemcell {
         run.check("delete_stemcell", |check| check.delete(stemcell));
-        ids::check_deleted_stemcell(run, stemcell);
+        missing_resources::check_deleted_stemcell(run, stemcell);
     }
     run.group = "rpc".to_owned();
-    ids::check_never_existing(run);
+    missing_resources::check_never_existing(run);
 }
 
 fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResource> {
@@ -108,11 +108,11 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_parallel_calls(vm.as_ref());
         let deleted_disk = self.create_and_delete_disk();
         let present = vm.as_ref().filter(|_| self.lost_in.is_none());
-        ids::check_deleted_disk(self.run, present, deleted_disk.as_ref());
+        missing_resources::check_deleted_disk(self.run, present, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
-            ids::check_deleted_vm(self.run, vm, disk.as_ref());
+            missing_resources::check_deleted_vm(self.run, vm, disk.as_ref());
         }
         self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |check, disk| check.delete(disk));
     }

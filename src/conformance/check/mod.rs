@@ -5,11 +5,11 @@
 //! `ids` are the checks. `ledger` tracks resources, `leftover_log` keeps them for the next run, `report` and
 //! `junit` hold the results.
 
-mod ids;
 mod junit;
 mod ledger;
 mod leftover_log;
 mod lifecycle;
+mod missing_resources;
 mod report;
 mod rpc;
 mod run;

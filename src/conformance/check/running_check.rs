@@ -154,8 +154,10 @@ impl RunningCheck<'_, '_> {
         method: Method,
         arguments: &[Vec<Value>],
     ) -> CheckOutcome<Vec<AnswerBody>> {
-        let requests: Vec<Vec<u8>> =
-            arguments.iter().map(|arguments| self.prepare_request(method, arguments)).collect::<Result<_>>()?;
+        let requests: Vec<Vec<u8>> = arguments
+            .iter()
+            .map(|arguments| self.prepare_request(method, arguments))
+            .collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
         let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
             let threads: Vec<_> = requests

@@ -221,7 +221,7 @@ impl Agent {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
         });
-        let mut request = client.http.post(format!("{}/agent", self.endpoint.base));
+        let mut request = client.http.post(format!("{}/agent", self.endpoint.address));
         // Connections of requests with the client's own settings share its TLS settings.
         if limit < self.timeouts.message {
             request = request.config().timeout_global(Some(limit)).build();
@@ -441,13 +441,13 @@ impl Agent {
     }
 
     fn blob_url(&self, id: &str) -> String {
-        format!("{}/blobs/{id}", self.endpoint.base)
+        format!("{}/blobs/{id}", self.endpoint.address)
     }
 
     fn check_status(&self, method: &str, status: u16) -> Result<(), AgentError> {
         match status {
             200..=299 => Ok(()),
-            401 => Err(AgentError::Unauthorized { address: self.endpoint.base.clone() }),
+            401 => Err(AgentError::Unauthorized { address: self.endpoint.address.clone() }),
             status => Err(AgentError::Protocol {
                 method: method.to_owned(),
                 problem: format!("HTTP status {status}"),
@@ -460,7 +460,7 @@ impl Agent {
         if let Some(signal) = (self.interrupted)() {
             return AgentError::interrupted(signal);
         }
-        let address = self.endpoint.base.clone();
+        let address = self.endpoint.address.clone();
         let unreachable_error =
             |problem: String| AgentError::Unreachable { address: address.clone(), problem };
         match error {

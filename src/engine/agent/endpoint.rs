@@ -20,7 +20,7 @@ const HTTPS_PORT: u16 = 443;
 /// The address, credentials and CA of an agent.
 #[derive(Clone)]
 pub struct AgentEndpoint {
-    pub(super) base: String,
+    pub(super) address: String,
     /// Without the brackets of an IPv6 address.
     host: String,
     port: u16,
@@ -87,7 +87,7 @@ impl AgentEndpoint {
         };
         let port = url.port().unwrap_or(HTTPS_PORT);
         Ok(AgentEndpoint {
-            base: format!("https://{host}:{port}"),
+            address: format!("https://{host}:{port}"),
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port,
             user: percent_decode(url.username()),
@@ -120,8 +120,8 @@ impl AgentEndpoint {
             ServerTrust::Roots(roots) => Some(roots.clone()),
             ServerTrust::AnyServer => None,
         };
-        (&self.base, &self.user, self.password.expose())
-            == (&other.base, &other.user, other.password.expose())
+        (&self.address, &self.user, self.password.expose())
+            == (&other.address, &other.user, other.password.expose())
             && roots(self) == roots(other)
             && other
                 .known_certificates
@@ -163,6 +163,6 @@ impl AgentEndpoint {
 
     /// Returns the scheme, host and port, without credentials.
     pub fn address(&self) -> &str {
-        &self.base
+        &self.address
     }
 }

@@ -65,7 +65,7 @@ impl ForeignAgent {
             ),
         );
         match state.suspected_vm(&self.id) {
-            Some(suspect) => error.with_hint(suspect_hint(suspect)),
+            Some(suspect) => error.with_hint(answering_suspect_hint(suspect)),
             None => error.with_rerun_hint(
                 "another VM has this address: find out to which environment it belongs, and give one of the \
                  two another address; or, if the other VM is not needed, delete it in the IaaS. Then run the \
@@ -88,7 +88,7 @@ pub(crate) fn vm_cid(agent_state: &Value) -> Option<&str> {
 }
 
 /// Returns the hint for a suspect whose agent answers.
-pub(crate) fn suspect_hint(suspect: &Suspect) -> String {
+pub(crate) fn answering_suspect_hint(suspect: &Suspect) -> String {
     format!(
         "it is {}, which the failed request {} created ({}): delete it in the IaaS, then run the same \
          command again",

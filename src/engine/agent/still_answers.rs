@@ -12,7 +12,7 @@ use base::events::Stage;
 /// its deletion.
 const DELETION_GRACE: Duration = Duration::from_secs(60);
 /// The pause between two requests.
-const INTERVAL: Duration = Duration::from_secs(1);
+const POLL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Returns true if the agent of the VM on record still answers after a minute. Returns false as soon as it
 /// does not answer, or answers with another id. Without an id on record, any agent counts as the VM's own.
@@ -39,6 +39,6 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
                 DELETION_GRACE.as_secs()
             ));
         }
-        agent.pause(INTERVAL)?;
+        agent.pause(POLL_PAUSE)?;
     }
 }

@@ -245,7 +245,8 @@ impl<'a> CpiConnection<'a> {
         outcome
     }
 
-    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    /// Makes a call that changes nothing on record, and therefore announces no intent. The call must be safe
+    /// to repeat.
     pub(crate) fn call_unrecorded(
         &self,
         stage: &Stage,

@@ -14,7 +14,7 @@ mod open;
 mod source;
 
 pub(crate) use all::{CpiName, Cpis, describe_off, info_stage_name};
-pub(crate) use connection::{CpiConnection, Presence, Retries, with_cpi_context, show_log_line};
+pub(crate) use connection::{CpiConnection, Presence, Retries, show_log_line, with_cpi_context};
 pub(crate) use early::EarlyInstallation;
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};

@@ -114,7 +114,7 @@ pub(super) fn call_error(
                 ),
                 false => "the CPI may have created something before it failed".to_owned(),
             })
-            .with_hint(suspect_hint(run, state, suspect))
+            .with_hint(search_hint(run, state, suspect))
             .with_retry_hint(),
         None => error,
     }
@@ -128,7 +128,7 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
 
 /// Describes how to look for what a failed call may have created. The CPI may have declared the error as
 /// passing, so that the call was repeated, and each attempt is on record.
-fn suspect_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
+fn search_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
     let (advice, option) = match state.monopile.suspects.len() {
         1 => ("drop the record", format!("--call {}", suspect.request_id)),
         _ => ("drop the records of all failed calls", "--failed-calls".to_owned()),

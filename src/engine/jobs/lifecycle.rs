@@ -16,7 +16,7 @@ use base::{Error, ErrorKind, LogExcerpt, Result};
 use manifest::deployment::WatchTime;
 
 /// The maximum time before the run warns of a process that fails, which may still restart.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
+const MAX_TIME_UNTIL_WARNING: Duration = Duration::from_secs(10);
 
 /// The jobs on a VM.
 pub(crate) struct Jobs<'a> {
@@ -173,7 +173,7 @@ impl Jobs<'_> {
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let mut shown = String::new();
-        let patience = LONGEST_PATIENCE.min(watch.end / 4);
+        let patience = MAX_TIME_UNTIL_WARNING.min(watch.end / 4);
         let mut has_warned = false;
         loop {
             *agent_state = match self.agent.get_state() {

@@ -15,11 +15,11 @@ pub fn delete(state: &State) -> Plan {
     // Other tools may have recorded one stemcell of the IaaS under two versions.
     let mut stemcells = BTreeSet::new();
     for resource in state.resources() {
-        let is_planned = match &resource {
+        let is_planned_already = match &resource {
             Resource::Stemcell(stemcell) => !stemcells.insert(stemcell.clone()),
             Resource::Vm(_) | Resource::Disk(_) | Resource::Snapshot(_) => false,
         };
-        if !is_planned {
+        if !is_planned_already {
             plan.push_deletion(resource, WHY);
         }
     }

@@ -80,24 +80,24 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 }
 
 /// Returns the inputs for reading the manifest of the environment with this state, without saving generated
-/// values.
-pub(crate) fn without_generation(inputs: &Inputs, state: &State) -> Inputs {
+/// values. Marks the environment as deployed if the state has resources.
+pub(crate) fn discarding_generated(inputs: &Inputs, state: &State) -> Inputs {
     Inputs { discard_generated: true, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
 }
 
-/// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore generates
-/// no values. Fails if the deployed credentials are missing, or others are given in their place.
+/// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore saves no
+/// generated values. Fails if the deployed credentials are missing, or others are given in their place.
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
-    let inputs = without_generation(inputs, state);
+    let inputs = discarding_generated(inputs, state);
     let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values, false);
     report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
 
-/// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
-/// credentials are missing, or others are given in their place. Fails if they and the addresses are those of
-/// another environment.
+/// Reads a manifest for a run that only deletes, and therefore saves no generated values. Warns if the
+/// deployed credentials are missing, or others are given in their place. Fails if they and the addresses are
+/// those of another environment.
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
-    let inputs = without_generation(inputs, state);
+    let inputs = discarding_generated(inputs, state);
     let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
         if let Err(missing) = credentials::check_source(run, &inputs, state, values, false) {
             if let Some(other) = credentials::of_other_environment(run, &inputs, state, &missing) {

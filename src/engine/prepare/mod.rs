@@ -12,7 +12,8 @@ mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, find_release, leaves, load,
-    load_deployed, load_to_delete, open_releases, open_stemcell, prepare, register_hint_secrets, without_generation,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, discarding_generated, find_release,
+    leaves, load, load_deployed, load_to_delete, open_releases, open_stemcell, prepare,
+    register_hint_secrets,
 };
 pub(crate) use other_environment::OtherEnvironment;

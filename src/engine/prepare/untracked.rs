@@ -64,7 +64,10 @@ pub(super) fn check_during<T>(
     let (done, untracked) = thread::scope(|scope| {
         let check_thread = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let done = work();
-        (done, check_thread.map(|check_thread| check_thread.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        (
+            done,
+            check_thread.map(|check_thread| check_thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
+        )
     });
     let untracked = untracked.transpose().map(Option::flatten);
     (done, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))

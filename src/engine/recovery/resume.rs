@@ -7,7 +7,7 @@ use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
 use crate::cpis;
-use crate::effects::{Effect, failed_call, explain_running_call, unknown_outcome_error};
+use crate::effects::{Effect, explain_running_call, failed_call, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
@@ -55,7 +55,7 @@ fn settle(
     let examined = examine(run, store, intent, &open_call, wait_result, &stage);
     let outcome = match &examined {
         OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
-        OpenCallOutcome::Changes(_) => CallOutcome::Answered,
+        OpenCallOutcome::Answered(_) => CallOutcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
     if outcome == CallOutcome::Unknown && intent.effect.creates() && may_forget {
@@ -67,7 +67,7 @@ fn settle(
     }
     for step in call_rules::concluding_steps(outcome, intent.effect.creates(), may_forget) {
         match (step, &examined) {
-            (ConcludingStep::Record, OpenCallOutcome::Changes(changes)) => {
+            (ConcludingStep::Record, OpenCallOutcome::Answered(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
             (ConcludingStep::RecordSuspect, OpenCallOutcome::Failed(error)) => {
@@ -91,7 +91,7 @@ fn settle(
     }
     match examined {
         OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
-        OpenCallOutcome::Changes(_) => stage.finish(),
+        OpenCallOutcome::Answered(_) => stage.finish(),
         OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
             stage.give_up(format!("the CPI gave no usable answer: {problem}"));
         }
@@ -106,7 +106,7 @@ enum OpenCallOutcome {
     /// The call was never made.
     NeverStarted,
     /// The changes that follow from its answer.
-    Changes(Vec<Change>),
+    Answered(Vec<Change>),
     /// The error that the CPI answered with, or the problem with its answer.
     Failed(CpiError),
 }
@@ -116,7 +116,7 @@ impl OpenCallOutcome {
     fn into_error(self, intent: &Intent<Effect>) -> CpiError {
         match self {
             OpenCallOutcome::Failed(error) => error,
-            OpenCallOutcome::NeverStarted | OpenCallOutcome::Changes(_) => {
+            OpenCallOutcome::NeverStarted | OpenCallOutcome::Answered(_) => {
                 no_answer_error(intent, "it stays open".to_owned())
             }
         }
@@ -158,7 +158,7 @@ fn examine(
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
     log.iter().for_each(|line| cpis::show_log_line(run, stage, line));
     match answer {
-        Ok(Ok(changes)) => OpenCallOutcome::Changes(changes),
+        Ok(Ok(changes)) => OpenCallOutcome::Answered(changes),
         Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer_error(intent, problem)),
         Err(error) => OpenCallOutcome::Failed(error),
     }
@@ -272,8 +272,8 @@ fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
     }
 }
 
-/// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a
-/// failure once, unless `is_reported`.
+/// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a failure once,
+/// unless `is_reported`.
 fn open_registry(
     run: &RunContext,
     store: &Store,

@@ -88,7 +88,7 @@ pub(crate) fn check_suspected_vm(
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
-    .with_hint(identity::suspect_hint(suspect)))
+    .with_hint(identity::answering_suspect_hint(suspect)))
 }
 
 /// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
@@ -117,7 +117,8 @@ pub(crate) fn find_answering<'s>(
     match suspect {
         Some(_) => looking_for_vm.finish(),
         None => {
-            looking_for_vm.give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
+            looking_for_vm
+                .give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
         }
     }
     Ok(suspect)

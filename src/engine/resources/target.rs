@@ -52,7 +52,7 @@ impl TargetEnvironment {
         let validating = run.reporter.stage("Validating");
         // Generated values are not saved: the next deploy would log in to the agent with them, which does not
         // know them.
-        let inputs = prepare::without_generation(&self.inputs, store.state());
+        let inputs = prepare::discarding_generated(&self.inputs, store.state());
         let loaded = prepare::load(run, &inputs)?;
         let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &loaded, &validating)?;
         cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;

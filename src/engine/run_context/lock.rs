@@ -8,9 +8,9 @@ use base::text;
 use base::{Error, Result};
 
 /// The pause between two attempts to take the lock.
-const INTERVAL: Duration = Duration::from_millis(100);
+const POLL_PAUSE: Duration = Duration::from_millis(100);
 /// The same pause if each attempt is a request.
-const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
+const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Locks and reads the state for `command`. Reports once which run holds the lock.
 pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
@@ -43,7 +43,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
             run.reporter
                 .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
-        let interval = if run.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
+        let interval = if run.paths.state.is_shared() { REMOTE_POLL_PAUSE } else { POLL_PAUSE };
         signals::pause(run, interval.min(remaining))
     }
 }

@@ -382,9 +382,9 @@ fn check_cpi(
     default: &CpiSource,
     problems: &mut Problems,
 ) {
-    // A zone with a problem may name a CPI.
-    let is_known = az.is_some() || group.is_some_and(|group| group.get("azs").is_none());
-    if sections.cpi.is_some() || *default != CpiSource::None || !is_known {
+    // A zone that could not be read may name a CPI, so nothing is reported.
+    let is_zone_read = az.is_some() || group.is_some_and(|group| group.get("azs").is_none());
+    if sections.cpi.is_some() || *default != CpiSource::None || !is_zone_read {
         return;
     }
     let Some(provider) = sections.root.get("cloud_provider") else { return };

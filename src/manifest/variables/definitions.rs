@@ -144,10 +144,11 @@ mod tests {
 
     #[test]
     fn parses_the_variables_block() {
-        let definitions =
-            definitions_of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
-                {length: 5}\n- {name: 12, options: ~}\n")
-            .unwrap();
+        let definitions = definitions_of(
+            "variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
+                {length: 5}\n- {name: 12, options: ~}\n",
+        )
+        .unwrap();
         assert_eq!(
             definitions.iter().map(|definition| definition.name.as_str()).collect::<Vec<_>>(),
             ["a", "b", "12"]

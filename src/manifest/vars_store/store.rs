@@ -28,7 +28,7 @@ pub struct VarsStore {
     has_changed: bool,
     lock: Option<UnlockOnDrop>,
     /// True if [`Self::lock`] created the file.
-    made_for_lock: bool,
+    is_made_for_lock: bool,
     /// True if nothing is written to the file.
     is_detached: bool,
     encryption: Encryption,
@@ -47,7 +47,7 @@ impl VarsStore {
             exists: false,
             has_changed: false,
             lock: None,
-            made_for_lock: false,
+            is_made_for_lock: false,
             is_detached: false,
             encryption: encryption.clone(),
             stored_form: StoredForm::Plain,
@@ -208,7 +208,7 @@ impl VarsStore {
             // The previous holder of the lock may have replaced the file that this run waited for.
             if same_file(&file, &self.path).map_err(lock_error)? {
                 self.lock = Some(file);
-                self.made_for_lock = is_absent;
+                self.is_made_for_lock = is_absent;
                 break;
             }
         }
@@ -218,14 +218,14 @@ impl VarsStore {
     /// Releases the lock.
     pub fn unlock(&mut self) {
         if let Some(file) = &self.lock
-            && self.made_for_lock
+            && self.is_made_for_lock
             && file.metadata().is_ok_and(|metadata| metadata.len() == 0)
         {
             // The file was created for the lock and is still empty. A run that waits for the lock notices
             // that it is gone.
             let _ = std::fs::remove_file(&self.path);
         }
-        self.made_for_lock = false;
+        self.is_made_for_lock = false;
         self.lock = None;
     }
 

@@ -182,7 +182,7 @@ impl CrashLife<'_> {
                     MachineAction::Reboot => machine::reboot(&self.hello),
                     MachineAction::SwitchOff => self.hello.kill_vm(),
                     MachineAction::Restart { booted } => {
-                        self.bystanders.push(machine::restart(&self.hello, &mut child, booted));
+                        self.pid_heirs.push(machine::restart(&self.hello, &mut child, booted));
                     }
                 }
                 self.hello.release_call();

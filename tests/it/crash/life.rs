@@ -14,7 +14,7 @@ use crate::support::bucket::Bucket;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::is_full_sweep;
-use crate::support::machine::Bystander;
+use crate::support::machine::PidHeir;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Script, wait_until};
 
@@ -75,7 +75,7 @@ pub(super) struct CrashLife<'t> {
     /// The stage and its disturbance, for messages.
     pub context: String,
     /// Processes that got the PIDs of our processes.
-    pub bystanders: Vec<Bystander>,
+    pub pid_heirs: Vec<PidHeir>,
     _proxy: AgentProxy,
     tally: &'t Tally,
     /// CIDs that the operator removed from the cloud on the program's advice.
@@ -112,13 +112,13 @@ impl<'t> CrashLife<'t> {
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
-        let (context, bystanders, removed) = (String::new(), Vec::new(), BTreeSet::new());
+        let (context, pid_heirs, removed) = (String::new(), Vec::new(), BTreeSet::new());
         CrashLife {
             hello,
             setting,
             gate,
             context,
-            bystanders,
+            pid_heirs,
             _proxy: proxy,
             tally,
             removed,
@@ -212,8 +212,8 @@ impl<'t> CrashLife<'t> {
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
         let in_place = usize::from(lived(1));
         self.check_effects(3 + usize::try_from(deploys).unwrap() - in_place);
-        for bystander in &mut self.bystanders {
-            assert!(bystander.is_well(), "a process was signalled that had a pid of ours");
+        for heir in &mut self.pid_heirs {
+            assert!(heir.is_well(), "a process was signalled that had a pid of ours");
         }
     }
 

@@ -108,7 +108,8 @@ fn foreign_agent_is_only_asked_for_its_state() {
     }
     let run = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     assert_eq!(document(&run)[0]["kind"], "foreign_agent");
-    let messages: std::collections::BTreeSet<String> = proxy.take().iter().map(|heard| heard.name()).collect();
+    let messages: std::collections::BTreeSet<String> =
+        proxy.take().iter().map(|heard| heard.name()).collect();
     assert_eq!(messages.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
     hello.world.write("state.json", recorded);
     hello.delete(&[]).success();

@@ -189,7 +189,10 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let findings = document(&report);
     let finding_of =
         |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == kind).unwrap();
-    assert_eq!((&finding_of("VM")["status"], &finding_of("VM")["problem"]), (&json!("drifted"), &json!("stopped_vm")));
+    assert_eq!(
+        (&finding_of("VM")["status"], &finding_of("VM")["problem"]),
+        (&json!("drifted"), &json!("stopped_vm"))
+    );
     assert_eq!(finding_of("VM")["repairs"], json!(["reboot_vm", "recreate_vm"]));
     assert_eq!(finding_of("agent")["detail"], "it does not answer, because its VM is stopped");
     assert_eq!(finding_of("agent")["repairs"], Value::Null, "the repair is that of the VM");

@@ -54,9 +54,20 @@ impl Source {
     }
 }
 
-/// Words that say nothing about the role of what they name.
-static VAGUE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?-u)\b(known|found|said|seen|here|there|wanted|given|own)\b").unwrap());
+/// Words that say nothing about the role of what they name, also as constants.
+static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "known|found|said|seen|here|there|wanted|given|own",
+        "looked|looking|got|named|asked|waited|visited|admitted|signalled|way|of",
+    ];
+    let words = words.join("|");
+    Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
+});
+
+/// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`
+/// and `.named(`. A type or an argument completes the name.
+static FUNCTION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)(fn |::)(of|named)\b|\.named\(").unwrap());
 
 /// `left` names a role only beside `right`.
 static LEFT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u)\bleft\b").unwrap());
@@ -69,6 +80,7 @@ const NEARBY_LINES: usize = 6;
 /// about its role.
 fn vague_names(text: &str) -> Vec<usize> {
     let code = Source::of(text).code;
+    let code = FUNCTION.replace_all(&code, "");
     let lines: Vec<&str> = code.lines().collect();
     let is_beside_right = |index: usize| {
         let mut nearby = lines.iter().take(index + NEARBY_LINES + 1).skip(index.saturating_sub(NEARBY_LINES));
@@ -226,6 +238,10 @@ fn finds_vague_names() {
     assert_eq!(vague_names(&far_apart), [1]);
     assert_eq!(vague_names("let left = 1;\n\nlet right = left;"), [0; 0]);
     assert_eq!(vague_names("f(own, &self.given);"), [1]);
+    assert_eq!(
+        vague_names("const OWN: u8 = 1;\nlet of = 2;\nfn of(a: u8) {}\nType::of(a.named(b));"),
+        [1, 2]
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use base::{Error, Result};
 /// The timeout of a start or stop program without one in the file.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum timeout. A larger one could overflow the clock.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Parser<'_> {
                 let minutes = self.peek_is(&["minute", "minutes"]);
                 self.skip(&["second", "seconds", "minute", "minutes"]);
                 let seconds = seconds.saturating_mul(if minutes { 60 } else { 1 });
-                program.timeout = Duration::from_secs(seconds).min(LONGEST_TIMEOUT);
+                program.timeout = Duration::from_secs(seconds).min(MAX_TIMEOUT);
             } else {
                 return Ok(program);
             }
@@ -349,7 +349,7 @@ mod tests {
         let text =
             "check process x pidfile /p\n start program \"a\" with timeout 18446744073709551615 minutes\n";
         let services = parse(text, "monit").unwrap();
-        assert_eq!(services[0].start.as_ref().unwrap().timeout, LONGEST_TIMEOUT);
+        assert_eq!(services[0].start.as_ref().unwrap().timeout, MAX_TIMEOUT);
     }
 
     #[test]

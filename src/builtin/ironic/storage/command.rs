@@ -152,7 +152,10 @@ impl StorageTool for Command {
                 let login = json!({"user": login.user, "password": login.password});
                 let more = json!({"transport": "iscsi", "initiators": names, "login": login});
                 let export: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
-                export.filter(|export| same_length([export.portals.len(), export.iqns.len(), export.luns.len()]))
+                export
+                    .filter(|export| {
+                        same_length(&[export.portals.len(), export.iqns.len(), export.luns.len()])
+                    })
                     .map(Export::Iscsi)
                     .ok_or_else(|| result_error("`portals`, `iqns` and `luns`, lists of the same length"))
             }
@@ -160,7 +163,8 @@ impl StorageTool for Command {
                 let more = json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
                 let export: Option<FibreChannel> =
                     serde_json::from_value(self.ask("export", volume, more)?).ok();
-                export.filter(|export| same_length([export.wwns.len(), export.luns.len(), export.luns.len()]))
+                export
+                    .filter(|export| same_length(&[export.wwns.len(), export.luns.len()]))
                     .filter(|export| export.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
                     .ok_or_else(|| {
@@ -176,7 +180,7 @@ impl StorageTool for Command {
 }
 
 /// Returns true if the lists have the same length, which is not 0.
-fn same_length(lengths: [usize; 3]) -> bool {
+fn same_length(lengths: &[usize]) -> bool {
     lengths[0] > 0 && lengths.iter().all(|length| *length == lengths[0])
 }
 

@@ -166,7 +166,8 @@ impl Export {
     pub(super) fn firmware_bytes(&self, login: &Login) -> usize {
         match self {
             Export::Iscsi(export) => {
-                let texts = [export.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
+                let texts =
+                    [export.iqns.first().map_or(0, String::len), login.user.len(), login.password.len()];
                 texts.iter().map(|length| length + 1).sum()
             }
             Export::FibreChannel(_) => 0,

@@ -263,7 +263,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         description: format!(
             "an untracked VM answers at {}: {}",
             probe.agent.address(),
-            identity::suspect_hint(suspect)
+            identity::answering_suspect_hint(suspect)
         ),
         affected: Affected::Call(FailedCall {
             request_id: suspect.request_id.to_string(),

@@ -112,7 +112,8 @@ impl CloudReport {
         // An agent has the CID of its VM.
         let mut cids = BTreeSet::new();
         let distinct = drifted.iter().filter(|finding| cids.insert(&finding.cid));
-        let names: Vec<String> = distinct.map(|finding| format!("{} '{}'", finding.kind, finding.cid)).collect();
+        let names: Vec<String> =
+            distinct.map(|finding| format!("{} '{}'", finding.kind, finding.cid)).collect();
         let error = Error::new(
             ErrorKind::Drift,
             format!("the cloud is not as the state says: {}", text::listed(&names)),

@@ -165,7 +165,8 @@ impl BucketSettings {
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
         let client_interruption = interruption.clone();
-        let (client, _) = artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || client_interruption.check()))?;
+        let (client, _) =
+            artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || client_interruption.check()))?;
         let requests = Requests { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,

@@ -333,8 +333,9 @@ impl Interp {
             }
             _ => {
                 let count = args.len();
-                return self
-                    .raise_argument_error(format!("wrong number of arguments (given {count}, expected 2..3)"));
+                return self.raise_argument_error(format!(
+                    "wrong number of arguments (given {count}, expected 2..3)"
+                ));
             }
         };
         if from < 0 {

@@ -437,9 +437,8 @@ impl Interp {
                     other => BigInt::from(self.int_arg(&other)?),
                 };
                 if value.sign() == Sign::Minus {
-                    return Err(
-                        self.ruby_error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\"")
-                    );
+                    return Err(self
+                        .ruby_error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\""));
                 }
                 Value::big(value.sqrt())
             }

@@ -88,7 +88,8 @@ impl Interp {
             shown.push(self.text_of(name)?);
         }
         let text = format!("Can't find property '{}'", shown.join("', or '"));
-        let error = self.detailed_error("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
+        let error =
+            self.detailed_error("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
         if let Flow::Raise(exception) = &error
             && let Data::Exception(inner) = &mut *exception.data.borrow_mut()
         {

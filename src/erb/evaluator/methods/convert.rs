@@ -26,7 +26,9 @@ impl Interp {
             Some(value) => Ok(value.clone()),
             None => {
                 let (count, expected) = (args.len(), index + 1);
-                self.raise_argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
+                self.raise_argument_error(format!(
+                    "wrong number of arguments (given {count}, expected {expected})"
+                ))
             }
         }
     }

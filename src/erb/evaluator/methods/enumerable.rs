@@ -385,7 +385,8 @@ impl Interp {
                         }
                         other => {
                             let class = self.class_of(other).label();
-                            return self.raise_type_error(format!("wrong element type {class} (expected array)"));
+                            return self
+                                .raise_type_error(format!("wrong element type {class} (expected array)"));
                         }
                     }
                 }

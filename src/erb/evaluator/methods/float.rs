@@ -28,7 +28,9 @@ impl Interp {
                     false => rest,
                 })
             }
-            "**" | "pow" if a < 0.0 && b != b.round() => return Err(self.unsupported_error("a complex number")),
+            "**" | "pow" if a < 0.0 && b != b.round() => {
+                return Err(self.unsupported_error("a complex number"));
+            }
             "**" | "pow" => Value::Float(a.powf(b)),
             "div" => {
                 if b == 0.0 {

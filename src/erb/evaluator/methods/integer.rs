@@ -137,10 +137,13 @@ impl Interp {
                 let base = match args.get(0).cloned() {
                     None => BigInt::from(10),
                     Some(base @ (Value::Int(_) | Value::Big(_))) => to_big(&base),
-                    Some(Value::Float(_)) => return Err(self.unsupported_error("Integer#digits with a float")),
+                    Some(Value::Float(_)) => {
+                        return Err(self.unsupported_error("Integer#digits with a float"));
+                    }
                     Some(other) => {
                         let class = self.class_of(&other).label();
-                        return self.raise_type_error(format!("wrong argument type {class} (expected Integer)"));
+                        return self
+                            .raise_type_error(format!("wrong argument type {class} (expected Integer)"));
                     }
                 };
                 let mut value = to_big(receiver);
@@ -184,7 +187,10 @@ impl Interp {
             }
             "[]" => {
                 let (bit, count) = match args.list.as_slice() {
-                    [] => return self.raise_argument_error("wrong number of arguments (given 0, expected 1..2)"),
+                    [] => {
+                        return self
+                            .raise_argument_error("wrong number of arguments (given 0, expected 1..2)");
+                    }
                     [Value::Big(bit)] => {
                         let is_set = bit.sign() == Sign::Plus && to_big(receiver).sign() == Sign::Minus;
                         return Ok(Some(Value::Int(i64::from(is_set))));
@@ -196,7 +202,9 @@ impl Interp {
                         }
                         (from, to.saturating_sub(from).saturating_add(i64::from(!range.excludes_end)))
                     }
-                    [Value::Range(_)] => return Err(self.unsupported_error("Integer#[] with an endless range")),
+                    [Value::Range(_)] => {
+                        return Err(self.unsupported_error("Integer#[] with an endless range"));
+                    }
                     [_, _] => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 0)?),
                     _ => (self.int_or(args, 0, 0)?, 1),
                 };
@@ -220,7 +228,8 @@ impl Interp {
                 let (exponent, modulus) = (self.arg(args, 0)?, self.arg(args, 1)?);
                 let is_integer = |value: &Value| matches!(value, Value::Int(_) | Value::Big(_));
                 if !is_integer(&exponent) || !is_integer(&modulus) {
-                    return self.raise_type_error("Integer#pow() 2nd argument not allowed unless all are integers");
+                    return self
+                        .raise_type_error("Integer#pow() 2nd argument not allowed unless all are integers");
                 }
                 let (exponent, modulus) = (to_big(&exponent), to_big(&modulus));
                 if exponent < BigInt::from(0)

@@ -226,7 +226,9 @@ impl Interp {
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 let radix = match args.positional().get(1) {
                     // With a negative base, a prefix of the digits takes precedence.
-                    Some(Value::Int(..0)) => return Err(self.unsupported_error("Integer() with a negative base")),
+                    Some(Value::Int(..0)) => {
+                        return Err(self.unsupported_error("Integer() with a negative base"));
+                    }
                     Some(_) if !matches!(value, Value::Str(_)) => {
                         return self.raise_argument_error("base specified for non string value");
                     }

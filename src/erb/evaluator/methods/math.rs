@@ -27,9 +27,10 @@ impl Interp {
         let x = to_f64(&first);
         let y = args.get(1).map(to_f64);
         if x < 0.0 && matches!(name, "sqrt" | "log" | "log2" | "log10") {
-            return Err(
-                self.ruby_error("Math::DomainError", format!("Numerical argument is out of domain - \"{name}\""))
-            );
+            return Err(self.ruby_error(
+                "Math::DomainError",
+                format!("Numerical argument is out of domain - \"{name}\""),
+            ));
         }
         Ok(Some(Value::Float(match (name, y) {
             // The root of -0.0 is 0.0.

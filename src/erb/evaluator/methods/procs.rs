@@ -65,7 +65,9 @@ impl Interp {
                 ProcKind::Method { receiver, .. } => Value::Class(self.class_of(&receiver.clone())),
                 _ => return Ok(None),
             },
-            "unbind" | "source_location" | "binding" => return Err(self.unsupported_error(format!("Proc#{name}"))),
+            "unbind" | "source_location" | "binding" => {
+                return Err(self.unsupported_error(format!("Proc#{name}")));
+            }
             "inspect" | "to_s" => Value::str(self.inspect(&Value::Proc(Rc::clone(block)))?),
             _ => return Ok(None),
         }))

@@ -267,7 +267,9 @@ impl Interp {
         Ok(Some(match name {
             "first" | "begin" if args.is_empty() => {
                 if name == "first" && range.from.is_nil() {
-                    return Err(self.ruby_error("RangeError", "cannot get the first element of beginless range"));
+                    return Err(
+                        self.ruby_error("RangeError", "cannot get the first element of beginless range")
+                    );
                 }
                 range.from.clone()
             }

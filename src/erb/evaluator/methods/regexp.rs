@@ -41,7 +41,9 @@ impl Interp {
                 'x' => 2,
                 'm' => 4,
                 other => {
-                    return Err(self.unsupported_error(format!("the option '{other}' of a regular expression")));
+                    return Err(
+                        self.unsupported_error(format!("the option '{other}' of a regular expression"))
+                    );
                 }
             };
         }
@@ -100,8 +102,9 @@ impl Interp {
             return Err(self.unsupported_error(text));
         }
         if regexp.has_word_set && text.chars().any(folds_to_ascii) {
-            return Err(self
-                .unsupported_error("a character class with \\w that ignores case, in a text with ſ or a kelvin"));
+            return Err(self.unsupported_error(
+                "a character class with \\w that ignores case, in a text with ſ or a kelvin",
+            ));
         }
         if regexp.has_wide_set && text.chars().any(|letter| matches!(letter, '\u{b5}' | '\u{c0}'..='\u{ff}'))
         {
@@ -109,7 +112,9 @@ impl Interp {
             return Err(self.unsupported_error(text));
         }
         if regexp.has_boundary && text.chars().any(is_unclear_in_words) {
-            return Err(self.unsupported_error("the boundary of a word in a text with superscripts or fractions"));
+            return Err(
+                self.unsupported_error("the boundary of a word in a text with superscripts or fractions")
+            );
         }
         Ok(())
     }

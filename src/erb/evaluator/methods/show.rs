@@ -14,7 +14,9 @@ impl Interp {
     pub(crate) fn text_of(&mut self, value: &Value) -> EvalResult<String> {
         self.check_depth()?;
         Ok(match value {
-            Value::Str(text) if text.has_bytes() => return Err(self.unsupported_error("text that is not UTF-8")),
+            Value::Str(text) if text.has_bytes() => {
+                return Err(self.unsupported_error("text that is not UTF-8"));
+            }
             Value::Str(text) => text.get().clone(),
             Value::Nil => String::new(),
             Value::Bool(flag) => flag.to_string(),

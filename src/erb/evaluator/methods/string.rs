@@ -345,7 +345,8 @@ impl Interp {
         }
         if name.starts_with("tr") && sets.len() != 2 {
             let count = args.len();
-            return self.raise_argument_error(format!("wrong number of arguments (given {count}, expected 2)"));
+            return self
+                .raise_argument_error(format!("wrong number of arguments (given {count}, expected 2)"));
         }
         if text.is_empty() && !matches!(name, "count" | "squeeze")
             || name.starts_with("tr") && sets[0].is_empty()
@@ -400,8 +401,9 @@ impl Interp {
                     return Err(self.unsupported_error("String#tr_s of all other characters beyond ASCII"));
                 }
                 if from.is_negated && to.last().is_some_and(|last| !last.is_ascii()) {
-                    return Err(self
-                        .unsupported_error(format!("String#{name} of all other characters to one beyond ASCII")));
+                    return Err(self.unsupported_error(format!(
+                        "String#{name} of all other characters to one beyond ASCII"
+                    )));
                 }
                 let mut out = String::new();
                 let mut last = None;

@@ -64,7 +64,9 @@ impl Interp {
                     match value {
                         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
                             Some(character) => self.append(&added, &character.to_string(), false)?,
-                            None => return Err(self.ruby_error("RangeError", format!("{code} out of char range"))),
+                            None => {
+                                return Err(self.ruby_error("RangeError", format!("{code} out of char range")));
+                            }
                         },
                         Value::Str(other) => self.append(&added, &other.get(), other.is_binary.get())?,
                         other => {
@@ -146,7 +148,9 @@ impl Interp {
                         if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
                             let from = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
-                                return Err(self.unsupported_error(format!("String#{name} with the same result")));
+                                return Err(
+                                    self.unsupported_error(format!("String#{name} with the same result"))
+                                );
                             }
                         }
                         if is_same && !is_never_nil && !has_match { Value::Nil } else { this }

@@ -115,7 +115,9 @@ impl Interp {
                 let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
-                    Some(_) => return Err(self.unsupported_error(format!("String#{name} with this separator"))),
+                    Some(_) => {
+                        return Err(self.unsupported_error(format!("String#{name} with this separator")));
+                    }
                     None => "\n".into(),
                 };
                 if separator.is_empty() && !text.is_empty() {

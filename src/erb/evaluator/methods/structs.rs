@@ -46,8 +46,10 @@ impl Interp {
                     }
                 }
             } else if !args.is_empty() {
-                return self
-                    .raise_argument_error(format!("wrong number of arguments (given {}, expected 0)", args.len()));
+                return self.raise_argument_error(format!(
+                    "wrong number of arguments (given {}, expected 0)",
+                    args.len()
+                ));
             }
         } else {
             if args.len() > members.len() {

@@ -18,7 +18,7 @@ pub(crate) struct Layout {
     array_nl: String,
     allow_nan: bool,
     max_nesting: i64,
-    ascii_only: bool,
+    is_ascii_only: bool,
     script_safe: bool,
 }
 
@@ -32,7 +32,7 @@ impl Layout {
             array_nl: String::new(),
             allow_nan: false,
             max_nesting: 100,
-            ascii_only: false,
+            is_ascii_only: false,
             script_safe: false,
         }
     }
@@ -68,7 +68,7 @@ impl Layout {
             self.max_nesting = if value.is_truthy() { interp.int_arg(&value)? } else { 0 };
         }
         if let Some(value) = options.get_symbol("ascii_only") {
-            self.ascii_only = value.is_truthy();
+            self.is_ascii_only = value.is_truthy();
         }
         if let Some(value) = options.get_symbol("script_safe").or(options.get_symbol("escape_slash")) {
             self.script_safe = value.is_truthy();
@@ -223,7 +223,7 @@ impl Writer {
                 '\u{2028}' | '\u{2029}' if self.layout.script_safe => {
                     let _ = write!(self.out, "\\u{:04x}", character as u32);
                 }
-                other if self.layout.ascii_only && !other.is_ascii() => {
+                other if self.layout.is_ascii_only && !other.is_ascii() => {
                     let mut units = [0; 2];
                     for unit in other.encode_utf16(&mut units) {
                         let _ = write!(self.out, "\\u{unit:04x}");

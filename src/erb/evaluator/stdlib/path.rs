@@ -58,7 +58,11 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
                 _ => String::new(),
             }
         }
-        _ => return Err(interp.unsupported_error(format!("`File.{name}`, which reaches outside the template,"))),
+        _ => {
+            return Err(
+                interp.unsupported_error(format!("`File.{name}`, which reaches outside the template,"))
+            );
+        }
     })))
 }
 

@@ -59,7 +59,7 @@ impl RHash {
     }
 
     fn get_str(&self, text: &str, is_binary: bool) -> Option<Value> {
-        self.map.borrow().get(&StrKey(text, is_binary)).cloned()
+        self.map.borrow().get(&StrKey { text, is_binary }).cloned()
     }
 
     /// Returns the value of a string key.
@@ -129,20 +129,23 @@ impl RHash {
     }
 }
 
-/// A borrowed string key: the text, and true for a binary string.
+/// A borrowed string key.
 #[derive(PartialEq, Eq)]
-struct StrKey<'a>(&'a str, bool);
+struct StrKey<'a> {
+    text: &'a str,
+    is_binary: bool,
+}
 
 impl Hash for StrKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_str(self.0, state);
+        hash_str(self.text, state);
     }
 }
 
 impl indexmap::Equivalent<Key> for StrKey<'_> {
     fn equivalent(&self, key: &Key) -> bool {
         match &key.0 {
-            Value::Str(text) => same_text(text, self.0, self.1),
+            Value::Str(text) => same_text(text, self.text, self.is_binary),
             _ => false,
         }
     }

@@ -355,7 +355,9 @@ impl Hello {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
         let cids_of = |effect: &str| {
             let lines = ledger.lines().filter_map(|line| line.split_once(' '));
-            let cids = lines.filter(|(what, _)| *what == effect).filter_map(|(_, cids_of)| cids_of.split(' ').next());
+            let cids = lines
+                .filter(|(what, _)| *what == effect)
+                .filter_map(|(_, cids_of)| cids_of.split(' ').next());
             cids.map(str::to_owned).collect()
         };
         (cids_of("made"), cids_of("deleted"))

@@ -69,7 +69,8 @@ impl Volumes {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
         let name_arguments = ["--name", name, &self.group];
-        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &name_arguments].concat()).map(drop)
+        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &name_arguments].concat())
+            .map(drop)
     }
 
     /// Creates a thin snapshot of a volume.

@@ -111,7 +111,9 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 return interp.raise_argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
-                '-' | '0' | '+' | ' ' | '#' if sized => return interp.raise_argument_error("flag after width"),
+                '-' | '0' | '+' | ' ' | '#' if sized => {
+                    return interp.raise_argument_error("flag after width");
+                }
                 '-' => directive.has_minus = true,
                 '0' => directive.has_zero = true,
                 '+' => directive.has_plus = true,
@@ -167,11 +169,14 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         match characters.next() {
                             Some(end) if end == close => break,
                             Some(letter) => name.push(letter),
-                            None => return interp.raise_argument_error("malformed name - unmatched parenthesis"),
+                            None => {
+                                return interp.raise_argument_error("malformed name - unmatched parenthesis");
+                            }
                         }
                     }
                     if argument.is_some() {
-                        return interp.raise_argument_error(format!("named{flag}{name}{close} after another"));
+                        return interp
+                            .raise_argument_error(format!("named{flag}{name}{close} after another"));
                     }
                     let value = values.named(interp, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {

@@ -49,7 +49,9 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
         [Value::Object(object)] if object.class.label() == "OpenSSL::X509::Extension" => {
             Ok(Value::Object(Rc::clone(object)))
         }
-        _ => Err(interp.unsupported_error("OpenSSL::X509::Extension.new without an extension as its argument")),
+        _ => {
+            Err(interp.unsupported_error("OpenSSL::X509::Extension.new without an extension as its argument"))
+        }
     }
 }
 
@@ -153,7 +155,9 @@ pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> 
                 (field(interp, "@oid"), field(interp, "@value"), field(interp, "@critical"));
             if value.is_nil() {
                 let shown = interp.text_of(&oid)?;
-                return Err(interp.unsupported_error(format!("the value of the certificate extension {shown}")));
+                return Err(
+                    interp.unsupported_error(format!("the value of the certificate extension {shown}"))
+                );
             }
             match method {
                 "value" => value,

@@ -159,7 +159,9 @@ pub(crate) fn class_method(
         }
         "now" => make(interp, Moment::local(OffsetDateTime::now_utc())),
         "new" | "local" | "mktime" => {
-            return Err(interp.unsupported_error(format!("Time.{name}, which depends on the machine's time zone")));
+            return Err(
+                interp.unsupported_error(format!("Time.{name}, which depends on the machine's time zone"))
+            );
         }
         _ => return Ok(None),
     }))

@@ -9,7 +9,7 @@ const USER_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=_~";
 /// The characters of a host name, besides letters and digits.
 const HOST_NAME_CHARACTERS: &[u8] = b"!$&'()*+,-.;=_~";
 /// The characters of a path segment, besides letters and digits.
-const SEGMENT: &[u8] = b"!$&'()*+,-.:;=@_~";
+const SEGMENT_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=@_~";
 
 /// Returns true if a text has only letters, digits, these characters and percent-encoded bytes.
 fn has_only(text: &str, allowed: &[u8]) -> bool {
@@ -56,11 +56,13 @@ pub(super) fn is_host(text: &str, in_uri: bool) -> bool {
 }
 
 pub(super) fn is_absolute_path(text: &str) -> bool {
-    text.starts_with('/') && text.split('/').all(|part| has_only(part, SEGMENT))
+    text.starts_with('/') && text.split('/').all(|part| has_only(part, SEGMENT_CHARACTERS))
 }
 
 pub(super) fn is_relative_path(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with('/') && text.split('/').all(|part| has_only(part, SEGMENT))
+    !text.is_empty()
+        && !text.starts_with('/')
+        && text.split('/').all(|part| has_only(part, SEGMENT_CHARACTERS))
 }
 
 /// Returns true for parts that Ruby's older parser reads in the same way. `build` uses that parser.
@@ -116,7 +118,9 @@ pub(super) fn split(text: &str) -> Option<Uri> {
         Some((rest, fragment)) => (rest, Some(fragment)),
         None => (text, None),
     };
-    if fragment.is_some_and(|fragment| !fragment.split(['/', '?']).all(|part| has_only(part, SEGMENT))) {
+    if fragment
+        .is_some_and(|fragment| !fragment.split(['/', '?']).all(|part| has_only(part, SEGMENT_CHARACTERS)))
+    {
         return None;
     }
     let (rest, query) = match rest.split_once('?') {

@@ -554,7 +554,9 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             }
         }
         ("port", None) => uri.port = None,
-        ("path", Some(_)) if has_opaque => return Err(interp.ruby_error(INVALID, "path conflicts with opaque")),
+        ("path", Some(_)) if has_opaque => {
+            return Err(interp.ruby_error(INVALID, "path conflicts with opaque"));
+        }
         ("path", Some(text)) => {
             if !text.is_empty() && !grammar::is_absolute_path(&text) {
                 if uri.scheme.is_some() {

@@ -184,7 +184,8 @@ impl Loader<'_> {
     /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
     fn load_plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
         let refuse = |interp: &mut Interp, class: &str| {
-            Err(interp.ruby_error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+            Err(interp
+                .ruby_error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };
         Ok(match resolve::resolve(text) {
             Plain::Null => Value::Nil,
