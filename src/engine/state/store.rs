@@ -64,8 +64,8 @@ impl Store {
     /// Replaces the state with a kept version. The current state is kept as a version, even if it cannot be
     /// parsed.
     ///
-    /// Before the state is replaced, `agree` gets the current state and the version. The current state is
-    /// `None` if it cannot be used. Documents may have been encrypted for changed recipients before that.
+    /// Before the state is replaced, `agree` gets the current state, `None` if it cannot be used, and the
+    /// version. Documents may have been encrypted for changed recipients before that.
     pub fn restore(
         storage: &Storage,
         holder: &Holder,

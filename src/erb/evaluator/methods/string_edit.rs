@@ -65,7 +65,8 @@ impl Interp {
                         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
                             Some(character) => self.append(&added, &character.to_string(), false)?,
                             None => {
-                                return Err(self.ruby_error("RangeError", format!("{code} out of char range")));
+                                let message = format!("{code} out of char range");
+                                return Err(self.ruby_error("RangeError", message));
                             }
                         },
                         Value::Str(other) => self.append(&added, &other.get(), other.is_binary.get())?,

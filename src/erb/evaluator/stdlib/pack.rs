@@ -99,7 +99,8 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                             match u32::try_from(number).ok().and_then(char::from_u32) {
                                 Some(character) => out.extend(character.to_string().into_bytes()),
                                 None => {
-                                    return Err(interp.ruby_error("RangeError", "pack(U): value out of range"));
+                                    let message = "pack(U): value out of range";
+                                    return Err(interp.ruby_error("RangeError", message));
                                 }
                             }
                         }
