@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::env_file::EnvFileArgs;
 use super::vars_exec_args::VarsExecArgs;
 use super::{encryption, paths};
-use base::Result;
+use base::{Error, Result};
 use manifest::Inputs;
 use manifest::variables::Sources;
 
@@ -126,6 +126,15 @@ impl ManifestOptions {
     /// Returns the inputs with a default vars store next to `state`.
     pub(super) fn inputs_with_default_store(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
         let mut inputs = self.inputs(manifest)?;
+        if let Some(store) = &inputs.vars_store
+            && paths::absolute(store)? == *state
+        {
+            return Err(Error::usage(format!(
+                "'{}' is the state and the vars store (--vars-store): they must be two files",
+                store.display()
+            ))
+            .with_hint("name another file with --state or --vars-store"));
+        }
         inputs.has_shared_state = paths::is_url(state);
         inputs.default_vars_store = paths::default_vars_store(&inputs.manifest, state);
         Ok(inputs)

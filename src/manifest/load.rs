@@ -664,7 +664,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     let open = |path: &PathBuf| {
         let store = VarsStore::open(path, &inputs.encryption)?;
         let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
-        store.check_is_no_manifest(option).map_err(|error| {
+        store.check_is_vars_store(option).map_err(|error| {
             let beside = path_beside(&inputs.manifest);
             let name = beside.to_string_lossy();
             error.with_note("nothing was changed").with_hint(match beside.exists() {

@@ -304,6 +304,37 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
 }
 
 #[test]
+fn state_in_place_of_variables_is_not_changed() {
+    let world = World::new();
+    world.write("m.yml", "name: a\ninstance_groups: []\nvariables: [{name: pw, type: password}]\n");
+    world.write("m-vars.yml", "pw: x\n");
+    let text = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1"}"#;
+    world.write("s.json", text);
+    for command in ["int", "create-env", "plan"] {
+        let error = "error: 's.json' (--vars-store) is a state, not a vars store: it has `director_id`\n  \
+                     note: nothing was changed\n  hint: pass the vars store beside the manifest: \
+                     `--vars-store m-vars.yml`\n";
+        let run = world.run([command, "m.yml", "--vars-store", "s.json"]).exits_with(3);
+        assert!(run.stderr.contains(error), "{command}: {}", run.stderr);
+        let run = world.run([command, "m.yml", "-l", "s.json"]).exits_with(3);
+        let error = "error: vars file 's.json' is a state, which has no variables: it has `director_id`\n";
+        assert!(run.stderr.contains(error) && run.stderr.contains("`--state s.json`"), "{}", run.stderr);
+    }
+    for words in [&["list", "s.json"][..], &["check", "s.json"], &["get", "s.json", "/current_vm_cid"]] {
+        let run = world.run(["vars"].iter().chain(words)).exits_with(3);
+        assert!(run.stderr.contains("'s.json' is a state, not a vars store"), "{words:?}: {}", run.stderr);
+    }
+    let one_file = ["create-env", "m.yml", "--state", "new.json", "--vars-store", "./new.json"];
+    let run = world.run(one_file).exits_with(2);
+    assert!(run.stderr.contains("'./new.json' is the state and the vars store"), "{}", run.stderr);
+    assert!(!world.exists("new.json"));
+    assert_eq!(world.read("s.json"), text);
+    // One key of a state alone may be a variable.
+    world.write("l.yml", "director_id: 1\n");
+    world.run(["int", "m.yml", "-l", "l.yml", "--vars-store", "m-vars.yml"]).success();
+}
+
+#[test]
 fn rejects_a_ca_with_a_mismatched_key() {
     let world = generated();
     let other = write_part(&world, "/plain/private_key");

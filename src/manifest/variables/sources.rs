@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use crate::node_kind::kind_with_article;
-use crate::shape::is_ops_file;
+use crate::shape::{is_ops_file, state_key};
 use crate::vars_store::previous;
 use crate::{Inputs, VarsProgram};
 use base::encryption::Encryption;
@@ -275,6 +275,13 @@ fn option_name(option: &str) -> &str {
 
 fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
+    if let Some(key) = state_key(|key| root.get(key).is_some()) {
+        return Err(Error::invalid(format!(
+            "vars file '{}' is a state, which has no variables: it has `{key}`",
+            path.display()
+        ))
+        .with_hint(format!("pass it with `--state {}`", shell_word(&path.to_string_lossy()))));
+    }
     match root.data {
         Data::Map(_) => from_mapping(root, variables),
         Data::Null => Ok(()),

@@ -99,7 +99,7 @@ fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<V
     if !store.exists() {
         return Err(input::missing_error("vars store", path).with_hint(missing_hint(path, command)));
     }
-    store.check_is_no_manifest("").map_err(|error| error.with_hint(store_hint(path, command)))?;
+    store.check_is_vars_store("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)
 }
 
@@ -128,8 +128,8 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
     }
 }
 
-/// Returns the hint for a manifest in place of a vars store: the command with the vars store beside the
-/// manifest, if there is one. `command` has the name of the subcommand, and the word after the store.
+/// Returns the hint for a manifest or state in place of a vars store: the command with the vars store beside
+/// the manifest, if there is one. `command` has the name of the subcommand, and the word after the store.
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
     let beside = path_beside(manifest);
     if !beside.exists() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::previous;
 use crate::files;
 use crate::node_kind::kind_with_article;
-use crate::shape::MANIFEST_SECTIONS;
+use crate::shape::{MANIFEST_SECTIONS, state_key};
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
 use base::files::UnlockOnDrop;
@@ -97,13 +97,16 @@ impl VarsStore {
         Ok(())
     }
 
-    /// Fails if the file is a manifest. Saving it would replace its text. The error names the `option` that
-    /// gave the path, such as ` (--vars-store)`.
-    pub fn check_is_no_manifest(&self, option: &str) -> Result<()> {
-        match MANIFEST_SECTIONS.into_iter().find(|key| self.get(key).is_some()) {
+    /// Fails if the file is a manifest or a state. Saving it would replace its text. The error names the
+    /// `option` that gave the path, such as ` (--vars-store)`.
+    pub fn check_is_vars_store(&self, option: &str) -> Result<()> {
+        let has_key = |key: &str| self.get(key).is_some();
+        let manifest_key = || MANIFEST_SECTIONS.into_iter().find(|key| has_key(key));
+        let other = state_key(has_key).map(|key| ("state", key));
+        match other.or_else(|| manifest_key().map(|key| ("manifest", key))) {
             None => Ok(()),
-            Some(key) => Err(Error::invalid(format!(
-                "'{}'{option} is a manifest, not a vars store: it has `{key}`",
+            Some((kind, key)) => Err(Error::invalid(format!(
+                "'{}'{option} is a {kind}, not a vars store: it has `{key}`",
                 self.path.display()
             ))),
         }
