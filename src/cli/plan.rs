@@ -61,8 +61,7 @@ impl PlanArgs {
         }
         let mut finished = show(&plan_report, session)?;
         if let Some(path) = &self.out {
-            let words = shell_word(&path.to_string_lossy()).into_owned();
-            let apply = session.completed(&format!("`monopile create-env MANIFEST --plan {words}`"));
+            let apply = session.completed(&plan_report.command(&path.to_string_lossy()));
             let saved = format!("saved the plan to '{}'; apply it: {apply}", path.display());
             match &mut finished {
                 CommandResult::Output(text) if !session.globals.prints_json() => {

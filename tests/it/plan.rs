@@ -387,6 +387,15 @@ fn saved_plan_is_executed_or_rejected() {
     let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
     environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
     moved(&environment, "a release changed");
+    // The options of the plan belong to the command that applies it.
+    let options = ["--recreate", "--snapshot", "--out", "plan.json"];
+    let recreation = environment.hello.world.finish(environment.hello.command("plan", &options)).success();
+    let command = "--recreate --snapshot --plan plan.json`";
+    assert!(recreation.stdout.contains(command), "{}", recreation.stdout);
+    let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    assert!(run.stderr.contains("the plan was made with other options than those"), "{}", run.stderr);
+    assert!(run.stderr.contains(command), "{}", run.stderr);
+    environment.hello.create(&["--recreate", "--snapshot", "--plan", "plan.json"]).success();
     let mode = std::fs::metadata(environment.hello.world.path("plan.json")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
     environment.hello.world.write("plan.json", "{}");

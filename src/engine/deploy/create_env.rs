@@ -51,7 +51,7 @@ pub fn create_env(
     cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state(), &validating)?;
     let report = |draft: &DraftPlan, state: &State| {
-        let plan_report = PlanReport::from_draft(draft, state, None, &run.paths.state);
+        let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.state);
         if let Some(saved_plan) = saved_plan {
             saved_plan.check(&plan_report)?;
         }

@@ -73,6 +73,9 @@ pub struct PlanReport {
     pub generated: Vec<String>,
     /// The inputs from which the plan was made.
     basis: PlanInputs,
+    /// The name of the file from which the plan was read.
+    #[serde(skip)]
+    file: String,
 }
 
 /// The kind of change that a plan makes as a whole.
@@ -128,6 +131,9 @@ struct PlanInputs {
     manifest_digest: String,
     /// The digests of stemcell and releases.
     artifacts: Vec<String>,
+    /// The options on which the steps depend, as words of the command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "options")]
+    step_options: Vec<String>,
 }
 
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
@@ -172,7 +178,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
     validating.finish();
-    Ok(PlanReport::from_draft(&draft, &state, packages, path))
+    Ok(PlanReport::from_draft(request, &draft, &state, packages, path))
 }
 
 /// Fails if create-env would stop at an open call. Notes calls that it settles first. Returns true if one of
@@ -207,6 +213,7 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
 impl PlanReport {
     /// Describes a draft plan.
     pub(super) fn from_draft(
+        request: &CreateEnvRequest,
         draft: &DraftPlan,
         state: &State,
         packages: Option<PackageCounts>,
@@ -243,7 +250,8 @@ impl PlanReport {
                 .as_ref()
                 .map(|agent| format!("{} ({})", agent.trouble(), agent.error.summary())),
             generated: draft.prepared.generated.clone(),
-            basis: PlanInputs::of(draft, state, storage),
+            basis: PlanInputs::of(request, draft, state, storage),
+            file: String::new(),
         }
     }
 
@@ -369,7 +377,7 @@ impl PlanReport {
             Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
-        let plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
+        let mut plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
             let has_format = |value: serde_json::Value| value.get("format").is_some();
             if serde_json::from_str(text).is_ok_and(|value| !has_format(value)) {
                 return not_a_plan_error().with_source("it is not a plan of `monopile plan --out`");
@@ -380,12 +388,19 @@ impl PlanReport {
                 false => json_problem(&error),
             })
         })?;
+        name.clone_into(&mut plan_report.file);
         match plan_report.format {
             FORMAT_VERSION => Ok(plan_report),
             other => Err(not_a_plan_error().with_source(format!(
                 "it has format {other}, but this version reads format {FORMAT_VERSION}"
             ))),
         }
+    }
+
+    /// Returns the command that applies the plan saved in `file`.
+    pub fn command(&self, file: &str) -> String {
+        let options = self.basis.step_options.iter().map(|option| format!(" {option}")).collect::<String>();
+        format!("`monopile create-env MANIFEST{options} --plan {}`", text::shell_word(file))
     }
 
     /// Checks that a run would still take exactly the steps of the saved plan.
@@ -418,6 +433,11 @@ impl PlanReport {
             }
             () if self.basis.artifacts != now.basis.artifacts => refuse("the stemcell or a release changed"),
             () if self.basis.state_digest != now.basis.state_digest => refuse("the state changed"),
+            () if self.steps != now.steps && self.basis.step_options != now.basis.step_options => {
+                Err(Error::invalid("the plan was made with other options than those of this command")
+                    .with_note("nothing was changed")
+                    .with_hint(format!("give the options of the plan: {}", self.command(&self.file))))
+            }
             () if self.steps != now.steps => refuse("other steps are needed now"),
             () => Ok(()),
         }
@@ -461,7 +481,7 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 impl PlanInputs {
-    fn of(draft: &DraftPlan, state: &State, storage: &Storage) -> Self {
+    fn of(request: &CreateEnvRequest, draft: &DraftPlan, state: &State, storage: &Storage) -> Self {
         let prepared = &draft.prepared;
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
@@ -473,6 +493,7 @@ impl PlanInputs {
             state_name: state_name(storage),
             manifest_digest: prepared.deploy_digest.clone(),
             artifacts,
+            step_options: request.step_options(),
         }
     }
 }

@@ -64,6 +64,34 @@ pub struct CreateEnvRequest {
     pub cpi_api_version: Option<u32>,
 }
 
+impl CreateEnvRequest {
+    /// Returns the options on which the steps depend, as words of the command line.
+    pub(super) fn step_options(&self) -> Vec<String> {
+        let strategy = match self.strategy {
+            Strategy::Auto => None,
+            Strategy::InPlace => Some("--update-strategy in-place"),
+            Strategy::Recreate => Some("--update-strategy recreate"),
+        };
+        let flags = [
+            (self.recreate, "--recreate"),
+            (self.recreate_persistent_disks, "--recreate-persistent-disks"),
+            (!self.verify, "--no-verify"),
+            (self.stop_options.skip_drain, "--skip-drain"),
+            (self.forget_open_calls, "--forget-open-calls"),
+            (self.overrides.accepts_new_credentials, "--new-credentials"),
+            (self.overrides.ignores_untracked_vm, "--ignore-untracked-vm"),
+        ];
+        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag);
+        let mut options: Vec<String> = flags.chain(strategy).map(str::to_owned).collect();
+        match self.snapshot {
+            SnapshotPolicy::Never => {}
+            SnapshotPolicy::Keep => options.push("--snapshot".to_owned()),
+            SnapshotPolicy::KeepFor(age) => options.push(format!("--snapshot={}s", age.as_secs())),
+        }
+        options
+    }
+}
+
 /// The request of `delete-env`.
 #[derive(Debug, Clone)]
 pub struct DeleteEnvRequest {
