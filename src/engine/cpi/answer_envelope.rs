@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::error::{CpiError, CpiErrorKind};
+use super::error::{CpiError, CpiErrorKind, NO_MESSAGE};
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::encoding::shorten;
@@ -85,7 +85,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 request_id: request_id.clone(),
                 kind,
                 message: cpi_message.map_or_else(
-                    || "the CPI gave no message".to_owned(),
+                    || NO_MESSAGE.to_owned(),
                     |cpi_message| shorten(cpi_message, MAX_MESSAGE_BYTES).into_owned(),
                 ),
                 error_type,

@@ -61,7 +61,7 @@ impl CpiErrorKind {
         let look = match method.facts().changes_iaas {
             true if log_tail.trim().is_empty() => "the CPI logged nothing",
             true => "what the CPI logged is in the file that `log:` names below",
-            false => "run the same command with --verbose to see the CPI's log",
+            false => "--verbose shows the CPI's whole log",
         };
         match self {
             CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
@@ -108,13 +108,19 @@ impl CpiErrorKind {
                  command again"
                     .to_owned()
             }
-            CpiErrorKind::Cloud if is_about_limits(message) => {
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {
                 format!("check quotas and capacity in the IaaS, then run the same command again; {look}")
             }
-            CpiErrorKind::Cloud if is_about_access(message) => {
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => {
                 format!(
                     "check credentials and permissions in the CPI's properties, then run the same command \
                      again; {look}"
+                )
+            }
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message == NO_MESSAGE => {
+                format!(
+                    "look in the log of the IaaS at the time of this call: the CPI says nothing about the \
+                     cause; {look}"
                 )
             }
             CpiErrorKind::Cloud => {
@@ -123,17 +129,10 @@ impl CpiErrorKind {
                      again; {look}"
                 )
             }
-            CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
+            CpiErrorKind::Unknown(_) => {
                 format!(
-                    "correct what the message above names, then run the same command again: the CPI gave no \
-                     error type; {look}"
-                )
-            }
-            CpiErrorKind::Unknown(name) => {
-                format!(
-                    "correct what the message above names, then run the same command again: the CPI uses an \
-                     error type that the API does not define ('{}'); {look}",
-                    name.escape_debug()
+                    "correct what the message above names, then run the same command again: the CPI does \
+                     not say what kind of error this is; {look}"
                 )
             }
         }
@@ -145,11 +144,18 @@ const OTHER_PLACE: &str = "the CPI looks in another account, region or project t
                            properties first, and if they are wrong, correct them and run the same command \
                            again";
 
+/// The message of an error for which the CPI gave none.
+pub(super) const NO_MESSAGE: &str = "the CPI gave no message";
+
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
-    const WORDS: [&str; 7] = ["auth", "credential", "permission", "forbidden", "denied", "401", "403"];
+    const PARTS: [&str; 8] =
+        ["unauthor", "authoriz", "authentic", "authfail", "credential", "permission", "forbidden", "denied"];
+    // These may also be a part of an identifier, such as the id of a request.
+    const WORDS: [&str; 3] = ["auth", "401", "403"];
     let message = message.to_lowercase();
-    WORDS.iter().any(|word| message.contains(word))
+    let mut words = message.split(|letter: char| !letter.is_alphanumeric() && !"-_".contains(letter));
+    PARTS.iter().any(|part| message.contains(part)) || words.any(|word| WORDS.contains(&word))
 }
 
 /// Returns true if the message of an error is about a quota, or about the capacity of the IaaS.
@@ -498,12 +504,35 @@ mod tests {
                 hints.insert(other.unwrap_or(hint).to_owned());
             }
         }
-        assert_eq!(hints.len(), 11);
+        assert_eq!(hints.len(), 10);
         let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", "");
         assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
             let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, "x");
             assert!(hint.starts_with("check quotas and capacity in the IaaS, "), "{message}: {hint}");
+        }
+        // Ruby CPIs call every error of an SDK `Unknown`.
+        for kind in [CpiErrorKind::Cloud, CpiErrorKind::of("Unknown", "x")] {
+            for (message, start) in [
+                ("not able to validate the provided access credentials", "check credentials and "),
+                ("UnauthorizedOperation: no", "check credentials and "),
+                ("Expected(200) <=> Actual(403 Forbidden)", "check credentials and "),
+                ("status 401", "check credentials and "),
+                ("you have reached your quota", "check quotas and "),
+                (NO_MESSAGE, "look in the log of the IaaS "),
+            ] {
+                let hint = kind.hint(Method::CreateVm, message, "x");
+                assert!(hint.starts_with(start), "{message}: {hint}");
+            }
+            for message in [
+                "subnet subnet-0403bb does not exist",
+                "instance i-0a401f3 is shutting down",
+                "no zone (RequestId: 9b40-403-aa)",
+                "the author of the image is gone",
+            ] {
+                let hint = kind.hint(Method::CreateVm, message, "x");
+                assert!(hint.contains("correct what ") && hint.contains(" names, then"), "{message}: {hint}");
+            }
         }
     }
 }

@@ -15,8 +15,8 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("Bosh::Clouds::NotSupported", "cannot do this"),
         ("Bosh::Clouds::CloudError", "correct what it names"),
         ("Bosh::Clouds::CpiError", "correct what it names"),
-        ("My::Own::Error", "an error type that the API does not define ('My::Own::Error')"),
-        ("", "gave no error type"),
+        ("My::Own::Error", "correct what the message above names"),
+        ("", "does not say what kind of error this is"),
     ] {
         hello.set_script(Script::with_info(InfoAnswer::Local).fail(
             "create_vm",
