@@ -219,11 +219,14 @@ pub enum ArchiveError {
 impl ArchiveError {
     /// Converts to an error about `archive`, a description such as "the stemcell '/x.tgz'".
     pub fn about(self, archive: &str) -> Error {
-        let kind = match self {
-            ArchiveError::Read(_) | ArchiveError::Write { .. } => base::ErrorKind::Failure,
-            _ => base::ErrorKind::InvalidInput,
+        let message = format!("{archive} cannot be unpacked");
+        let error = match self {
+            ArchiveError::Write { path, source } => {
+                return Error::io(format!("writing '{}'", path.display()), source).context(message);
+            }
+            ArchiveError::Read(_) => Error::failure(message),
+            _ => Error::invalid(message),
         };
-        let error = Error::new(kind, format!("{archive} cannot be unpacked"));
         let error = match self.hint() {
             Some(hint) => error.with_hint(hint),
             None => error,

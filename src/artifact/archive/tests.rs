@@ -363,3 +363,12 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn full_file_system_has_its_hint() {
+    let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    let error = ArchiveError::Write { path: "/cache/x".into(), source }.about("the job 'a'");
+    assert_eq!(error.kind(), ErrorKind::Failure);
+    assert_eq!(error.chain()[..2], ["the job 'a' cannot be unpacked", "writing '/cache/x' failed"]);
+    assert!(error.hints()[0].starts_with("the file system is full: "), "{:?}", error.hints());
+}
