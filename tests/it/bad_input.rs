@@ -427,6 +427,24 @@ fn rejects_unusable_mbus_certificates() {
 }
 
 #[test]
+fn private_key_that_the_agent_cannot_use_is_refused() {
+    let hello = Hello::new();
+    let values = hello.world.read("creds.yml");
+    for (from, to, problem) in [
+        ("PRIVATE KEY-", "KEY-", "there is no private key in PEM form"),
+        ("-BEGIN RSA PRIVATE KEY-----\n", "-BEGIN RSA PRIVATE KEY-----\n    AAAA\n", "cannot be used"),
+    ] {
+        hello.world.write("creds.yml", values.replace(from, to));
+        let expected = [
+            "the private key of the agent's certificate (`resource_pools[].env.bosh.mbus.cert`) is refused",
+            problem,
+            "`monopile vars rotate creds.yml mbus_bootstrap_ssl`",
+        ];
+        assert_both_refuse(&hello, &[], 3, &expected);
+    }
+}
+
+#[test]
 fn broken_ca_is_named_with_its_variable() {
     let mut hello = Hello::new();
     let broken = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
@@ -464,12 +482,23 @@ fn refused_mbus_certificate_keeps_the_vm() {
             "note: the recorded address of the VM is {}, but `cloud_provider.mbus` has 192.0.2.9\n",
             hello.ip()
         ),
-        "hint: pass the same ops files and variables as for the last create-env\n".to_owned(),
+        "hint: pass the same ops files and variables as for the last create-env, or correct the \
+                    host in `cloud_provider.mbus`\n"
+            .to_owned(),
         "hint: add '192.0.2.9' to the `alternative_names` of variable 'mbus_bootstrap_ssl', then: `"
             .to_owned(),
+        format!("hint: the static address of the VM is {}: if '192.0.2.9' is a mistake, ", hello.ip()),
     ] {
         assert!(run.stderr.contains(&line), "{}", run.stderr);
     }
+    // The certificate of another environment must not be replaced.
+    hello.world.write("renamed.yml", "- {type: replace, path: /name, value: other}\n");
+    let both = ["-o", "moved.yml", "-o", "renamed.yml"];
+    let other = hello.world.finish(hello.command("plan", &both)).exits_with(3);
+    for text in ["this state records 'hello' at ", "they may be of two environments"] {
+        assert!(other.stderr.contains(text), "{text}: {}", other.stderr);
+    }
+    assert!(!other.stderr.contains("vars rotate"), "{}", other.stderr);
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {
         let run = hello.create(more).exits_with(3);

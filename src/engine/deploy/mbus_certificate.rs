@@ -7,10 +7,10 @@ use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
 
 use crate::agent::{AgentEndpoint, OtherAddress};
-use crate::prepare::MbusCertificate;
+use crate::prepare::{MbusCertificate, OtherEnvironment};
 use crate::state::State;
 use base::encoding::minute;
-use base::text::shell_word;
+use base::text::{listed, shell_word};
 use base::{Error, Result};
 use manifest::deployment::CertificateVariable;
 use net::plain_errors::{is_of_authority, tls_problem};
@@ -18,11 +18,15 @@ use net::plain_errors::{is_of_authority, tls_problem};
 /// Checks that the agent can use the certificate, and that a client will accept it.
 pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
     let now = UnixTime::now();
-    if !certificate.has_own_key {
-        let place = &certificate.property;
-        let error = Error::invalid(format!(
-            "the private key of the agent's certificate (`{place}`) does not match it"
-        ));
+    if !matches!(certificate.has_own_key, Ok(true)) {
+        let of_key = |problem: &str| {
+            let place = &certificate.property;
+            Error::invalid(format!("the private key of the agent's certificate (`{place}`) {problem}"))
+        };
+        let error = match &certificate.has_own_key {
+            Ok(_) => of_key("does not match it"),
+            Err(cause) => of_key("is refused").with_source(cause.to_string()).with_advice_of(cause),
+        };
         let error = error.with_hint(renewal(certificate, "a certificate and its own key"));
         return Err(match certificate.variable.as_ref().and_then(CertificateVariable::store) {
             Some(store) => error.with_hint(format!(
@@ -139,6 +143,18 @@ fn other_host_error(
     let host = endpoint.host();
     let error =
         certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
+    if let Some(other) = OtherEnvironment::find(state, &certificate.environment) {
+        return other.explain(&error);
+    }
+    let addresses = &certificate.static_addresses;
+    let error = match addresses.is_empty() || addresses.iter().any(|address| address == host) {
+        true => error,
+        false => error.with_hint(format!(
+            "the static address of the VM is {}: if '{host}' is a mistake, correct it in \
+             `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`",
+            listed(addresses)
+        )),
+    };
     let Some((name, rotate)) = rotation_as_declared(certificate) else {
         return error.with_hint(renewal(certificate, &format!("a certificate for '{host}'")));
     };
@@ -149,7 +165,10 @@ fn other_host_error(
     }
     let error = match OtherAddress::find(endpoint, state) {
         Some(other) => other.explain(error),
-        None => error.with_hint("check --state and --vars-store: they may be of another environment"),
+        None if state.vm_cid().is_some() => {
+            error.with_hint("check --state and --vars-store: they may be of another environment")
+        }
+        None => error,
     };
     error.with_hint(match certificate.declares_host {
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),

@@ -36,12 +36,7 @@ pub(super) fn of_other_environment(
     error: &Error,
 ) -> Option<Error> {
     let other = OtherEnvironment::find_by_address(run, state, inputs)?;
-    Some(
-        Error::invalid(other.to_string())
-            .with_source(error.to_string())
-            .with_note("nothing was changed")
-            .with_hint("check --state, --vars-store and the manifest: they may be of two environments"),
-    )
+    Some(other.explain(error))
 }
 
 /// Fails like [`check`], also for commands that use the deployed credentials only: they generate none.

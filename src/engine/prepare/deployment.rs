@@ -62,10 +62,15 @@ pub(crate) struct MbusCertificate {
     pub(crate) variable: Option<CertificateVariable>,
     /// True if the variable is declared with the host of the agent.
     pub(crate) declares_host: bool,
-    /// False if the private key beside it is that of another certificate.
-    pub(crate) has_own_key: bool,
+    /// False if the private key beside it is that of another certificate, and an error if the agent cannot
+    /// use that key.
+    pub(crate) has_own_key: Result<bool>,
     /// The path of the manifest.
     pub(crate) manifest: PathBuf,
+    /// The name of the environment.
+    pub(crate) environment: String,
+    /// The static addresses of the VM in the manifest.
+    pub(crate) static_addresses: Vec<String>,
 }
 
 /// The artifacts, verified and unpacked.
@@ -239,11 +244,21 @@ fn mbus_certificate(
             of_cpi.private_key.as_ref().map(Secret::expose),
         ),
     };
-    let has_own_key = key.is_none_or(|key| vars_store::has_key(pem, key) != Some(false));
+    let has_own_key = key.map_or(Ok(None), |key| vars_store::has_key(pem, key));
+    let has_own_key = has_own_key.map(|has_key| has_key != Some(false));
     let variable = loaded.variable_of_certificate(pem).cloned();
     let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
-    let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
-    Some(MbusCertificate { property, pem, variable, declares_host, has_own_key, manifest })
+    let networks = deployment.vm.networks.values();
+    Some(MbusCertificate {
+        property,
+        pem: pem.to_owned(),
+        variable,
+        declares_host,
+        has_own_key,
+        manifest: manifest.to_owned(),
+        environment: deployment.name.clone(),
+        static_addresses: networks.filter_map(|network| network["ip"].as_str().map(str::to_owned)).collect(),
+    })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

@@ -2,6 +2,7 @@
 
 use crate::run_context::RunContext;
 use crate::state::State;
+use base::Error;
 use manifest::Inputs;
 
 /// The environment on record, if it has another name, or other addresses, than that of the manifest.
@@ -47,6 +48,14 @@ impl OtherEnvironment {
             manifest_name: manifest_name.to_owned(),
             manifest_address: None,
         })
+    }
+
+    /// Returns the error for a run that failed because of it.
+    pub(crate) fn explain(&self, cause: &Error) -> Error {
+        Error::invalid(self.to_string())
+            .with_source(cause.to_string())
+            .with_note("nothing was changed")
+            .with_hint("check --state, --vars-store and the manifest: they may be of two environments")
     }
 }
 

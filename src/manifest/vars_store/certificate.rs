@@ -35,12 +35,12 @@ pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
 /// The key usage bits of other certificates: digitalSignature and keyEncipherment.
 pub(super) const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
 
-/// Returns true if the private key is that of the certificate, both in PEM form. Returns `None` if one of
-/// them cannot be read.
-pub fn has_key(certificate: &str, private_key: &str) -> Option<bool> {
-    let certificates = Certificate::from_pem(certificate).ok()?;
-    let key = SigningKey::from_pem(private_key).ok()?;
-    Some(certificates.first()?.public_bits == key.public_bits())
+/// Returns true if the private key is that of the certificate, both in PEM form. Returns `None` if the
+/// certificate cannot be read, and fails if the key cannot.
+pub fn has_key(certificate: &str, private_key: &str) -> Result<Option<bool>> {
+    let Ok(certificates) = Certificate::from_pem(certificate) else { return Ok(None) };
+    let key = SigningKey::from_pem(private_key)?;
+    Ok(certificates.first().map(|certificate| certificate.public_bits == key.public_bits()))
 }
 
 /// Generates a certificate for `key` in PEM form, signed by `authority`, or self-signed without one.
