@@ -187,10 +187,14 @@ enum ProblemKind {
 }
 
 impl LastBoot {
-    /// Reads the console of the VM in this directory. Returns `None` if the VM has no kernel, or if its
-    /// console is empty or cannot be read, because an error is worth showing without it.
+    /// Reads the console of the VM in this directory. Returns `None` if its console is empty or cannot be
+    /// read, because an error is worth showing without it.
     pub fn read(directory: &Path) -> Option<Self> {
-        let console = Console::open_files(directory, &[CONSOLE, OLDER]).ok()??;
+        let (console, problems) = match Console::open_files(directory, &[CONSOLE, OLDER]).ok()? {
+            Some(console) => (console, &PROBLEMS[..]),
+            // A `local` VM has neither a kernel nor a disk of its own, so that no problem of one applies.
+            None => (Console::open_files(directory, &[AGENT_LOG]).ok()??, &[][..]),
+        };
         let start = console.size().saturating_sub(SEARCHED_BYTES);
         let mut reader = console.reader(start);
         let mut text = Vec::new();
@@ -198,17 +202,17 @@ impl LastBoot {
         let text = String::from_utf8_lossy(&text);
         match text.split_once('\n') {
             // The beginning of the first line is missing.
-            Some((_, text)) if start > 0 => Self::parse(text),
-            _ => Self::parse(&text),
+            Some((_, text)) if start > 0 => Self::parse(text, problems),
+            _ => Self::parse(&text, problems),
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, problems: &[(&str, ProblemKind)]) -> Option<Self> {
         let text = crate::text::clean(text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let start = lines.iter().rposition(|line| starts_boot(line)).unwrap_or(0);
         let lines = &lines[start..];
-        let problem = PROBLEMS.iter().find_map(|(text, kind)| {
+        let problem = problems.iter().find_map(|(text, kind)| {
             let line = lines.iter().find(|line| line.contains(text))?;
             // The time of the kernel is of no use in an error.
             let from = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
@@ -291,7 +295,7 @@ mod tests {
     use super::*;
 
     fn described(text: &str) -> String {
-        LastBoot::parse(text).unwrap().describe("vm-1")
+        LastBoot::parse(text, &PROBLEMS).unwrap().describe("vm-1")
     }
 
     #[test]
@@ -332,11 +336,11 @@ mod tests {
             ),
         ] {
             assert_eq!(described(text), description);
-            let boot = LastBoot::parse(text).unwrap();
+            let boot = LastBoot::parse(text, &PROBLEMS).unwrap();
             assert!(boot.problem().unwrap().hint().contains(hint), "{text}");
         }
         assert_eq!(described("one\n\ntwo"), "the last lines of the console of VM 'vm-1':\n  one\n  two");
-        assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n"), None);
+        assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n", &PROBLEMS), None);
     }
 
     #[test]
@@ -419,7 +423,9 @@ mod tests {
             text(&mut Console::open(directory.path()).unwrap().unwrap().last_lines(1).unwrap()),
             "init: x\n"
         );
-        assert_eq!(LastBoot::read(directory.path()), None);
+        fs::write(directory.path().join(AGENT_LOG), "init: x\nNo space left on device\n").unwrap();
+        let boot = LastBoot::read(directory.path()).unwrap();
+        assert_eq!((boot.problem(), boot.lines.last().unwrap().as_str()), (None, "No space left on device"));
     }
 
     #[test]
