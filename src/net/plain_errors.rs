@@ -46,15 +46,39 @@ pub fn tls_problem(error: &rustls::Error) -> String {
             other if is_of_authority(other) => {
                 "its certificate is that of a certificate authority".to_owned()
             }
-            other => format!("its certificate cannot be used ({other:?})"),
+            CertificateError::BadEncoding => "its certificate is damaged, or no X.509 certificate".to_owned(),
+            CertificateError::Other(other) if other.0.to_string().contains("UnsupportedCertVersion") => {
+                "its certificate is of X.509 version 1, and version 3 is needed: sign it with extensions, \
+                 such as subjectAltName (`openssl x509 -req -extfile FILE`)"
+                    .to_owned()
+            }
+            CertificateError::Other(other) => {
+                format!("its certificate cannot be used: {}", in_words(&other.0.to_string()))
+            }
+            other => format!("its certificate cannot be used: {}", in_words(&other.to_string())),
         },
         rustls::Error::InvalidMessage(_) => "it does not answer with TLS".to_owned(),
-        rustls::Error::AlertReceived(alert) => format!("it refused the TLS connection ({alert:?})"),
+        rustls::Error::AlertReceived(alert) => {
+            format!("it refused the TLS connection ({})", in_words(&format!("{alert:?}")))
+        }
         rustls::Error::PeerIncompatible(_) => {
             "it offers no version of TLS or cipher that this program supports".to_owned()
         }
         other => format!("the TLS connection failed ({other})"),
     }
+}
+
+/// Returns the words of a name like `InvalidPurpose`, which the libraries show for many errors. Returns
+/// another text as it is.
+fn in_words(name: &str) -> String {
+    if !name.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        return name.to_owned();
+    }
+    let spaced = name.chars().enumerate().map(|(index, letter)| match letter {
+        'A'..='Z' if index > 0 => format!(" {}", letter.to_ascii_lowercase()),
+        _ => letter.to_ascii_lowercase().to_string(),
+    });
+    spaced.collect()
 }
 
 /// Describes a failed HTTP request.
@@ -156,6 +180,22 @@ mod tests {
         );
         assert_eq!(http_problem(&ureq::Error::HostNotFound), "the host name does not resolve (DNS)");
         assert_eq!(ssh_problem(&russh::Error::Disconnect), "the server closed the connection");
+        let other = |name: &'static str| {
+            let name: Box<dyn std::error::Error + Send + Sync> = name.into();
+            tls_error(CertificateError::Other(rustls::OtherError(name.into())))
+        };
+        assert!(tls_problem(&other("UnsupportedCertVersion")).contains("X.509 version 1, and version 3"));
+        for (error, problem) in [
+            (other("UnsupportedCriticalExtension"), "cannot be used: unsupported critical extension"),
+            (tls_error(CertificateError::Revoked), "cannot be used: revoked"),
+            (tls_error(CertificateError::BadEncoding), "is damaged, or no X.509 certificate"),
+        ] {
+            assert_eq!(tls_problem(&error), format!("its certificate {problem}"));
+        }
+        assert_eq!(
+            tls_problem(&rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure)),
+            "it refused the TLS connection (handshake failure)"
+        );
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(io_problem(&refused), "connection refused");
     }
