@@ -148,7 +148,9 @@ fn rejects_a_release_compiled_for_another_stemcell() {
 #[test]
 fn failed_compilation_shows_the_script_output() {
     let hello = Hello::new();
-    hello.world.write("hello/release/packages/greeting/packaging", "echo no such harbour >&2\nexit 3\n");
+    const PACKAGING: &str = "hello/release/packages/greeting/packaging";
+    let packaging = hello.world.read(PACKAGING);
+    hello.world.write(PACKAGING, "echo no such harbour >&2\nexit 3\n");
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("error: package 'greeting/"), "{}", run.stderr);
     assert!(
@@ -161,6 +163,14 @@ fn failed_compilation_shows_the_script_output() {
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     assert!(!run.stderr.contains("Action Failed"), "{}", run.stderr);
     assert!(run.stderr.contains("  note: VM and disk are kept; no job runs yet\n"), "{}", run.stderr);
+    // Jobs that were deployed are in the state in which an earlier run left them.
+    hello.world.write(PACKAGING, packaging);
+    hello.create(&[]).success();
+    hello.world.finish(hello.command("stop-env", &[])).success();
+    hello.world.write(PACKAGING, "exit 3\n");
+    let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
+    let note = "  note: VM and disk are kept; the jobs are 'stopped', as before this run\n";
+    assert!(run.stderr.contains(note), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

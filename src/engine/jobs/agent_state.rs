@@ -33,11 +33,6 @@ impl AgentState {
         jobs.is_some_and(|jobs| !jobs.is_empty())
     }
 
-    /// Returns true if jobs were applied, and they run.
-    pub(super) fn runs_jobs(&self) -> bool {
-        self.job_state() == "running" && self.has_jobs()
-    }
-
     /// Returns true if the spec that was applied last has the deployment, jobs and rendered templates of
     /// `spec`. Does not compare packages.
     pub(super) fn has_jobs_of(&self, spec: &Value) -> bool {

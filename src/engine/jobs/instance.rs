@@ -79,9 +79,10 @@ impl<'a> Instance<'a> {
         stage: &Stage,
     ) -> Result<Duration> {
         let with_untouched_jobs = |error: Error| {
-            let error = error.with_note(match applied.runs_jobs() {
-                true => "nothing was stopped: the jobs run as before",
-                false => "VM and disk are kept; no job runs yet",
+            let error = error.with_note(match applied.job_state() {
+                _ if !applied.has_jobs() => "VM and disk are kept; no job runs yet".to_owned(),
+                "running" => "nothing was stopped: the jobs run as before".to_owned(),
+                job_state => format!("VM and disk are kept; the jobs are '{job_state}', as before this run"),
             });
             match error.kind() {
                 ErrorKind::Interrupted(_) => error,
