@@ -59,6 +59,25 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
 }
 
 #[test]
+fn cpi_that_cannot_be_asked_is_named_before_its_repairs() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let (vm, _) = cid(&hello);
+    hello.kill_vm();
+    hello.set_answer("has_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "AuthFailure: no"));
+    for more in [&["-n"][..], &["--report"]] {
+        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
+        let warning = format!("the CPI could not say whether these exist: VM '{}': ", vm.as_str().unwrap());
+        for text in [&warning, "AuthFailure: no", "hint: the repairs use the CPI as well: correct first"] {
+            assert!(output.stderr.contains(text), "{more:?}: {text}: {}", output.stderr);
+        }
+    }
+    hello.answer_truly();
+    hello.delete(&QUICK).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -124,7 +143,8 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
         ("cloud-check", &["--report"], 6),
     ] {
         let output = run(&hello, command, &[&elsewhere[..], more].concat()).exits_with(code);
-        let hint = "hint: pass the same ops files and variables as for the last create-env\n";
+        let hint = "hint: pass the same ops files and variables as for the last create-env, or correct the \
+                    host in `cloud_provider.mbus`\n";
         for text in [note.as_str(), hint] {
             assert!(output.stderr.contains(text), "{command}: {text}: {}", output.stderr);
         }

@@ -69,6 +69,17 @@ impl Unchecked {
         self.names.is_empty()
     }
 
+    /// Adds a hint to the error for problems whose repairs use a CPI that could not be asked.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        match self.is_empty() {
+            true => error,
+            false => error.with_hint(
+                "the repairs use the CPI as well: correct first why it could not say what exists, such as \
+                 credentials or permissions in its properties",
+            ),
+        }
+    }
+
     /// Returns the error, unless everything could be checked.
     pub(super) fn unchecked_error(&self) -> Option<Error> {
         (!self.is_empty()).then(|| {
@@ -204,6 +215,11 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     });
     let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
     let unchecked = Unchecked::among(&checked_resources);
+    if !problems.is_empty() && !unchecked.is_empty() {
+        let Unchecked { names, reason } = &unchecked;
+        let text = format!("the CPI could not say whether these exist: {}: {reason}", listed(names));
+        probe.run.reporter.warn(text);
+    }
     Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked })
 }
 

@@ -119,7 +119,7 @@ impl CloudReport {
             format!("the cloud is not as the state says: {}", text::listed(&names)),
         );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
-        let error = error.with_hints(&self.hints);
+        let error = self.unchecked.explain(error).with_hints(&self.hints);
         Some(match repairable && !self.has_other_address {
             false if !self.hints.is_empty() => error,
             true => error

@@ -341,7 +341,7 @@ impl CloudCheckResult {
         if let Some(failed_deploy) = &self.failed_deploy {
             return Some(error.with_advice_of(failed_deploy).with_retry_hint());
         }
-        let error = error.with_hints(&self.hints);
+        let error = self.unchecked.explain(error).with_hints(&self.hints);
         let error = match first.untried().find(|repair| repair.is_safe()) {
             Some(repair) if !self.has_other_address => error.with_hint(format!(
                 "to repair it without a question: `monopile cloud-check MANIFEST --resolution {}`",
