@@ -25,7 +25,10 @@ pub(super) fn boot_if_off(
     state: &State,
     stage: &Stage,
 ) -> Result<bool> {
-    with_vm_that_is_off((run, inputs, loaded, state), stage, |cpis, vm| {
+    let booted = with_local_vm((run, inputs, loaded, state), stage, |cpis, vm| {
+        if !cpis.is_off(vm)? {
+            return Ok(None);
+        }
         run.reporter.emit(Event::ChangeStarted);
         let booting = stage.reporter().stage(format!("Booting VM {vm}"));
         let answer = cpis.connect(vm.cpi(), &booting)?.call_unrecorded(
@@ -35,12 +38,12 @@ pub(super) fn boot_if_off(
         )?;
         answer.map_err(|error| with_cpi_context(vm.cpi(), error))?;
         booting.finish();
-        Ok(())
-    })
-    .map(|booted| booted.is_some())
+        Ok(Some(()))
+    })?;
+    Ok(booted.is_some())
 }
 
-/// Replaces the error of an agent that does not answer by `off_error` if its VM is off.
+/// Replaces the error of an agent that does not answer if its VM is off (`off_error`), or does not exist.
 pub(crate) fn explain_if_off(
     error: Error,
     off_error: fn(&VmHandle) -> Error,
@@ -52,12 +55,23 @@ pub(crate) fn explain_if_off(
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }
-    let stage = run.reporter.stage("Checking that the VM is on");
-    match with_vm_that_is_off((run, inputs, loaded, state), &stage, |_, vm| Ok(off_error(vm))) {
-        Ok(Some(off)) => off,
-        // The error of the agent says more than that of the check.
-        Ok(None) | Err(_) => {
+    let stage = run.reporter.stage("Checking whether the VM is off");
+    let explained = with_local_vm((run, inputs, loaded, state), &stage, |cpis, vm| {
+        Ok(match () {
+            () if cpis.is_off(vm)? => Some(off_error(vm)),
+            () if cpis.is_missing(vm)? => Some(missing_error(vm)),
+            () => None,
+        })
+    });
+    match explained {
+        Ok(Some(explained)) => explained,
+        Ok(None) => {
             stage.finish();
+            error
+        }
+        // The error of the agent says more than that of the check.
+        Err(check_error) => {
+            stage.give_up(check_error.summary());
             error
         }
     }
@@ -69,11 +83,17 @@ pub(crate) fn off_error(vm: &VmHandle) -> Error {
         .with_hint("to start it and its jobs: `monopile start-env MANIFEST`")
 }
 
-/// Calls `act` with the VM on record if it is off.
-fn with_vm_that_is_off<T>(
+/// Returns the error for a VM that its CPI would keep on this machine, but does not have.
+fn missing_error(vm: &VmHandle) -> Error {
+    Error::new(ErrorKind::AgentUnreachable, format!("VM {vm} does not exist on this machine"))
+        .with_hint("to create a new one in its place: `monopile cloud-check MANIFEST`")
+}
+
+/// Calls `act` with the VM on record if its CPI may keep it on this machine.
+fn with_local_vm<T>(
     (run, inputs, loaded, state): (&RunContext, &Inputs, &LoadedManifest, &State),
     stage: &Stage,
-    act: impl FnOnce(&Cpis<'_>, &VmHandle) -> Result<T>,
+    act: impl FnOnce(&Cpis<'_>, &VmHandle) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let Some(vm) = state.vm_handle() else { return Ok(None) };
     // The default CPI of a release has no VMs on this machine, so the release is not opened.
@@ -82,8 +102,5 @@ fn with_vm_that_is_off<T>(
     }
     let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), loaded, stage)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
-    match cpis.is_off(&vm)? {
-        true => act(&cpis, &vm).map(Some),
-        false => Ok(None),
-    }
+    act(&cpis, &vm)
 }

@@ -123,7 +123,10 @@ fn failed_deletion_is_tried_again() {
     let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6868", hello.ip());
     let path = "/cloud_provider/properties/agent/mbus";
     hello.add_ops("agent.yml", &format!("- {{type: replace, path: {path}, value: \"{url}\"}}\n"));
-    hello.create(&["-v", "mbus_port=1", "--boot-timeout", "100ms"]).exits_with(5);
+    let silent_agent = hello.create(&["-v", "mbus_port=1", "--boot-timeout", "3s"]).exits_with(5);
+    for text in ["the last lines of the console of VM ", "see more of its console: `monopile logs hello/"] {
+        assert!(silent_agent.stderr.contains(text), "{text}: {}", silent_agent.stderr);
+    }
     let silent = ["-v", "mbus_port=1", "--agent-timeout", "100ms"];
     let status = || run(&hello, "status", &[&silent[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
     let unfinished = status();
@@ -209,8 +212,19 @@ fn stopped_vm_of_this_machine_is_started_again() {
     );
 
     run("start-env", &quick).success();
-    assert_eq!((hello.ask_counter(), hello.state()["current_vm_cid"].clone()), (2, vm), "it is the same VM");
+    assert_eq!(
+        (hello.ask_counter(), hello.state()["current_vm_cid"].clone()),
+        (2, vm.clone()),
+        "it is the same VM"
+    );
     run("status", &[]).success();
+
+    // The VM is deleted by other means.
+    let call = ["delete_vm", vm.as_str().unwrap()];
+    hello.world.finish(hello.builtin_command(&["cpi", "call"], &call)).success();
+    let missing = run("restart", &quick).exits_with(5);
+    assert!(missing.stderr.contains(&format!("error: VM '{}' does not exist on this machine", call[1])));
+    assert!(missing.stderr.contains("`monopile cloud-check "), "{}", missing.stderr);
     run("delete-env", &["-n"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
