@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::node_kind::kind_with_article;
+use base::error::os_problem;
 use base::files::input::check_signals;
 use base::redact::{NameClass, Redactor};
 use base::text::shell_word;
@@ -200,7 +201,7 @@ impl VarsProgram {
 
     fn start_error(&self, error: &io::Error) -> Failure {
         let failure =
-            Failure::invalid(format!("{} cannot be run", self.name())).with_cause(error.to_string());
+            Failure::invalid(format!("{} cannot be run", self.name())).with_cause(os_problem(error));
         match self.program.to_string_lossy().contains(char::is_whitespace) {
             true => failure
                 .with_hint("each word is an item of the list in an env file: vars_exec: [PROGRAM, ARG]"),

@@ -150,7 +150,7 @@ pub(crate) fn with_vm_search(
             identity::id(&agent_state)
         )),
         Err(problem) => {
-            error.with_note(format!("its agent does not answer, but the VM may exist: {problem}"))
+            error.with_note(format!("the agent of that VM does not answer, but the VM may exist: {problem}"))
         }
     }
 }
