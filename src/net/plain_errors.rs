@@ -68,8 +68,8 @@ pub fn tls_problem(error: &rustls::Error) -> String {
     }
 }
 
-/// Returns the words of a name like `InvalidPurpose`, which the libraries show for many errors. Returns
-/// another text as it is.
+/// Returns the words of a name in camel case, which the libraries show for many errors. Returns another text
+/// as it is.
 fn in_words(name: &str) -> String {
     if !name.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return name.to_owned();

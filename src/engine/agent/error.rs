@@ -148,9 +148,31 @@ impl AgentError {
         )
     }
 
-    /// Returns the error for a new VM whose agent does not answer within `timeout`. `boot` is what the
-    /// console shows, if it is on this machine.
+    /// Returns the error for a new VM whose agent does not answer within `timeout`, or refuses this run.
+    /// `boot` is what the console shows, if it is on this machine.
     pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration, boot: Option<&LastBoot>) -> Error {
+        let refusal = |hint: &str| {
+            let error = Error::new(ErrorKind::AgentUnreachable, self.to_string());
+            error.with_hint(hint).with_hint(
+                "if they are right, another machine answers at this address: correct the host in \
+                 `cloud_provider.mbus`",
+            )
+        };
+        match self {
+            AgentError::Unauthorized { .. } => {
+                return refusal(
+                    "give `cloud_provider.mbus` and `cloud_provider.properties.agent.mbus` the same user \
+                     and password: the new VM has those of the second",
+                );
+            }
+            AgentError::Untrusted { cause: UntrustedReason::Certificate, .. } => {
+                return refusal(
+                    "give the new VM (`env.bosh.mbus.cert` or `cloud_provider.cert`) a certificate that \
+                     `cloud_provider.cert.ca` signed",
+                );
+            }
+            _ => {}
+        }
         let is_unresolvable = matches!(self, AgentError::Unresolvable { .. });
         if !self.is_transient() || self.is_of_this_run() || is_unresolvable {
             return self.into();

@@ -123,10 +123,7 @@ fn failed_deletion_is_tried_again() {
     let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6868", hello.ip());
     let path = "/cloud_provider/properties/agent/mbus";
     hello.add_ops("agent.yml", &format!("- {{type: replace, path: {path}, value: \"{url}\"}}\n"));
-    let silent_agent = hello.create(&["-v", "mbus_port=1", "--boot-timeout", "3s"]).exits_with(5);
-    for text in ["the last lines of the console of VM ", "see more of its console: `monopile logs hello/"] {
-        assert!(silent_agent.stderr.contains(text), "{text}: {}", silent_agent.stderr);
-    }
+    hello.create(&["-v", "mbus_port=1", "--boot-timeout", "100ms"]).exits_with(5);
     let silent = ["-v", "mbus_port=1", "--agent-timeout", "100ms"];
     let status = || run(&hello, "status", &[&silent[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
     let unfinished = status();
