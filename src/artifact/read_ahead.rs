@@ -49,7 +49,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
     }
 }
 
-/// Reads and hashes the input until its end, and sends it in buffers.
+/// Reads and hashes the input, and sends it in chunks, until its end or until the receiver is dropped.
 fn read_on(
     input: &mut impl Read,
     hasher: &mut Hasher,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-/// Returns a parser for numbers from `least` to `most`, or without an upper limit. This is a parser for clap.
+/// Returns a parser of clap for numbers from `least` to `most`. Without `most`, there is no upper limit.
 pub(super) fn number<T>(
     least: T,
     most: Option<T>,

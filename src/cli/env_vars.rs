@@ -128,7 +128,7 @@ impl Directory {
 
 pub(super) static LOGS: Directory = Directory {
     name: "logs",
-    content: "A debug log of each run that can change something; the newest 20, of all environments together",
+    content: "A log of each run that can change something; the newest 20, of all environments together",
 };
 pub(super) static HISTORY: Directory = Directory {
     name: "history",

@@ -485,7 +485,8 @@ impl Command {
         matches!(self, Command::CreateEnv(args) if args.0.reserves_stdout())
     }
 
-    /// Returns true if the command can change an environment. Such commands keep a log.
+    /// Returns true if the command can change an environment. Only such a command can begin a log, with
+    /// [`Session::keep_log`].
     fn changes_environment(&self) -> bool {
         matches!(
             self,

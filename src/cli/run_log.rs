@@ -1,4 +1,4 @@
-//! The run log: a debug log of each run that can change an environment, below
+//! The run log: the debug output of each run that can change an environment, below
 //! `$XDG_STATE_HOME/monopile/logs`. Only the owner can read it. The newest [`MAX_KEPT_LOGS`] logs are kept.
 //!
 //! Lines are redacted when they are written. The whole file is redacted again at the end of the run, because

@@ -36,7 +36,7 @@ pub(super) struct OutputMode {
     pub(super) shows_progress: bool,
     /// True if the command prints the stages of a long run on standard error.
     pub(super) prints_stages: bool,
-    /// True if the command can change an environment, and therefore keeps a log.
+    /// True if the command can change an environment, and therefore may begin a log.
     pub(super) keeps_log: bool,
     /// True if a signal is the usual end of the command.
     pub(super) ends_by_signal: bool,

@@ -170,7 +170,7 @@ mod tests {
 
     const HOST: &str = "192.0.2.1";
 
-    /// Returns a certificate of this host that is valid for a year from the start of this year.
+    /// Returns a certificate of `host` that is valid during `year`.
     fn issued(authority: &Issuer<'_, KeyPair>, host: &str, year: i32) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(year, 1, 1);

@@ -33,7 +33,7 @@ impl JumpboxSession {
         private_key: &Path,
         interrupted: &InterruptCheck,
     ) -> io::Result<Self> {
-        // This kind of error is permanent, whatever the reason.
+        // `PermissionDenied` marks an error that no retry can mend.
         let key_error = |reason: String| {
             let path = private_key.display();
             let text = format!(

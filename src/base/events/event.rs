@@ -172,7 +172,7 @@ pub struct RunReport {
     /// The stages at the top level and those directly below, each before those below it, otherwise in the
     /// order of their starts.
     pub stages: Vec<FinishedStage>,
-    /// Path of the state file.
+    /// Path or URL of the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }

@@ -1,5 +1,4 @@
-//! Redaction by value: replaces a secret wherever it occurs, in any combination of common spellings
-//! (`search`).
+//! Redaction by value: `search` replaces a secret wherever it occurs, in any combination of common spellings.
 //! [`Redactor::naming`] classifies the names of keys and variables; `manifest::secrets` decides which values
 //! are secret.
 //!

@@ -44,7 +44,8 @@ struct RegistryUserData {
     server: Server,
 }
 
-/// The key of user data that tells settings from the name of a registry.
+/// User data that are the settings themselves. Only the agent id is read: user data that name a registry have
+/// none.
 #[derive(Deserialize)]
 struct SettingsUserData {
     #[serde(default)]

@@ -2,8 +2,8 @@
 //! calls and malformed input. All created resources are deleted at the end, even after failures.
 //!
 //! [`check`] runs it. `run` and `running_check` implement the run and its checks; `rpc`, `lifecycle` and
-//! `ids` are the checks. `ledger` tracks resources, `leftover_log` keeps them for the next run, `report` and
-//! `junit` hold the results.
+//! `missing_resources` are the checks. `ledger` tracks resources, `leftover_log` keeps them for the next run,
+//! `report` and `junit` hold the results.
 
 mod junit;
 mod ledger;

@@ -80,8 +80,8 @@ pub struct Deletions {
     pub other_environment: Option<OtherEnvironment>,
 }
 
-/// Lists everything that a `delete-env` would delete. None if there is neither a state nor an open call.
-/// Takes no lock, so it may change. `name` is that of the manifest, if known.
+/// Lists everything that a `delete-env` would delete. Returns `None` if there is neither a state nor an open
+/// call. Takes no lock, so it may change. `name` is that of the manifest, if known.
 pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
     let storage = storage.resolved()?;
     let state = match State::read(&storage)? {

@@ -108,6 +108,8 @@ impl<'a> DeployRun<'a> {
         taken.map_err(|error| with_new_vm_note(error, before.as_ref(), executor.state()))
     }
 
+    /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
+    /// copies its data replaces the rest of the plan.
     fn take_each(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
         let usual = plan.usual_duration(&executor.state().monopile.durations);
         let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);

@@ -43,8 +43,8 @@ impl LogTail {
     }
 }
 
-/// Formats the tails of logs. Logs that were last written before the script that `script_began` are marked,
-/// because a script that fails without a word leaves those of an earlier run.
+/// Formats the tails of logs. Logs that were last written before `script_began`, the time at which the script
+/// began, are marked, because a script that fails without output leaves the logs of an earlier run.
 pub(super) fn joined(tails: &[LogTail], script_began: Option<SystemTime>) -> String {
     let text = |tail: &LogTail| {
         let before = script_began.and_then(|began| began.duration_since(tail.modified).ok());

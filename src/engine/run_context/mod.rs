@@ -1,4 +1,4 @@
-//! The context of a run: paths, reporter, redactor, prompts, signals, clock, and the locked state.
+//! The context of a run: paths, reporter, redactor, prompts, signals and clock. `lock` locks the state.
 //!
 //! Entry points: [`RunContext`], which `cli` builds; [`lock::open`], which locks the state;
 //! [`signals::check`], which ends a run at a safe place after a signal.

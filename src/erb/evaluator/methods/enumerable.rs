@@ -162,10 +162,8 @@ impl Interp {
             "minmax_by",
             "sort_by",
             "filter_map",
-            "sum_by",
             "reverse_each",
             "chunk",
-            "uniq_by",
             "find_all",
         ];
         if block.is_none() && ENUMERATING.contains(&name) {
