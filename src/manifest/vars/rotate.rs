@@ -71,8 +71,8 @@ pub enum RotationProgress {
 }
 
 impl RotationProgress {
-    /// Returns the progress of the rotation of the CA with these certificates.
-    /// Returns `None` if there is no rotation.
+    /// Returns the progress of the rotation of the CA with these certificates. Returns `None` if there is no
+    /// rotation.
     pub(super) fn of(store: &VarsStore, name: &str, certificates: &[Certificate]) -> Option<Self> {
         let is_ca = certificates.first().is_some_and(|certificate| certificate.is_ca);
         if is_ca && has_previous(store, name) {

@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +19,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 pub(crate) const WRAPPED: &str = "↵";
 /// The timeout of a test on a terminal.
 const MAX_WAIT: Duration = Duration::from_secs(90);
+/// The time without output after which the output of a program that ended is complete.
+const QUIET_TIME: Duration = Duration::from_secs(1);
 
 /// A program on a terminal.
 pub(crate) struct Pty {
@@ -26,6 +29,8 @@ pub(crate) struct Pty {
     terminal: Arc<Mutex<avt::Terminal>>,
     /// The complete output, for failing tests.
     raw: Arc<Mutex<Vec<u8>>>,
+    /// Reads the output until all processes have closed the terminal.
+    reader: JoinHandle<()>,
 }
 
 fn winsize((columns, rows): (u16, u16)) -> Winsize {
@@ -51,7 +56,7 @@ impl Pty {
         let raw = Arc::<Mutex<Vec<u8>>>::default();
         let mut output = File::from(master.try_clone().unwrap());
         let (shown, kept) = (Arc::clone(&terminal), Arc::clone(&raw));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4096], Vec::new());
             // A terminal that no process has open returns EIO.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
@@ -66,7 +71,7 @@ impl Pty {
                 shown.lock().unwrap().feed(text.as_str());
             }
         });
-        Pty { child, master, terminal, raw }
+        Pty { child, master, terminal, raw, reader }
     }
 
     /// Returns the screen without trailing spaces and empty lines. A row that the terminal wrapped ends with
@@ -154,12 +159,14 @@ impl Pty {
             assert!(started.elapsed() < limit, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
-        // Child processes may keep the terminal open, so the output counts as complete once nothing more
-        // arrives.
-        let mut length = usize::MAX;
-        while length != self.raw().len() {
-            length = self.raw().len();
-            std::thread::sleep(Duration::from_millis(100));
+        // Child processes may keep the terminal open. Then the output counts as complete once nothing more
+        // arrives for a while.
+        let (mut length, mut changed) = (self.raw().len(), Instant::now());
+        while !self.reader.is_finished() && changed.elapsed() < QUIET_TIME {
+            std::thread::sleep(Duration::from_millis(20));
+            if self.raw().len() != length {
+                (length, changed) = (self.raw().len(), Instant::now());
+            }
         }
         status.code().unwrap_or(-1)
     }
