@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
+use super::command_line;
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::ops::PathError;
@@ -18,7 +19,6 @@ use base::encryption::Encryption;
 use base::events::Reporter;
 use base::files::directory::parent;
 use base::files::input;
-use base::text::shell_word;
 use base::{Error, Result};
 
 /// The maximum number of files among which a vars store is looked for.
@@ -137,12 +137,6 @@ fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
             .to_owned();
     }
     format!("its vars store is beside it: `{}`", command_line(command, &beside, word))
-}
-
-/// Returns a command line of `monopile vars`. `word` is the one after the store, or empty.
-fn command_line(command: &str, store: &Path, word: &str) -> String {
-    let line = format!("monopile vars {command} {}", shell_word(&store.to_string_lossy()));
-    if word.is_empty() { line } else { format!("{line} {}", shell_word(word)) }
 }
 
 /// Runs the request and returns its text for standard output. A check with findings is an error.

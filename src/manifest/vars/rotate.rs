@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use super::command_line;
 use super::report::authority_of;
 use crate::variables::Declared;
 use crate::variables::Resolver;
@@ -328,8 +329,7 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
 
 /// Returns the command line that rotates the variable.
 pub(super) fn command(store: &VarsStore, name: &str) -> String {
-    let path = store.path().display().to_string();
-    format!("monopile vars rotate {} {}", shell_word(&path), shell_word(name))
+    command_line("rotate", store.path(), name)
 }
 
 /// Returns the command line that deploys with this vars store.
