@@ -18,6 +18,7 @@ use super::client::StopWaiting;
 use super::error::CpiError;
 use super::log::CallLog;
 use crate::protocol::RequestId;
+use base::files::directory::parent;
 use base::files::durable::give_file_to_owner_of;
 use base::files::input;
 
@@ -253,7 +254,7 @@ pub(super) fn describe_end(status: ExitStatus) -> Option<String> {
 /// Keeps the end of a process for a later run. A failure only leaves that run without an explanation.
 pub(super) fn keep_end(path: &Path, end: &str) {
     let kept = File::options().create_new(true).write(true).mode(0o600).open(path).and_then(|mut file| {
-        give_file_to_owner_of(&file, path.parent().unwrap_or(Path::new(".")))?;
+        give_file_to_owner_of(&file, parent(path))?;
         file.write_all(end.as_bytes())
     });
     if let Err(error) = kept {

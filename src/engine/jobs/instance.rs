@@ -44,14 +44,9 @@ impl<'a> Instance<'a> {
         networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<()> {
-        let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage).map_err(|error| {
-            let error = error.with_note("VM and disk are kept; no job runs yet");
-            match error.kind() {
-                ErrorKind::Interrupted(_) => error,
-                _ => error
-                    .with_rerun_hint("correct the cause, then run the same command again: it uses this VM"),
-            }
-        })?;
+        let spec = self
+            .upload_jobs_and_packages(rendered, networks, &[], stage)
+            .map_err(|error| with_vm_hint(error.with_note("VM and disk are kept; no job runs yet")))?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
         self.agent.stop().map_err(|error| error.during(&updating))?;
@@ -79,16 +74,11 @@ impl<'a> Instance<'a> {
         stage: &Stage,
     ) -> Result<Duration> {
         let with_untouched_jobs = |error: Error| {
-            let error = error.with_note(match applied.job_state() {
+            with_vm_hint(error.with_note(match applied.job_state() {
                 _ if !applied.has_jobs() => "VM and disk are kept; no job runs yet".to_owned(),
                 "running" => "nothing was stopped: the jobs run as before".to_owned(),
                 job_state => format!("VM and disk are kept; the jobs are '{job_state}', as before this run"),
-            });
-            match error.kind() {
-                ErrorKind::Interrupted(_) => error,
-                _ => error
-                    .with_rerun_hint("correct the cause, then run the same command again: it uses this VM"),
-            }
+            }))
         };
         let spec = self
             .upload_jobs_and_packages(
@@ -203,5 +193,13 @@ impl<'a> Instance<'a> {
             "configuration_hash": configuration_hash,
             "rendered_templates_archive": {"blobstore_id": archive, "sha1": digest},
         })
+    }
+}
+
+/// Adds the hint for a failure after which the next run uses the VM. An interruption needs no correction.
+fn with_vm_hint(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted(_) => error,
+        _ => error.with_rerun_hint("correct the cause, then run the same command again: it uses this VM"),
     }
 }

@@ -69,6 +69,10 @@ impl Unchecked {
         self.names.is_empty()
     }
 
+    fn problem(&self) -> String {
+        format!("the CPI could not say whether these exist: {}", listed(&self.names))
+    }
+
     /// Adds a hint to the error for problems whose repairs use a CPI that could not be asked.
     pub(super) fn explain(&self, error: Error) -> Error {
         match self.is_empty() {
@@ -83,12 +87,10 @@ impl Unchecked {
     /// Returns the error, unless everything could be checked.
     pub(super) fn unchecked_error(&self) -> Option<Error> {
         (!self.is_empty()).then(|| {
-            Error::failure(format!("the CPI could not say whether these exist: {}", listed(&self.names)))
-                .with_source(self.reason.clone())
-                .with_rerun_hint(
-                    "correct the cause, such as credentials or permissions in the CPI's properties, then run \
-                     the same command again",
-                )
+            Error::failure(self.problem()).with_source(self.reason.clone()).with_rerun_hint(
+                "correct the cause, such as credentials or permissions in the CPI's properties, then run the \
+                 same command again",
+            )
         })
     }
 }
@@ -216,9 +218,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
     let unchecked = Unchecked::among(&checked_resources);
     if !problems.is_empty() && !unchecked.is_empty() {
-        let Unchecked { names, reason } = &unchecked;
-        let text = format!("the CPI could not say whether these exist: {}: {reason}", listed(names));
-        probe.run.reporter.warn(text);
+        probe.run.reporter.warn(format!("{}: {}", unchecked.problem(), unchecked.reason));
     }
     Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked })
 }
