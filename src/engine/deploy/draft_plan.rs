@@ -67,7 +67,7 @@ impl DraftPlan {
         };
         let endpoint = prepared.endpoint.clone();
         if let Some(certificate) = &prepared.mbus_certificate {
-            mbus_certificate::check(certificate, &endpoint, state)?;
+            mbus_certificate::check(certificate, &endpoint, &prepared.deployment, state)?;
         }
         suspects::check_suspected_vm(run, stage.reporter(), &endpoint, state)?;
         let plan = Plan::default();

@@ -12,11 +12,17 @@ use crate::state::State;
 use base::encoding::minute;
 use base::text::{listed, shell_word};
 use base::{Error, Result};
+use manifest::Deployment;
 use manifest::deployment::CertificateVariable;
 use net::plain_errors::{is_of_authority, tls_problem};
 
 /// Checks that the agent can use the certificate, and that a client will accept it.
-pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
+pub(super) fn check(
+    certificate: &MbusCertificate,
+    endpoint: &AgentEndpoint,
+    deployment: &Deployment,
+    state: &State,
+) -> Result<()> {
     let now = UnixTime::now();
     if !matches!(certificate.has_own_key, Ok(true)) {
         let of_key = |problem: &str| {
@@ -38,7 +44,7 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, sta
     }
     match endpoint.refusal(&certificate.pem, now) {
         None => Ok(()),
-        Some(refusal) => Err(refusal_error(&refusal, certificate, endpoint, state, now)),
+        Some(refusal) => Err(refusal_error(&refusal, certificate, endpoint, (deployment, state), now)),
     }
 }
 
@@ -48,7 +54,7 @@ fn refusal_error(
     refusal: &rustls::Error,
     certificate: &MbusCertificate,
     endpoint: &AgentEndpoint,
-    state: &State,
+    (deployment, state): (&Deployment, &State),
     now: UnixTime,
 ) -> Error {
     let property = &certificate.property;
@@ -82,7 +88,9 @@ fn refusal_error(
                 .with_hint(renew("a certificate signed by this CA"))
                 .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
-        Refused::NotValidForName => other_host_error(certificate_error, endpoint, state, "", certificate),
+        Refused::NotValidForName => {
+            other_host_error(certificate_error, endpoint, (deployment, state), "", certificate)
+        }
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
@@ -91,7 +99,7 @@ fn refusal_error(
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            other_host_error(certificate_error, endpoint, state, &presented, certificate)
+            other_host_error(certificate_error, endpoint, (deployment, state), &presented, certificate)
         }
         _ => {
             let error = certificate_error("is refused").with_source(tls_problem(refusal));
@@ -136,23 +144,24 @@ fn plain(name: &str) -> &str {
 fn other_host_error(
     certificate_error: impl Fn(&str) -> Error,
     endpoint: &AgentEndpoint,
-    state: &State,
+    (deployment, state): (&Deployment, &State),
     presented: &str,
     certificate: &MbusCertificate,
 ) -> Error {
     let host = endpoint.host();
     let error =
         certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
-    if let Some(other) = OtherEnvironment::find(state, &certificate.environment) {
+    if let Some(other) = OtherEnvironment::find(state, &deployment.name) {
         return other.explain(&error);
     }
-    let addresses = &certificate.static_addresses;
-    let error = match addresses.is_empty() || addresses.iter().any(|address| address == host) {
+    let networks = deployment.vm.networks.values();
+    let addresses: Vec<&str> = networks.filter_map(|network| network["ip"].as_str()).collect();
+    let error = match addresses.is_empty() || addresses.contains(&host) {
         true => error,
         false => error.with_hint(format!(
             "the static address of the VM is {}: if '{host}' is a mistake, correct it in \
              `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`",
-            listed(addresses)
+            listed(&addresses)
         )),
     };
     let Some((name, rotate)) = rotation_as_declared(certificate) else {

@@ -67,10 +67,6 @@ pub(crate) struct MbusCertificate {
     pub(crate) has_own_key: Result<bool>,
     /// The path of the manifest.
     pub(crate) manifest: PathBuf,
-    /// The name of the environment.
-    pub(crate) environment: String,
-    /// The static addresses of the VM in the manifest.
-    pub(crate) static_addresses: Vec<String>,
 }
 
 /// The artifacts, verified and unpacked.
@@ -248,17 +244,8 @@ fn mbus_certificate(
     let has_own_key = has_own_key.map(|has_key| has_key != Some(false));
     let variable = loaded.variable_of_certificate(pem).cloned();
     let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
-    let networks = deployment.vm.networks.values();
-    Some(MbusCertificate {
-        property,
-        pem: pem.to_owned(),
-        variable,
-        declares_host,
-        has_own_key,
-        manifest: manifest.to_owned(),
-        environment: deployment.name.clone(),
-        static_addresses: networks.filter_map(|network| network["ip"].as_str().map(str::to_owned)).collect(),
-    })
+    let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
+    Some(MbusCertificate { property, pem, variable, declares_host, has_own_key, manifest })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
