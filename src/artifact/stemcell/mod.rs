@@ -132,7 +132,7 @@ pub fn open_stream(
     let directory = scratch.join("stemcell");
     let mut unpacked = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
     let image = unpacked.files.remove(Path::new(IMAGE));
-    load_or_remove(&directory, &source_name, unpacked.digest, image, None, stage)
+    load(&directory, &source_name, unpacked.digest, image, None, stage).inspect_err(|_| discard(&directory))
 }
 
 /// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
@@ -151,22 +151,13 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    load_or_remove(&directory, &source_name, digest, image, stamp, stage)
+    load(&directory, &source_name, digest, image, stamp, stage).inspect_err(|_| discard(&directory))
 }
 
-/// Loads an unpacked stemcell. If that fails, removes its directory.
-fn load_or_remove(
-    directory: &Path,
-    source_name: &str,
-    digest: Digest,
-    image_digest: Option<Digest>,
-    stamp: Option<Stamp>,
-    stage: &Stage,
-) -> Result<Stemcell> {
-    load(directory, source_name, digest, image_digest, stamp, stage).inspect_err(|_| {
-        // A failure to clean up must not hide the first error.
-        let _ = fs::remove_dir_all(directory);
-    })
+/// Removes the directory of a stemcell that cannot be loaded.
+fn discard(directory: &Path) {
+    // A failure to clean up must not hide the first error.
+    let _ = fs::remove_dir_all(directory);
 }
 
 /// Reads `stemcell.MF` and checks the digest of the image that it declares. Tolerates the wrong digest of a
