@@ -439,6 +439,28 @@ fn private_key_that_the_agent_cannot_use_is_refused() {
 }
 
 #[test]
+fn mistyped_mbus_host_is_compared_with_the_static_ip() {
+    let mut hello = Hello::without_vars_store();
+    hello.add_ops(
+        "typo.yml",
+        "- {type: replace, path: /cloud_provider/mbus, value: \
+         'https://mbus:((mbus_bootstrap_password))@192.0.2.9:6868'}\n",
+    );
+    let first = format!(
+        "  hint: the static address of the VM is {}: if '192.0.2.9' is a mistake, correct it in \
+         `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`\n  hint: if '192.0.2.9' is \
+         right, add it to the `alternative_names` of variable 'mbus_bootstrap_ssl'",
+        hello.ip()
+    );
+    for command in ["plan", "create-env"] {
+        let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
+        assert!(run.stderr.contains(&first), "{command}: {}", run.stderr);
+        assert!(!run.stderr.contains("another environment"), "{command}: {}", run.stderr);
+    }
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
+}
+
+#[test]
 fn broken_ca_is_named_with_its_variable() {
     let mut hello = Hello::new();
     let broken = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
@@ -476,10 +498,11 @@ fn refused_mbus_certificate_keeps_the_vm() {
             "note: the recorded address of the VM is {}, but `cloud_provider.mbus` has 192.0.2.9\n",
             hello.ip()
         ),
-        "hint: pass the same ops files and variables as for the last create-env, or correct the \
-                    host in `cloud_provider.mbus`\n"
+        "hint: pass the same ops files and variables as for the last create-env, or correct the host in \
+         `cloud_provider.mbus`\n"
             .to_owned(),
-        "hint: add '192.0.2.9' to the `alternative_names` of variable 'mbus_bootstrap_ssl', then: `"
+        "hint: if '192.0.2.9' is right, add it to the `alternative_names` of variable \
+         'mbus_bootstrap_ssl', then: `"
             .to_owned(),
         format!("hint: the static address of the VM is {}: if '192.0.2.9' is a mistake, ", hello.ip()),
     ] {

@@ -405,6 +405,23 @@ fn saved_plan_is_executed_or_rejected() {
 }
 
 #[test]
+fn credentials_that_the_new_agent_would_refuse_are_an_error() {
+    let hello = Hello::new();
+    for user in ["mbus:wrong-one@", ""] {
+        let url = format!("https://{user}{}:6868", hello.ip());
+        let ops = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
+        hello.world.write("mbus.yml", ops);
+        for command in ["plan", "create-env"] {
+            let run = hello.world.finish(hello.command(command, &["-o", "mbus.yml"])).exits_with(3);
+            let text = ") and `cloud_provider.properties.agent.mbus` have different users or passwords\n";
+            assert!(run.stderr.contains("error: `cloud_provider.mbus` (mbus.yml:1:"), "{}", run.stderr);
+            assert!(run.stderr.contains(text) && !run.stderr.contains("wrong-one"), "{}", run.stderr);
+        }
+    }
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
+}
+
+#[test]
 fn plan_warns_of_a_port_on_which_the_agent_will_not_listen() {
     let hello = Hello::new();
     let plan = |mbus: &str, more: &[&str]| {

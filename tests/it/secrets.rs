@@ -22,8 +22,8 @@ const EXPOSE: [(&str, &str); 13] = [
     ("engine", "registry/server.rs"),
     ("ironic", "client.rs"),
     ("ironic", "keystone.rs"),
-    // For its port.
-    ("engine", "deploy/mbus_port.rs"),
+    // For its port, and to compare user and password.
+    ("engine", "deploy/mbus_url.rs"),
     // For SSH.
     ("engine", "ssh.rs"),
     ("net", "ssh/session.rs"),

@@ -287,3 +287,19 @@ impl From<AgentError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_vm_did_not_get_its_password_from_an_earlier_deploy() {
+        let vm = VmHandle::new("vm-1".parse().unwrap(), None);
+        let refusal = AgentError::Unauthorized { address: "https://10.0.0.6:6868".to_owned() };
+        let error = refusal.of_new_vm(&vm, Duration::from_secs(1), None);
+        assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
+        let hints = error.hints();
+        assert!(hints[0].starts_with("give `cloud_provider.mbus` and `cloud_provider.properties.agent.mbus`"));
+        assert!(!hints.iter().any(|hint| hint.contains("last deploy")), "{hints:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::liveness::{self, Liveness, UnreachableAgent};
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
-use super::{mbus_certificate, mbus_port};
+use super::{mbus_certificate, mbus_url};
 use crate::agent::AgentEndpoint;
 use crate::jobs::AgentState;
 use crate::plan::{self, Plan, PlanOptions, Strategy};
@@ -123,7 +123,8 @@ impl DraftPlan {
             Some(Liveness::Unreachable(_)) | None => {}
         }
         if draft.plan.creates_vm() {
-            mbus_port::warning(&draft.prepared.deployment)
+            mbus_url::check_credentials(&draft.prepared.deployment)?;
+            mbus_url::port_warning(&draft.prepared.deployment)
                 .into_iter()
                 .for_each(|warning| run.reporter.warn(warning));
         }

@@ -156,31 +156,36 @@ fn other_host_error(
     }
     let networks = deployment.vm.networks.values();
     let addresses: Vec<&str> = networks.filter_map(|network| network["ip"].as_str()).collect();
-    let error = match addresses.is_empty() || addresses.contains(&host) {
-        true => error,
-        false => error.with_hint(format!(
-            "the static address of the VM is {}: if '{host}' is a mistake, correct it in \
-             `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`",
-            listed(&addresses)
-        )),
+    let (error, add) = match addresses.is_empty() || addresses.contains(&host) {
+        true => (error, format!("add '{host}'")),
+        false => (
+            error.with_hint(format!(
+                "the static address of the VM is {}: if '{host}' is a mistake, correct it in \
+                 `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`",
+                listed(&addresses)
+            )),
+            format!("if '{host}' is right, add it"),
+        ),
     };
     let Some((name, rotate)) = rotation_as_declared(certificate) else {
         return error.with_hint(renewal(certificate, &format!("a certificate for '{host}'")));
     };
-    // Before the first deploy, nothing is generated yet.
+    let declare = format!("{add} to the `alternative_names` of variable '{name}'");
+    // The plan of a first deploy generates nothing.
     let store = certificate.variable.as_ref().and_then(CertificateVariable::store);
     if !store.is_some_and(Path::exists) {
-        return error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"));
+        return error.with_hint(declare);
     }
     let error = match OtherAddress::find(endpoint, state) {
         Some(other) => other.explain(error),
-        None if state.vm_cid().is_some() => {
+        // This run may have generated the certificate, but then as the variable is declared.
+        None if state.vm_cid().is_some() || certificate.declares_host => {
             error.with_hint("check --state and --vars-store: they may be of another environment")
         }
         None => error,
     };
     error.with_hint(match certificate.declares_host {
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
-        false => format!("add '{host}' to the `alternative_names` of variable '{name}', then: {rotate}"),
+        false => format!("{declare}, then: {rotate}"),
     })
 }

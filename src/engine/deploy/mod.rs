@@ -12,7 +12,7 @@ pub(crate) mod disk;
 mod draft_plan;
 mod liveness;
 mod mbus_certificate;
-mod mbus_port;
+mod mbus_url;
 mod plan_report;
 mod reachable;
 mod recreate;

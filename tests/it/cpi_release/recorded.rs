@@ -145,23 +145,21 @@ fn deploy_without_answers(fault: &str) -> String {
     let hello = &mut stage.env.hello;
     let ip = hello.ip().to_owned();
     let certify = |hello: &Hello, host| hello.hand_out(&Certificate { host, days: (-1, 365), trusted: true });
-    let mut address = |user: &str, host: &str| {
-        let url = format!("https://{user}@{host}");
+    let mut address = |host: &str| {
+        let url = format!("https://mbus:((mbus_bootstrap_password))@{host}");
         hello.add_ops(
             "agent.yml",
             &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"),
         );
     };
-    let good = "mbus:((mbus_bootstrap_password))";
     match fault {
         "dns" => {
-            address(good, "agent.invalid:6868");
+            address("agent.invalid:6868");
             certify(hello, "agent.invalid");
         }
-        "tcp" => address(good, &format!("{ip}:6870")),
+        "tcp" => address(&format!("{ip}:6870")),
         // The agent presents a certificate of the previous CA.
-        "tls" => certify(hello, &ip),
-        _ => address("mbus:wrong", &format!("{ip}:6869")),
+        _ => certify(hello, &ip),
     }
     // The stage's agent listens before the VM is created.
     let run = stage.env.create(&["--agent-timeout", "500ms", "--ignore-untracked-vm"]).exits_with(5);
@@ -178,8 +176,8 @@ fn deploy_without_answers(fault: &str) -> String {
 
 #[test]
 fn conversation_with_a_silent_agent() {
-    for (name, what) in [("dns", "dns"), ("tcp", "tcp"), ("tls", "tls"), ("unauthorized", "401")] {
-        insta::assert_snapshot!(format!("agent_{name}"), deploy_without_answers(what));
+    for fault in ["dns", "tcp", "tls"] {
+        insta::assert_snapshot!(format!("agent_{fault}"), deploy_without_answers(fault));
     }
 }
 
