@@ -67,7 +67,7 @@ fn cpi_that_cannot_be_asked_is_named_before_its_repairs() {
     hello.set_answer("has_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "AuthFailure: no"));
     for more in [&["-n"][..], &["--report"]] {
         let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
-        let warning = format!("the CPI could not say whether these exist: VM '{}': ", vm.as_str().unwrap());
+        let warning = format!("the CPI could not say whether VM '{}' exists: ", vm.as_str().unwrap());
         for text in [&warning, "AuthFailure: no", "hint: the repairs use the CPI as well: correct first"] {
             assert!(output.stderr.contains(text), "{more:?}: {text}: {}", output.stderr);
         }
@@ -156,6 +156,26 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
     // An address that only the IaaS knows is not reported while the agent answers.
     let output = run(&hello, "cloud-check", &["--report"]).success();
     assert!(!output.stderr.contains("recorded address"), "{}", output.stderr);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn unfinished_deletion_is_no_healthy_environment() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("delete_stemcell", 1, "X", false));
+    hello.delete(&[]).exits_with(1);
+    let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
+    let output = run(&hello, "cloud-check", &["-n"]).success();
+    let verdict = format!(
+        "No VM is on record, and no problem was found with the rest.\nStill to be deleted: stemcell \
+         '{stemcell}'. The next create-env or delete-env tries again.\n"
+    );
+    assert_eq!(output.stdout, verdict);
+    let findings = document(&run(&hello, "cloud-check", &["--report", "--json"]).success());
+    let detail = findings[0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("it was to be deleted; the next run tries again; "), "{detail}");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -70,7 +70,10 @@ impl Unchecked {
     }
 
     fn problem(&self) -> String {
-        format!("the CPI could not say whether these exist: {}", listed(&self.names))
+        match self.names.as_slice() {
+            [name] => format!("the CPI could not say whether {name} exists"),
+            names => format!("the CPI could not say whether these exist: {}", listed(names)),
+        }
     }
 
     /// Adds a hint to the error for problems whose repairs use a CPI that could not be asked.
@@ -261,6 +264,9 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
             (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
+        Presence::Unknown(reason) if checked.to_be_deleted => {
+            (FindingStatus::Unknown, format!("it was to be deleted; the next run tries again; {reason}"))
+        }
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),
     };
     Finding::new(kind, cid, cpi, status, detail)

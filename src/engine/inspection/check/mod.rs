@@ -21,7 +21,7 @@ use crate::effects::{Effect, how_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, text};
 use diagnose::{Diagnosis, Unchecked};
 use erb::RendererChoice;
 use manifest::Inputs;
@@ -294,6 +294,10 @@ pub struct CloudCheckResult {
     failed_deploy: Option<Error>,
     /// True if a resource or a call is on record.
     is_anything_on_record: bool,
+    /// True if a VM is on record.
+    has_vm: bool,
+    /// The resources that are still to be deleted, such as "stemcell 'stem-1'".
+    undeleted: Vec<String>,
     /// The resources about which the CPI could not be asked.
     unchecked: Unchecked,
 }
@@ -313,17 +317,27 @@ impl CloudCheckResult {
     }
 
     /// Returns the verdict if no problem was found.
-    pub fn all_clear(&self) -> Option<&'static str> {
-        match self {
-            CloudCheckResult { problems, .. } if !problems.is_empty() => None,
+    pub fn all_clear(&self) -> Option<String> {
+        let verdict = match self {
+            CloudCheckResult { problems, .. } if !problems.is_empty() => return None,
             CloudCheckResult { is_anything_on_record: false, .. } => {
-                Some("Nothing is on record, so there is nothing to check.")
+                "Nothing is on record, so there is nothing to check."
             }
             CloudCheckResult { unchecked, .. } if !unchecked.is_empty() => {
-                Some("No problem found, but not everything could be checked.")
+                "No problem found, but not everything could be checked."
             }
-            CloudCheckResult { .. } => Some("No problem found with VM, agent and disks."),
-        }
+            CloudCheckResult { has_vm: false, .. } => {
+                "No VM is on record, and no problem was found with the rest."
+            }
+            CloudCheckResult { .. } => "No problem found with VM, agent and disks.",
+        };
+        Some(match self.undeleted.as_slice() {
+            [] => verdict.to_owned(),
+            undeleted => format!(
+                "{verdict}\nStill to be deleted: {}. The next create-env or delete-env tries again.",
+                text::listed(undeleted)
+            ),
+        })
     }
 
     fn unsolved_error(&self) -> Option<Error> {
@@ -451,6 +465,10 @@ fn check_and_repair(
         checked.hints = hints;
         checked.has_other_address = has_other_address;
         checked.is_anything_on_record = !findings.is_empty();
+        let state = &context.probe.state;
+        checked.has_vm = state.vm_handle().is_some();
+        let undeleted = state.monopile.undeleted.iter();
+        checked.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
         checked.unchecked = unchecked;
         for treated in &mut checked.problems {
             treated.is_solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
