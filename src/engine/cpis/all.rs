@@ -128,11 +128,6 @@ impl<'a> Cpis<'a> {
         Ok(self.vm_directory(vm)?.is_some_and(|directory| vm_directory::is_off(&directory)))
     }
 
-    /// Returns true if the CPI keeps its VMs on this machine, and does not have this one. Asks no CPI.
-    pub(crate) fn is_missing(&self, vm: &VmHandle) -> Result<bool> {
-        Ok(self.vm_directory(vm)?.is_some_and(|directory| !directory.exists()))
-    }
-
     /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine. Asks
     /// no CPI.
     pub(crate) fn last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {

@@ -57,16 +57,20 @@ pub(crate) fn explain_if_off(
     }
     let stage = run.reporter.stage("Checking whether the VM is off");
     let explained = with_local_vm((run, inputs, loaded, state), &stage, |cpis, vm| {
-        Ok(match () {
-            () if cpis.is_off(vm)? => Some(off_error(vm)),
-            () if cpis.is_missing(vm)? => Some(missing_error(vm)),
-            () => None,
-        })
+        let Some(directory) = cpis.checked_vm_directory(vm)? else { return Ok(None) };
+        Ok(Some(match () {
+            () if cpis.is_off(vm)? => ("it is off", Some(off_error(vm))),
+            () if !directory.exists() => ("it does not exist", Some(missing_error(vm))),
+            () => ("it is not off", None),
+        }))
     });
     match explained {
-        Ok(Some(explained)) => explained,
+        Ok(Some((outcome, explained))) => {
+            stage.give_up(outcome);
+            explained.unwrap_or(error)
+        }
         Ok(None) => {
-            stage.finish();
+            stage.skip("its CPI keeps no VMs on this machine");
             error
         }
         // The error of the agent says more than that of the check.

@@ -168,13 +168,19 @@ fn stopped_vm_of_this_machine_is_started_again() {
     run("create-env", &[]).success();
     assert_eq!(hello.ask_counter(), 1);
     let vm = hello.state()["current_vm_cid"].clone();
+    let quick = ["--agent-timeout", "300ms"];
+    let url = format!("https://mbus:wrong-one@{}:6868", hello.ip());
+    hello
+        .world
+        .write("wrong.yml", format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"));
+    let refused = run("stop-env", &[&["-o", "wrong.yml"][..], &quick].concat()).exits_with(5);
+    assert!(refused.stdout.contains("Checking whether the VM is off: it is not off"), "{}", refused.stdout);
     // Neither a run that ends at its question nor one that only finds the VM off is an unfinished deploy.
     let mut pty = Pty::start(hello.builtin_command(&["create-env"], &["--recreate"]), (120, 50));
     pty.wait_for("the question", |screen| screen.contains("[y/N]"));
     pty.press("\x03");
     assert_eq!(pty.end(), 130);
     hello.kill_vm();
-    let quick = ["--agent-timeout", "300ms"];
     let check_status = || {
         let stopped = run("status", &quick).exits_with(5);
         assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
@@ -202,6 +208,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert!(logs.stderr.contains("hint: to start it and its jobs: `monopile start-env "), "{}", logs.stderr);
     assert!(!logs.stderr.contains("monopile ssh"), "{}", logs.stderr);
     let stop = run("stop-env", &quick).exits_with(5);
+    assert!(stop.stdout.contains("Checking whether the VM is off: it is off"), "{}", stop.stdout);
     assert!(
         stop.stderr.contains("note: its jobs do not run, so there is nothing to stop\n"),
         "{}",
@@ -220,6 +227,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let call = ["delete_vm", vm.as_str().unwrap()];
     hello.world.finish(hello.builtin_command(&["cpi", "call"], &call)).success();
     let missing = run("restart", &quick).exits_with(5);
+    assert!(missing.stdout.contains("Checking whether the VM is off: it does not exist"), "{}", missing.stdout);
     assert!(missing.stderr.contains(&format!("error: VM '{}' does not exist on this machine", call[1])));
     assert!(missing.stderr.contains("`monopile cloud-check "), "{}", missing.stderr);
     run("delete-env", &["-n"]).success();
