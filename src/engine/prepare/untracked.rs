@@ -155,7 +155,8 @@ impl UntrackedListener {
                 ))
                 .with_note("nothing was changed in the cloud")
                 .with_note("another VM would get the same address");
-                let error = match recorded_in(run, inputs, agent_id) {
+                let is_this = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
+                let error = match recorded_in(run, inputs, "this VM", is_this) {
                     Some(hint) => error.with_hint(hint),
                     None => {
                         let elsewhere = if state.is_shared() { "at another URL" } else { "in another file" };
@@ -170,35 +171,47 @@ impl UntrackedListener {
                 };
                 error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
-            UntrackedListener::Other(problem) => Error::failure(format!(
-                "the address {address} is in use, and no VM is on record in '{state}'"
-            ))
-            .with_source(problem.clone())
-            .with_note("nothing was changed")
-            .with_notes(owner(endpoint).map(|owner| format!("{owner} listens there")))
-            .with_hint(
-                "if it is the VM of this manifest, find the state and the vars store of its deploy, and \
-                 pass them with --state and --vars-store",
-            )
-            .with_hint(format!(
-                "if it is another VM or program, keep it and choose {ANOTHER_ADDRESS}; or stop it, if it is \
-                 not needed"
-            ))
-            .with_hint(regardless),
+            UntrackedListener::Other(problem) => {
+                let error = Error::failure(format!(
+                    "the address {address} is in use, and no VM is on record in '{state}'"
+                ))
+                .with_source(problem.clone())
+                .with_note("nothing was changed in the cloud")
+                .with_notes(owner(endpoint).map(|owner| format!("{owner} listens there")));
+                let has_address =
+                    |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
+                let error = match recorded_in(run, inputs, "a VM at this address", has_address) {
+                    Some(hint) => error.with_hint(hint),
+                    None => error.with_hint(
+                        "if it is the VM of this manifest, find the state and the vars store of its deploy, \
+                         and pass them with --state and --vars-store",
+                    ),
+                };
+                error
+                    .with_hint(format!(
+                        "if it is another VM or program, keep it and choose {ANOTHER_ADDRESS}; or stop it, \
+                         if it is not needed"
+                    ))
+                    .with_hint(regardless)
+            }
         }
     }
 }
 
-/// Returns a hint for a kept version of the state, or the state beside the manifest, that records the VM of
-/// this agent.
-fn recorded_in(run: &RunContext, inputs: &Inputs, agent_id: &str) -> Option<String> {
-    let records = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == agent_id);
+/// Returns a hint for a kept version of the state, or the state beside the manifest, for which `records` is
+/// true. `vm` names the VM.
+fn recorded_in(
+    run: &RunContext,
+    inputs: &Inputs,
+    vm: &str,
+    records: impl Fn(&State) -> bool,
+) -> Option<String> {
     let storage = run.paths.state.resolved().ok()?;
     let kept = versions(&storage).unwrap_or_default();
-    if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(records)) {
+    if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
         let state = shell_word(&storage.to_string()).into_owned();
         return Some(format!(
-            "'{}' records this VM: restore it with `monopile state backup --restore {} --state {state}`",
+            "'{}' records {vm}: restore it with `monopile state backup --restore {} --state {state}`",
             version.path_or_url, version.name
         ));
     }
@@ -206,7 +219,7 @@ fn recorded_in(run: &RunContext, inputs: &Inputs, agent_id: &str) -> Option<Stri
     let beside = inputs.manifest.with_file_name(format!("{stem}{STATE_SUFFIX}"));
     let state = State::read(&Storage::from(beside.as_path())).ok()??;
     let path = beside.to_string_lossy();
-    records(&state).then(|| format!("'{path}' records this VM: pass it with --state {}", shell_word(&path)))
+    records(&state).then(|| format!("'{path}' records {vm}: pass it with --state {}", shell_word(&path)))
 }
 
 /// Finds the process that listens at the agent's address, if the run connects to it without a proxy.

@@ -74,6 +74,14 @@ fn listener_with_another_certificate_stops_the_run() {
     let stderr = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     assert!(stderr.contains("note: process ") && stderr.contains("(bosh-agent) on this machine"), "{stderr}");
     assert!(stderr.contains("choose another address in the manifest"), "{stderr}");
+    assert!(stderr.contains("note: nothing was changed in the cloud\n"), "{stderr}");
+    // The state beside the manifest is found by the address.
+    let lost = hello.world.read("lost.json");
+    hello.world.write("hello/manifest-state.json", lost);
+    let hint = "'hello/manifest-state.json' records a VM at this address: pass it with --state \
+                hello/manifest-state.json\n";
+    assert_stops(&hello, &[hint]);
+    std::fs::remove_file(hello.world.path("hello/manifest-state.json")).unwrap();
     // Errors of the manifest come first.
     hello.world.write("job.yml", "- {type: replace, path: /instance_groups/0/jobs/0/name, value: ghost}\n");
     for command in ["plan", "create-env"] {
