@@ -24,10 +24,18 @@ pub(crate) fn explain_running_call(error: Error, open_call: &OpenCall) -> Error 
 pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
     let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
+    let mut has_output = false;
     for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
         if has_content(&path) {
+            has_output = true;
             unknown = unknown.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
         }
+    }
+    if has_output {
+        unknown = unknown.with_hint(
+            "correct the cause first, if the CPI names one, because the next call would fail as well; if the \
+             CPI is at fault, use another version of it",
+        );
     }
     unknown.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
 }

@@ -159,6 +159,12 @@ fn malformed_answer_is_a_clear_error() {
 #[test]
 fn next_run_knows_how_the_process_ended() {
     let hello = Hello::new();
+    // The log names the cause, so the first hint is to correct it.
+    let reaction = Reaction::Instead("echo \"KeyError: 'region'\" >&2; exit 1".to_owned());
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
+    let run = hello.create(&[]).exits_with(1);
+    let first = run.stderr.split("  hint: ").nth(1).unwrap();
+    assert!(first.starts_with("correct the cause first, if the CPI names one"), "{}", run.stderr);
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
         (

@@ -227,7 +227,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let call = ["delete_vm", vm.as_str().unwrap()];
     hello.world.finish(hello.builtin_command(&["cpi", "call"], &call)).success();
     let missing = run("restart", &quick).exits_with(5);
-    assert!(missing.stdout.contains("Checking whether the VM is off: it does not exist"), "{}", missing.stdout);
+    assert!(missing.stdout.contains("the VM is off: it does not exist"), "{}", missing.stdout);
     assert!(missing.stderr.contains(&format!("error: VM '{}' does not exist on this machine", call[1])));
     assert!(missing.stderr.contains("`monopile cloud-check "), "{}", missing.stderr);
     run("delete-env", &["-n"]).success();
