@@ -117,10 +117,10 @@ impl CpiErrorKind {
                      again; {look}"
                 )
             }
-            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message == NO_MESSAGE => {
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message.is_empty() => {
                 format!(
-                    "look in the log of the IaaS at the time of this call: the CPI says nothing about the \
-                     cause; {look}"
+                    "look for the cause in the log of the IaaS at the time of this call, then run the same \
+                     command again; {look}"
                 )
             }
             CpiErrorKind::Cloud => {
@@ -143,9 +143,6 @@ impl CpiErrorKind {
 const OTHER_PLACE: &str = "the CPI looks in another account, region or project than before: check the CPI's \
                            properties first, and if they are wrong, correct them and run the same command \
                            again";
-
-/// The message of an error for which the CPI gave none.
-pub(super) const NO_MESSAGE: &str = "the CPI gave no message";
 
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
@@ -178,7 +175,7 @@ pub enum CpiError {
         kind: CpiErrorKind,
         /// The type as the CPI spelled it; empty if it gave none.
         error_type: Box<str>,
-        /// The CPI's message.
+        /// The CPI's message, or the type in its place; empty if it gave neither.
         message: String,
         /// True if the CPI marks the call as retryable.
         ok_to_retry: bool,
@@ -326,8 +323,17 @@ impl CpiError {
     }
 }
 
+/// Returns the message of an error that a CPI answered with, or the words for none.
+pub(crate) fn or_no_message(message: &str) -> &str {
+    match message {
+        "" => "the CPI gave no message",
+        message => message,
+    }
+}
+
 /// Joins the type and the message of an error that a CPI answered with.
 fn with_type(error_type: &str, message: &str) -> String {
+    let message = or_no_message(message);
     match error_type.trim() {
         "" => message.to_owned(),
         error_type if message.starts_with(error_type) => message.to_owned(),
@@ -519,7 +525,7 @@ mod tests {
                 ("Expected(200) <=> Actual(403 Forbidden)", "check credentials and "),
                 ("status 401", "check credentials and "),
                 ("you have reached your quota", "check quotas and "),
-                (NO_MESSAGE, "look in the log of the IaaS "),
+                ("", "look for the cause in the log of the IaaS "),
             ] {
                 let hint = kind.hint(Method::CreateVm, message, "x");
                 assert!(hint.starts_with(start), "{message}: {hint}");

@@ -24,6 +24,7 @@ pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
 pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};
 pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
 pub(crate) use directory::create_private_directory;
+pub(crate) use error::or_no_message;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cpi::{Answer, CpiError, CreatedVm, Method};
+use crate::cpi::{Answer, CpiError, CreatedVm, Method, or_no_message};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
 use crate::state::{
     Change, DiskHandle, DiskRecord, RenamedDisk, Resource, SnapshotHandle, SnapshotRecord, StemcellHandle,
@@ -220,7 +220,7 @@ impl Effect {
             cpi: self.cpi().map(str::to_owned),
             agent_id,
             description: self.description(),
-            cpi_message: redact(message),
+            cpi_message: redact(or_no_message(message)),
             failed_at: base::encoding::now(),
             unknown: Map::new(),
         })
