@@ -98,6 +98,7 @@ impl DeployArgs {
             command: "create-env",
             inputs,
             recreate: self.recreate,
+            vm_is_gone: false,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy.into(),
             snapshot: self.snapshot.policy(),

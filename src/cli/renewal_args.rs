@@ -46,6 +46,7 @@ impl RenewalArgs {
             command,
             inputs,
             recreate: true,
+            vm_is_gone: false,
             recreate_persistent_disks: false,
             strategy: Strategy::Recreate,
             snapshot: deploy::SnapshotPolicy::Never,

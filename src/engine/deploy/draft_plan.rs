@@ -63,6 +63,7 @@ impl DraftPlan {
             strategy: request.strategy,
             takes_snapshot: request.snapshot.is_taken(),
             now: base::encoding::now(),
+            vm_is_gone: request.vm_is_gone,
             ..PlanOptions::default()
         };
         let endpoint = prepared.endpoint.clone();
@@ -114,6 +115,7 @@ impl DraftPlan {
                 draft.options.unusable_agent =
                     Some(format!("its agent {}: {}", agent.trouble(), agent.error));
                 draft.plan(state)?;
+                draft.plan.leave_jobs(&format!("its agent {}", agent.trouble()));
             }
             Some(Liveness::Unreachable(agent)) if !draft.plan.deploys() => draft.unreachable = Some(agent),
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {

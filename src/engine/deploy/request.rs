@@ -42,6 +42,8 @@ pub struct CreateEnvRequest {
     pub inputs: Inputs,
     /// `--recreate`: replace the VM even if nothing changed.
     pub recreate: bool,
+    /// True if the VM on record does not exist, as `cloud-check` found.
+    pub vm_is_gone: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
     /// `--update-strategy`: how a change is applied to an existing VM.

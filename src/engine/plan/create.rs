@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::difference::DesiredLeaf;
-use super::reasons::{Reason, disk_change_reason, name_and_version, reasons, upload_reason};
+use super::reasons::{Reason, VM_IS_GONE, disk_change_reason, name_and_version, reasons, upload_reason};
 use super::{DATA_IS_ON_NEW_DISK, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
     DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
@@ -121,7 +121,10 @@ fn plan_new_vm(
         }
     };
     if let Some(vm) = state.vm_handle() {
-        plan.push(Step::StopVm(vm.clone()), reason.clone());
+        match options.vm_is_gone {
+            true => plan.push(Step::LeaveJobs(vm.clone()), VM_IS_GONE),
+            false => plan.push(Step::StopVm(vm.clone()), reason.clone()),
+        }
         if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
             plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
         }

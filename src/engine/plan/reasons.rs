@@ -6,6 +6,9 @@ use crate::state::{IdentityMatch, State, VmPropertiesDigests, VmPropertiesPart};
 use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
+/// The reason to replace a VM that the CPI does not have.
+pub(super) const VM_IS_GONE: &str = "the VM does not exist any more";
+
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
@@ -43,7 +46,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         return reasons;
     }
     if options.vm_is_gone {
-        reasons.push(replacement_reason("the VM does not exist any more"));
+        reasons.push(replacement_reason(VM_IS_GONE));
     }
     if is_unfinished {
         reasons.push(Reason { text: unfinished_reason(state).to_owned(), replaces_vm: !is_ready });

@@ -328,8 +328,13 @@ fn missing_vm_is_replaced_and_its_disk_reattached() {
     let options = PlanOptions { vm_is_gone: true, ..PlanOptions::default() };
     let plan = Case { options, ..Case::default() }.plan(&deployed());
     assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
-    let mut expected = stop_and_delete();
-    expected.extend([create_vm(), Step::AttachDisk(DiskRef::Existing(handle("disk-1"))), Step::DeployJobs]);
+    let expected = [
+        Step::LeaveJobs(handle("vm-1")),
+        Step::Delete(Resource::Vm(handle("vm-1"))),
+        create_vm(),
+        Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
+        Step::DeployJobs,
+    ];
     assert_eq!(steps(&plan), expected);
     assert!(plan.deploys());
 }

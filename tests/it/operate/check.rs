@@ -221,6 +221,9 @@ fn lost_disk_is_forgotten_only_on_request() {
     let problems = document(&output);
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
+    let history =
+        hello.world.run(["history", "hello/manifest.yml", "--state", "state.json", "--json"]).success();
+    assert!(history.stdout.contains("Do not stop the jobs on VM '"), "{}", history.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -522,8 +522,9 @@ fn check_and_repair(
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
                 let recreate_run = with_own_scratch(run, &format!("renewal-{number}"))?;
-                recreate_unfinished(&request.deploy, &RunContext { confirm: None, ..recreate_run }, &state)
-                    .map(drop)
+                let vm_is_gone = treated.problem.kind == ProblemKind::MissingVm;
+                let request = CreateEnvRequest { vm_is_gone, ..request.deploy.clone() };
+                recreate_unfinished(&request, &RunContext { confirm: None, ..recreate_run }, &state).map(drop)
             }
             outcome => outcome.map(drop),
         };
