@@ -267,7 +267,7 @@ fn old_log_of_a_silent_script_is_marked() {
     let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
     let shown = "cause: the end of hello/pre-start.stdout.log (last written 1 h";
     assert!(run.stderr.contains(shown), "{}", run.stderr);
-    assert!(run.stderr.contains(" before this script began, so perhaps by an earlier run):\n"));
+    assert!(run.stderr.contains(" before this run started it, so perhaps by an earlier run):\n"));
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -100,11 +100,12 @@ impl Jobs<'_> {
         let instance = &self.instance;
         self.run.signals.begin_change();
         self.script("pre-start", None, stage)?;
+        let began = SystemTime::now();
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_state = Value::Null;
-        self.wait_until_running(watch, &mut agent_state, &waiting)
+        self.wait_until_running(watch, began, &mut agent_state, &waiting)
             .map_err(|error| self.explain_interrupted_wait(error, &agent_state))?;
         waiting.finish();
         self.script("post-start", None, stage)
@@ -152,7 +153,7 @@ impl Jobs<'_> {
         match self.log_tails(&filters, |_| true, began.elapsed().unwrap_or(Duration::MAX)).as_slice() {
             // Without logs, the agent's message is all there is.
             [] => script_error.with_source(error.to_string()),
-            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails, Some(began)))),
+            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails, began))),
         }
     }
 
@@ -167,8 +168,14 @@ impl Jobs<'_> {
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
     /// restart meanwhile, so a failure is only a warning until then. Keeps the agent's last answer in
-    /// `agent_state`.
-    fn wait_until_running(&self, watch: WatchTime, agent_state: &mut Value, stage: &Stage) -> Result<()> {
+    /// `agent_state`. The jobs were started at `began`.
+    fn wait_until_running(
+        &self,
+        watch: WatchTime,
+        began: SystemTime,
+        agent_state: &mut Value,
+        stage: &Stage,
+    ) -> Result<()> {
         let started = Instant::now();
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
@@ -204,12 +211,12 @@ impl Jobs<'_> {
             }
             let elapsed = started.elapsed();
             if elapsed >= watch.end {
-                return Err(self.never_ran_error(job_state, agent_state, watch.end));
+                return Err(self.never_ran_error(job_state, agent_state, watch.end, began));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
             if !failing.is_empty() && !has_warned && elapsed >= patience {
                 has_warned = true;
-                stage.reporter().warn(self.failing_jobs_warning(&failing, agent_state, watch.end));
+                stage.reporter().warn(self.failing_jobs_warning(&failing, agent_state, watch.end, began));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
@@ -218,13 +225,19 @@ impl Jobs<'_> {
 
     /// Returns the warning about processes that keep failing, with the last line of their logs. The error
     /// shows more of them.
-    fn failing_jobs_warning(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
+    fn failing_jobs_warning(
+        &self,
+        failing: &[(String, String)],
+        state: &Value,
+        timeout: Duration,
+        began: SystemTime,
+    ) -> String {
         let names = quoted_names(failing);
         let jobs = jobs_of(state, failing);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
         let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
-        let last_line = tails.first().and_then(LogTail::last_line);
+        let last_line = tails.iter().find(|tail| tail.is_of_this_run(began)).and_then(LogTail::last_line);
         format!(
             "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
              `{command}`",
@@ -250,7 +263,7 @@ impl Jobs<'_> {
             .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
     }
 
-    fn never_ran_error(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
+    fn never_ran_error(&self, job_state: &str, state: &Value, timeout: Duration, began: SystemTime) -> Error {
         let problems = not_running(state);
         let which: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
@@ -265,7 +278,7 @@ impl Jobs<'_> {
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
             [] => error,
-            tails => error.with_source(LogExcerpt::new(logs::joined(tails, None))),
+            tails => error.with_source(LogExcerpt::new(logs::joined(tails, began))),
         }
     }
 }

@@ -37,21 +37,31 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
+    /// Returns how long before `began` it was last written, if it was. A job or script that writes nothing
+    /// leaves the logs of an earlier run.
+    fn age_at(&self, began: SystemTime) -> Option<Duration> {
+        began.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
+    }
+
+    /// Returns true if it was written after `began`.
+    pub(super) fn is_of_this_run(&self, began: SystemTime) -> bool {
+        self.age_at(began).is_none()
+    }
+
     /// Returns its last line with its name.
     pub(super) fn last_line(&self) -> Option<String> {
         Some(format!("{}: {}", self.name, self.lines.last()?))
     }
 }
 
-/// Formats the tails of logs. Logs that were last written before `script_began`, the time at which the script
-/// began, are marked, because a script that fails without output leaves the logs of an earlier run.
-pub(super) fn joined(tails: &[LogTail], script_began: Option<SystemTime>) -> String {
+/// Formats the tails of logs. Logs that were last written before `began`, the time at which this run started
+/// the script or the jobs, are marked.
+pub(super) fn joined(tails: &[LogTail], began: SystemTime) -> String {
     let text = |tail: &LogTail| {
-        let before = script_began.and_then(|began| began.duration_since(tail.modified).ok());
-        let age = match before.filter(|before| *before > TIME_PRECISION) {
-            Some(before) => format!(
-                " (last written {} before this script began, so perhaps by an earlier run)",
-                base::text::duration(before)
+        let age = match tail.age_at(began) {
+            Some(age) => format!(
+                " (last written {} before this run started it, so perhaps by an earlier run)",
+                base::text::duration(age)
             ),
             None => String::new(),
         };
@@ -166,10 +176,12 @@ mod tests {
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
         let tails = tails_below(directory.path(), |_| true, Duration::MAX);
-        let marked = joined(&tails, Some(SystemTime::now() - Duration::from_secs(5)));
+        let marked = joined(&tails, SystemTime::now() - Duration::from_secs(5));
         assert!(marked.starts_with("the end of a/new.log:\n"), "{marked}");
         assert!(marked.contains("the end of a/many.log (last written 5."), "{marked}");
-        let shown = joined(&tails, None);
+        let ages = tails.iter().map(|tail| tail.is_of_this_run(SystemTime::now() - Duration::from_secs(5)));
+        assert_eq!(ages.collect::<Vec<_>>(), [true, false]);
+        let shown = joined(&tails, SystemTime::UNIX_EPOCH);
         assert!(
             shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
             "{shown}"
