@@ -55,7 +55,11 @@ fn missing_vars_store_stops_the_run() {
     let status = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(1);
     assert!(status.stdout.contains("Jobs\tnone deployed\n"), "{}", status.stdout);
     assert!(status.stdout.contains("Deployed\tno: the last deploy did not finish\n"), "{}", status.stdout);
-    assert!(status.stderr.contains("the last deploy failed: `monopile plan"), "{}", status.stderr);
+    assert!(
+        status.stderr.contains("the last deploy failed; see how create-env continues: `monopile plan"),
+        "{}",
+        status.stderr
+    );
     hello.take_requests();
     let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_option("--vars-store", &[]);

@@ -302,7 +302,7 @@ fn interrupted_wait_names_the_failing_jobs() {
     let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
     assert!(run.stderr.contains("in place failed") && !run.stderr.contains("to go back"), "{}", run.stderr);
     let status = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(1);
-    assert!(status.stderr.contains("` shows how create-env continues"), "{}", status.stderr);
+    assert!(status.stderr.contains("see how create-env continues: `monopile plan "), "{}", status.stderr);
     assert!(hello.world.finish(hello.command("plan", &[])).success().stderr.find(note).is_none());
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -707,9 +707,10 @@ impl Status {
                 let would_fail = command != "delete-env" && self.record.open_calls.is_empty();
                 // The next run may replace the VM, so its plan is worth a look.
                 let hint = match command {
-                    "create-env" => "the last deploy failed: `monopile plan MANIFEST` shows how create-env \
-                                     continues"
-                        .to_owned(),
+                    "create-env" => {
+                        "the last deploy failed; see how create-env continues: `monopile plan MANIFEST`"
+                            .to_owned()
+                    }
                     _ => format!("the last run failed: {next}"),
                 };
                 Some(UnfinishedRun { hint, would_fail, needs_agent })
