@@ -12,12 +12,29 @@ use base::text::listed;
 
 /// Returns true if the connection failed because the server's certificate is not accepted.
 pub fn is_untrusted(error: &ureq::Error) -> bool {
-    let problem = match error {
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// Returns true if the server does not answer with TLS, such as one that serves plain HTTP.
+pub fn is_without_tls(error: &ureq::Error) -> bool {
+    matches!(tls_error(error), Some(rustls::Error::InvalidMessage(_)))
+}
+
+/// Returns true if the host name has no address.
+pub fn is_unresolved(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::HostNotFound => true,
+        ureq::Error::Io(error) => error.get_ref().is_some_and(|inner| inner.is::<UnresolvedHost>()),
+        _ => false,
+    }
+}
+
+fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
         ureq::Error::Rustls(problem) => Some(problem),
-        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref::<rustls::Error>(),
         _ => None,
-    };
-    matches!(problem, Some(rustls::Error::InvalidCertificate(_)))
+    }
 }
 
 /// Returns true if the certificate is refused because it is that of a certificate authority.

@@ -27,7 +27,7 @@ use base::files::durable::write_atomically;
 use base::text::{bytes, duration};
 use base::{Error, Result};
 use net::http_client;
-use net::plain_errors::{http_problem, io_problem, is_untrusted};
+use net::plain_errors::{http_problem, io_problem, is_unresolved, is_untrusted, is_without_tls};
 use net::tls_roots;
 
 /// Pauses between attempts. They restart from the first one after an attempt that received more than all
@@ -200,6 +200,11 @@ impl Download<'_> {
         Error::failure(format!("downloading '{}' failed{attempts}", self.url)).with_source(reason)
     }
 
+    /// Returns the hint for an answer that does not belong to the file.
+    fn how_to_look(&self) -> String {
+        format!("check the URL: `curl -IL '{}'`", self.url)
+    }
+
     /// Returns the hint for a download that failed although it was retried.
     fn how_to_repeat(&self, file: &File, body: &Path) -> String {
         let is_kept = file.metadata().is_ok_and(|metadata| self.resumes(metadata.len(), body));
@@ -363,13 +368,18 @@ impl Download<'_> {
             // Refusing proxies and unusable keys are reported as `PermissionDenied`.
             let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             let temporary = match &error {
-                error if is_untrusted(error) => false,
+                error if is_untrusted(error) || is_without_tls(error) => false,
                 ureq::Error::Io(error) => !is_refusal(error),
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
             let request_error = self.request_error(without_secrets(&http_problem(&error)));
             match &error {
+                error if is_unresolved(error) => AttemptFailure::Temporary(
+                    request_error
+                        .with_hint("check the host in the URL, and the name servers of this machine"),
+                    None,
+                ),
                 _ if temporary => AttemptFailure::Temporary(request_error, None),
                 error if is_untrusted(error) => AttemptFailure::Final(request_error.with_hint(
                     "if this is the right server, add the certificate authority that signed its \
@@ -378,7 +388,7 @@ impl Download<'_> {
                 ureq::Error::Io(error) if is_refusal(error) => AttemptFailure::Final(
                     request_error.with_hint("check the proxy variables: `env | grep -i proxy`"),
                 ),
-                _ => AttemptFailure::Final(request_error),
+                _ => AttemptFailure::Final(request_error.with_hint(self.how_to_look())),
             }
         })
     }
@@ -392,7 +402,7 @@ impl Download<'_> {
             401 | 403 => AttemptFailure::Final(
                 error.with_hint("check the credentials in the URL: https://USER:PASSWORD@HOST/PATH"),
             ),
-            _ => AttemptFailure::Final(error.with_hint(format!("check the URL: `curl -IL '{}'`", self.url))),
+            _ => AttemptFailure::Final(error.with_hint(self.how_to_look())),
         }
     }
 }

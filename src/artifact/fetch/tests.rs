@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -399,6 +399,23 @@ fn endless_redirects_are_an_error() {
     let nowhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
     let error = world.obtain(&nowhere.url("/x.tgz"), None).unwrap_err();
     assert!(text(&error).contains("no usable target"), "{error:?}");
+}
+
+#[test]
+fn server_without_tls_is_not_asked_again() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}/x.tgz", listener.local_addr().unwrap().port());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    });
+    let world = World::new();
+    let error = world.obtain(&url, None).unwrap_err();
+    assert!(text(&error).contains("if it serves plain HTTP, write http:// in the URL"), "{error:?}");
+    assert_eq!(error.hints(), [format!("check the URL: `curl -IL '{url}'`")]);
+    assert!(!world.log().contains("attempt 2"), "{}", world.log());
+    server.join().unwrap();
 }
 
 #[test]
