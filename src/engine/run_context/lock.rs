@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use time::OffsetDateTime;
+
 use super::{RunContext, signals};
 use crate::state::{Holder, Storage, Store, versions};
-use base::text;
 use base::{Error, Result};
+use base::{encoding, text};
 
 /// The pause between two attempts to take the lock.
 const POLL_PAUSE: Duration = Duration::from_millis(100);
@@ -76,11 +78,20 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
 pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
     let newest = versions(storage).ok()?.into_iter().next()?;
     let error = Error::invalid(format!(
-        "there is no state '{storage}', but an earlier version of it is kept: '{}'",
-        newest.path_or_url
+        "there is no state '{storage}', but an earlier version of it is kept: '{}', written at {}",
+        newest.path_or_url,
+        encoding::rfc3339(OffsetDateTime::from(newest.written))
     ));
-    Some(error.with_note("nothing was changed").with_hint(format!(
-        "restore it: `monopile state backup --restore {} --state {storage}`",
-        newest.name
-    )))
+    Some(
+        error
+            .with_note("nothing was changed")
+            .with_hint(format!(
+                "restore it: `monopile state backup --restore {} --state {storage}`",
+                newest.name
+            ))
+            .with_hint(
+                "a run may have changed more since then: once it is restored, compare it with the cloud: \
+                 `monopile cloud-check MANIFEST --report`",
+            ),
+    )
 }

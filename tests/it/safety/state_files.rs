@@ -158,7 +158,9 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     let before = hello.leftovers();
     for (command, more) in [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])] {
         let run = hello.world.finish(hello.command(command, more)).exits_with(3);
-        assert!(run.stderr.contains("an earlier version of it is kept"), "{}", run.stderr);
+        assert!(run.stderr.contains("an earlier version of it is kept: '"), "{}", run.stderr);
+        assert!(run.stderr.contains("/state.json.bak', written at 20"), "{}", run.stderr);
+        assert!(run.stderr.contains("compare it with the cloud: `monopile cloud-check "), "{}", run.stderr);
         assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
     }
     assert_eq!(hello.leftovers(), before);
