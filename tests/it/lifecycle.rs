@@ -85,7 +85,7 @@ fn dead_agent_is_an_error() {
     assert!(steps[0]["what"].as_str().unwrap().starts_with("Stop the jobs"), "{steps}");
     let skipped = steps[0]["skipped"].as_str().unwrap_or_else(|| panic!("{steps}"));
     assert!(skipped.starts_with("no answer after "), "{steps}");
-    assert!(skipped.ends_with("TCP: Connection refused), so its jobs are not stopped"), "{steps}");
+    assert!(skipped.ends_with("TCP: Connection refused; its jobs are not stopped"), "{steps}");
     assert_eq!((&steps[1]["done"], &steps[1]["skipped"]), (&true.into(), &serde_json::Value::Null));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

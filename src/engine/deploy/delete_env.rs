@@ -25,12 +25,13 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
         2 => "; 1 other deletion failed too".to_owned(),
         _ => format!("; {} other deletions failed too", count - 1),
     };
-    Some(
-        first
-            .context(format!("not everything could be deleted{others}"))
-            .with_note(format!("still on record: {}", text::listed(kept)))
-            .with_retry_hint(),
-    )
+    let error = first.context(format!("not everything could be deleted{others}"));
+    let error = match kept {
+        // The error of its deletion says so.
+        [_] => error,
+        _ => error.with_note(format!("still on record: {}", text::listed(kept))),
+    };
+    Some(error.with_retry_hint())
 }
 
 /// Removes a state that has no resources on record. Keeps it if suspects are on record, unless

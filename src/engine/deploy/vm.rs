@@ -240,7 +240,7 @@ pub(super) fn stop(
                 true => format!("no answer after {}", text::duration(started.elapsed())),
                 false => "its agent cannot be used".to_owned(),
             };
-            waiting.give_up(format!("{trouble} ({error}), so its jobs are not stopped"));
+            waiting.give_up(format!("{trouble}: {error}; its jobs are not stopped"));
             return Ok(());
         }
     }

@@ -66,7 +66,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
     hello.set_answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).exits_with(1);
     assert!(
-        run.stderr.contains("no such volume") && run.stderr.contains("still on record: disk"),
+        run.stderr.contains("no such volume") && run.stderr.contains("' stays on record\n"),
         "{}",
         run.stderr
     );
