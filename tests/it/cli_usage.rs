@@ -294,6 +294,16 @@ fn errors_of_arguments_have_hints() {
     let line = World::new().run(["--json", "creat-env"]).exits_with(2).json().remove(0);
     let hint = line["hints"][0].as_str().unwrap();
     assert!(hint.starts_with("did you mean 'create-env'?"), "{hint}");
+    // The only word is the manifest or the CID.
+    let world = World::new();
+    world.write("m.yml", "name: x\n");
+    for (word, hint) in [
+        ("m.yml", "add the CID; to see those on record: `monopile status m.yml`"),
+        ("vm-1", "name the manifest first, even with an env file: `monopile delete-vm MANIFEST CID`"),
+    ] {
+        let run = world.run(["delete-vm", word]).exits_with(2);
+        assert!(run.stderr.contains(&format!("\n  hint: {hint}\n")), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -114,7 +114,11 @@ fn rejects_unknown_keys_and_names_their_line() {
     world.write("bosh.yml", "name: x\n");
     for (text, expected) in [
         ("ops_file: [a]\n", ".monopile.yml:1:1: unknown key 'ops_file'; did you mean 'ops_files'?"),
-        ("recreate: true\n", ".monopile.yml:1:1: unknown key 'recreate'"),
+        (
+            "recreate: true\n",
+            ".monopile.yml:1:1: unknown key 'recreate'\n  hint: its keys and their values: `monopile help \
+             env-file`\n",
+        ),
         ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
         ("parallel: [3]\n", ":1:11: `parallel` must be text, not a list"),
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),

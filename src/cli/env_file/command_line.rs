@@ -119,7 +119,22 @@ fn with_manifest_hint(error: clap::Error, grammar: &Command, args: &[OsString]) 
     }
     let words = command.get_positionals().map(|arg| arg.get_id().as_str().to_uppercase());
     let words: Vec<String> = words.collect();
+    let mut value_names = command.get_positionals().filter_map(Arg::get_value_names);
+    if value_names.nth(1).is_some_and(|names| names == ["CID"])
+        && let Some(manifest) = lone_manifest(grammar, args)
+    {
+        let status = format!("monopile status {}", shell_word(&manifest));
+        return with_hint(error, format!("add the CID; to see those on record: `{status}`"));
+    }
     with_hint(error, format!("name the manifest first, even with an env file: `{line} {}`", words.join(" ")))
+}
+
+/// Returns the manifest if it is an existing file, and the only argument that is not an option.
+fn lone_manifest(grammar: &Command, args: &[OsString]) -> Option<String> {
+    let matches = grammar.clone().ignore_errors(true).try_get_matches_from(args).ok()?;
+    let (_, matches) = chosen(&matches);
+    let word = matches.try_get_raw("manifest").ok()??.next()?.to_str()?;
+    paths::exists(word).then(|| word.to_owned())
 }
 
 /// Returns true for the error for an argument that is missing.

@@ -113,20 +113,20 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
     for (key, value) in map.iter() {
         reader.entry(key, value);
     }
-    match reader.problems.as_slice() {
-        [] => Ok(EnvFile {
-            path: path.to_owned(),
-            real: opened.real.clone(),
-            content: Arc::new(reader.content),
-        }),
-        [only] => {
-            Err(Error::invalid(format!("invalid env file '{}'", path.display())).with_source(only.clone()))
+    let count = match reader.problems.len() {
+        0 => {
+            return Ok(EnvFile {
+                path: path.to_owned(),
+                real: opened.real.clone(),
+                content: Arc::new(reader.content),
+            });
         }
-        many => {
-            Err(Error::invalid(format!("invalid env file '{}': {} problems", path.display(), many.len()))
-                .with_source(many.join("\n")))
-        }
-    }
+        1 => String::new(),
+        count => format!(": {count} problems"),
+    };
+    Err(Error::invalid(format!("invalid env file '{}'{count}", path.display()))
+        .with_source(reader.problems.join("\n"))
+        .with_hint("its keys and their values: `monopile help env-file`"))
 }
 
 /// Returns the base of relative paths. It is as short as the operator's path, unless that path is a link.
