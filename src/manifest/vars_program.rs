@@ -114,8 +114,9 @@ impl VarsProgram {
                     (None, Some(signal)) => format!("was ended by signal {signal}"),
                     (None, None) => "failed".to_owned(),
                 };
-                Failure::invalid(format!("{name} {end}"))
-                    .with_hint("run the program by itself until it prints a mapping of names to values")
+                Failure::invalid(format!("{name} {end}")).with_hint(
+                    "run it by itself, with its arguments, until it prints a mapping of names to values",
+                )
             }
             ExecutionEnd::Stopped => {
                 Failure::invalid(format!("{name} asks on the terminal, which it cannot use here"))

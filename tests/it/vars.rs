@@ -425,6 +425,8 @@ fn slips_in_the_words_of_vars_are_explained() {
         (&["list", "creds.yml"][..], 3, "in the same directory: `monopile vars list bosh-vars.yml`"),
         (&["rotate", "creds.yml", "short"], 3, "`monopile vars rotate bosh-vars.yml short`"),
         (&["get", "s.yml", "short"], 2, "`monopile vars get s.yml /short`"),
+        (&["get", "s.yml", "short"], 2, "OP-PATH 'short' is not a path\n  cause: a path starts with '/'\n"),
+        (&["get", "s.yml", "nope.ca"], 3, "there is no variable 'nope' in 's.yml'"),
         (&["get", "s.yml", "leaf.ca"], 2, "`monopile vars get s.yml /leaf/ca`"),
         (&["get", "short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
         (&["get", "/short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),

@@ -152,7 +152,12 @@ pub fn run(
     match request {
         VarsRequest::Get { path: op_path } => {
             if !op_path.is_empty() && !op_path.starts_with('/') {
-                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'"))
+                let variable = op_path.split_once('.').map_or(op_path.as_str(), |(variable, _)| variable);
+                if store.get(op_path).is_none() {
+                    rotate::stored_value(&store, variable)?;
+                }
+                return Err(Error::usage(format!("OP-PATH '{op_path}' is not a path"))
+                    .with_source(ops::ParseError::NoSlash)
                     .with_hint(format!("`{}`", command_line("get", path, &op_path_of(&store, op_path)))));
             }
             let root = store.root();

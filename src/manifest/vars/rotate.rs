@@ -343,7 +343,8 @@ fn finish_hint(store: &VarsStore, name: &str) -> String {
     format!("once everything trusts the new CA: `{} --finish`", command(store, name))
 }
 
-fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
+/// Returns the value of a variable. Fails if the store has none.
+pub(super) fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
     store.get(name).cloned().ok_or_else(|| {
         Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
             name,
