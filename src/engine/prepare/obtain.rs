@@ -232,7 +232,7 @@ impl<'m> WantedArtifact<'m> {
             _ => String::new(),
         };
         let digest = text.parse().map_err(|problem: ParseDigestError| {
-            Error::invalid(format!("{position}the sha1 of {url} is not valid")).with_source(problem)
+            Error::invalid(format!("{position}the sha1 of '{url}' is not valid")).with_source(problem)
         })?;
         Ok(Some(digest))
     }

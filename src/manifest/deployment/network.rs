@@ -117,7 +117,7 @@ impl Network {
                 membership.add_problem_at(
                     "static_ips",
                     problems,
-                    format!("static IP '{ip}' is not an IP address"),
+                    format!("has the static IP '{ip}', which is not an IP address"),
                 );
                 continue;
             };
@@ -128,12 +128,14 @@ impl Network {
                 (None, [range]) => membership.add_problem_at(
                     "static_ips",
                     problems,
-                    format!("static IP '{ip}' is not in the `range` {range}"),
+                    format!("has the static IP '{ip}', which is not in the `range` {range}"),
                 ),
                 (None, ranges) => {
                     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
-                    let problem =
-                        format!("static IP '{ip}' is in no `range` of its zone: {}", ranges.join(", "));
+                    let problem = format!(
+                        "has the static IP '{ip}', which is in no `range` of its zone: {}",
+                        ranges.join(", ")
+                    );
                     membership.add_problem(problems, problem);
                 }
             }
@@ -183,7 +185,7 @@ impl Subnet {
             Err(_) => {
                 field.add_problem(
                     problems,
-                    format!("`range` '{text}' is not a CIDR range, such as 10.0.0.0/24"),
+                    format!("has the `range` '{text}', which is not a CIDR range, such as 10.0.0.0/24"),
                 );
                 None
             }
@@ -192,7 +194,10 @@ impl Subnet {
             field.required_text("gateway", problems).and_then(|text| match text.parse::<IpAddr>() {
                 Ok(gateway) => Some(gateway),
                 Err(_) => {
-                    field.add_problem(problems, format!("`gateway` '{text}' is not an IP address"));
+                    field.add_problem(
+                        problems,
+                        format!("has the `gateway` '{text}', which is not an IP address"),
+                    );
                     None
                 }
             });

@@ -503,7 +503,11 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
     #[test]
     fn entry_with_a_problem_causes_no_second_problem() {
         for (from, to, problem) in [
-            ("gateway: 10.0.0.1", "gateway: 10.0.0", "`gateway` '10.0.0' is not an IP address"),
+            (
+                "gateway: 10.0.0.1",
+                "gateway: 10.0.0",
+                "has the `gateway` '10.0.0', which is not an IP address",
+            ),
             (", stemcell: {url: s.tgz}", "", "`resource_pools[0]` needs a `stemcell`"),
             (", url: r.tgz", "", "`releases[0].url` must be provided"),
         ] {
@@ -652,7 +656,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             ("[z1, z2]", "[z2]", "names network 'net', which has no subnet in AZ 'z1', only in z2, z2"),
             ("[z1, z2]", "[z1, z3]", "`networks[0].subnets[1].azs[1]` names AZ 'z3', which is not in `azs`"),
             ("az: z2", "az: z2, azs: [z2]", "`networks[0].subnets[0].azs` and `az` cannot both be given"),
-            ("10.0.1.2", "10.0.2.2", "static IP '10.0.2.2' is not in the `range` 10.0.1.0/24"),
+            ("10.0.1.2", "10.0.2.2", "has the static IP '10.0.2.2', which is not in the `range` 10.0.1.0/24"),
             ("5000", "soon", "'soon' is not a range of milliseconds, such as 0-300000"),
         ] {
             assert!(V2.contains(from), "{from}");
@@ -797,7 +801,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             assert_eq!(deployment.vm.networks["net"]["cloud_properties"]["id"], id);
         }
         let error = parse(&text.replace("10.0.1.2", "10.0.9.2"), None).unwrap_err().chain().join(": ");
-        assert!(error.ends_with("is in no `range` of its zone: 10.0.0.0/24, 10.0.1.0/24"), "{error}");
+        assert!(error.ends_with("which is in no `range` of its zone: 10.0.0.0/24, 10.0.1.0/24"), "{error}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::run_context::RunContext;
 use base::events::Stage;
 use base::files::directory::parent;
 use base::files::durable::write_atomically;
+use base::text::shell_word;
 use base::{Error, Result};
 use entry::ResolvedEntry;
 use manifest::UserlandRef;
@@ -166,7 +167,7 @@ impl<'a> ResolvedCpis<'a> {
                 ))
             }
             CpiSource::Path { path, arguments } => {
-                let program = parent(manifest).join(path);
+                let program: PathBuf = parent(manifest).join(path).components().collect();
                 check_program(&program, &provider.cpi_place)?;
                 // A plain executable has no rendered job, so the context carries its properties.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
@@ -230,9 +231,10 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
             .with_hint("set the path of the CPI's executable"));
     }
     if metadata.permissions().mode() & 0o111 == 0 {
-        return Err(run_error()
-            .with_source("it is not executable")
-            .with_hint(format!("make it executable: `chmod +x {}`", program.display())));
+        return Err(run_error().with_source("it is not executable").with_hint(format!(
+            "make it executable: `chmod +x {}`",
+            shell_word(&program.to_string_lossy())
+        )));
     }
     if let Some(interpreter) = interpreter(program).filter(|interpreter| !interpreter.exists()) {
         let problem =
