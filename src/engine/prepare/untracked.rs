@@ -189,8 +189,8 @@ impl UntrackedListener {
                 };
                 error
                     .with_hint(format!(
-                        "if it is another VM or program, keep it and choose {ANOTHER_ADDRESS}; or stop it, \
-                         if it is not needed"
+                        "if it is another VM or program, stop it if it is not needed, or keep it and choose \
+                         {ANOTHER_ADDRESS}"
                     ))
                     .with_hint(regardless)
             }

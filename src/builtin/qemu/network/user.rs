@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::unsupported_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::Port;
-use net::listener;
+use net::listener::{self, ANOTHER_ADDRESS};
 
 /// The addresses of the network, which are QEMU's defaults.
 const SUBNET: &str = "10.0.2.0/24";
@@ -107,8 +107,8 @@ impl UserNetwork {
             let owner =
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(unsupported_error(format!(
-                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose another \
-                 address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
+                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose \
+                 {ANOTHER_ADDRESS}"
             )));
         }
         Ok(())
