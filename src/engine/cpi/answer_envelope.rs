@@ -89,6 +89,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                     .unwrap_or_default(),
                 error_type,
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
+                is_builtin: false,
                 made_nothing: error.made_nothing == Some(Value::Bool(true)),
                 log_tail: String::new(),
             })

@@ -227,7 +227,8 @@ pub fn read_answer(
     terms: Terms,
 ) -> Result<Answer, CpiError> {
     let result = parse_answer(bytes, method, request_id).map_err(|mut error| {
-        if let CpiError::Answered { made_nothing, .. } = &mut error {
+        if let CpiError::Answered { is_builtin, made_nothing, .. } = &mut error {
+            *is_builtin = terms.is_builtin;
             *made_nothing &= terms.is_builtin;
         }
         error

@@ -54,8 +54,9 @@ impl CpiErrorKind {
         }
     }
 
-    /// Returns a hint for the operator, which names the rerun.
-    fn hint(&self, method: Method, message: &str, log_tail: &str) -> String {
+    /// Returns a hint for the operator, which names the rerun. The message of a built-in CPI says more about
+    /// the cause than the kind of the error does.
+    fn hint(&self, method: Method, message: &str, is_builtin: bool, log_tail: &str) -> String {
         // A run that calls a method that changes the IaaS has a log. A second run with --verbose would make
         // further changes.
         let look = match method.facts().changes_iaas {
@@ -91,6 +92,15 @@ impl CpiErrorKind {
                      again",
                     method.facts().purpose
                 )
+            }
+            CpiErrorKind::NotSupported
+            | CpiErrorKind::VmCreationFailed
+            | CpiErrorKind::NoDiskSpace
+            | CpiErrorKind::Cloud
+            | CpiErrorKind::Unknown(_)
+                if is_builtin =>
+            {
+                format!("correct what the message above names, then run the same command again; {look}")
             }
             CpiErrorKind::NotSupported => {
                 "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
@@ -179,6 +189,8 @@ pub enum CpiError {
         message: String,
         /// True if the CPI marks the call as retryable.
         ok_to_retry: bool,
+        /// True if the CPI is a built-in one.
+        is_builtin: bool,
         /// True if a built-in CPI states that the call made nothing.
         made_nothing: bool,
         /// The last lines of its log.
@@ -387,8 +399,16 @@ impl From<CpiError> for Error {
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
-            CpiError::Answered { method, ref kind, ref message, ok_to_retry, ref log_tail, .. } => {
-                let hint = kind.hint(method, message, log_tail);
+            CpiError::Answered {
+                method,
+                ref kind,
+                ref message,
+                ok_to_retry,
+                is_builtin,
+                ref log_tail,
+                ..
+            } => {
+                let hint = kind.hint(method, message, is_builtin, log_tail);
                 match ok_to_retry {
                     true => with_log(&error)
                         .with_rerun_hint(
@@ -442,6 +462,7 @@ mod tests {
             error_type: "Bosh::Clouds::CloudError".into(),
             message: "no quota".into(),
             ok_to_retry: false,
+            is_builtin: false,
             made_nothing: false,
             log_tail: String::new(),
         };
@@ -496,6 +517,7 @@ mod tests {
                     error_type: Box::default(),
                     message: "x".into(),
                     ok_to_retry,
+                    is_builtin: false,
                     made_nothing: false,
                     log_tail: String::new(),
                 };
@@ -511,11 +533,17 @@ mod tests {
             }
         }
         assert_eq!(hints.len(), 10);
-        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", "");
+        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", false, "");
         assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
-            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, "x");
+            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, false, "x");
             assert!(hint.starts_with("check quotas and capacity in the IaaS, "), "{message}: {hint}");
+        }
+        for kind in ["NotSupported", "VMCreationFailed", "NoDiskSpace", "CloudError", "InvalidCall"] {
+            let hint = CpiErrorKind::of(kind, "").hint(Method::CreateVm, "the port is in use", true, "");
+            let expected = "correct what the message above names, then run the same command again; the CPI \
+                            logged nothing";
+            assert_eq!(hint, expected, "{kind}");
         }
         // Ruby CPIs call every error of an SDK `Unknown`.
         for kind in [CpiErrorKind::Cloud, CpiErrorKind::of("Unknown", "x")] {
@@ -527,7 +555,7 @@ mod tests {
                 ("you have reached your quota", "check quotas and "),
                 ("", "look for the cause in the log of the IaaS "),
             ] {
-                let hint = kind.hint(Method::CreateVm, message, "x");
+                let hint = kind.hint(Method::CreateVm, message, false, "x");
                 assert!(hint.starts_with(start), "{message}: {hint}");
             }
             for message in [
@@ -536,7 +564,7 @@ mod tests {
                 "no zone (RequestId: 9b40-403-aa)",
                 "the author of the image is gone",
             ] {
-                let hint = kind.hint(Method::CreateVm, message, "x");
+                let hint = kind.hint(Method::CreateVm, message, false, "x");
                 assert!(hint.contains("correct what ") && hint.contains(" names, then"), "{message}: {hint}");
             }
         }

@@ -290,6 +290,7 @@ mod tests {
             error_type: Box::default(),
             message,
             ok_to_retry: false,
+            is_builtin: false,
             made_nothing: false,
             log_tail: String::new(),
         }
