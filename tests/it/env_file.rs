@@ -91,19 +91,42 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 fn manifest_is_required_without_an_env_file() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
-    assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("hint"), "{}", refused.stderr);
-    for (args, hint) in
-        [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
-    {
+    let expected = "error: no manifest is named\n  hint: name it: `monopile interpolate MANIFEST …`\n";
+    assert_eq!(refused.stderr, expected);
+    for (args, expected) in [
+        (
+            &["status"][..],
+            "error: no environment is named\n  hint: name it: `monopile status MANIFEST`, or in an env file \
+             .monopile.yml, here or in a directory above\n",
+        ),
+        (
+            &["vars", "list"],
+            "error: no vars store is named\n  hint: name it: `monopile vars list STORE`, or ",
+        ),
+        // The usage shows the manifest as optional, so it is not among the missing arguments.
+        (
+            &["render"],
+            "error: the following required arguments were not provided:\n  --job <NAME>\n\n  hint: MANIFEST \
+             may be left out only if an env file .monopile.yml, ",
+        ),
+        (&["render", "bosh.yml"], "not provided:\n  --job <NAME>\n\nUsage: "),
+        (&["delete-disk", "x"], "not provided:\n  <CID>\n\n  hint: name the manifest first"),
+        (&["cpi", "call"], "error: no CPI method is given\n"),
+    ] {
         let refused = world.finish(inside(&world, ".", args)).exits_with(2);
-        assert_eq!(refused.stderr.contains("hint: an env file .monopile.yml"), hint, "{}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
     let run = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(run.stdout.contains("((name))") && run.stderr.is_empty(), "{}", run.stderr);
     // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
     world.finish(inside(&world, "env", &["trust"])).success();
-    world.finish(inside(&world, "env", &["int"])).exits_with(2);
+    let refused = world.finish(inside(&world, "env", &["int"])).exits_with(2);
+    assert!(
+        refused.stderr.contains(", or add `manifest` to the env file '.monopile.yml'"),
+        "{}",
+        refused.stderr
+    );
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
     assert_eq!(run.stdout, "x\n");
 }

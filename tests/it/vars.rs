@@ -432,13 +432,29 @@ fn slips_in_the_words_of_vars_are_explained() {
         (&["get", "/short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
         (&["rotate", "short", "s.yml"], 3, "the vars store comes first: `monopile vars rotate s.yml short`"),
         (&["rotate", "s.yml", "/short"], 3, "did you mean 'short'?"),
-        (&["get", "s.yml"], 2, "two words are needed: `monopile vars get s.yml OP-PATH`"),
-        (&["rotate", "s.yml"], 2, "two words are needed: `monopile vars rotate s.yml NAME`"),
-        (&["get", "/short"], 2, "an env file .monopile.yml, here or in a directory above, can name it"),
+        (&["get", "s.yml"], 2, "name it: `monopile vars get s.yml /NAME`. To list the names: `monopile vars"),
+        (&["rotate", "s.yml"], 2, "name it: `monopile vars rotate s.yml NAME`. "),
+        (&["get", "/short"], 2, "name it: `monopile vars get STORE …`, or in an env file .monopile.yml"),
     ] {
         let run = world.run(["vars"].iter().chain(words)).exits_with(code);
         assert!(run.stderr.contains(hint), "{words:?}: {}", run.stderr);
     }
+    // With a vars store from an env file, one word is enough, but the name of a YAML file is a slip.
+    world.write("store.yml", "vars_store: s.yml\n");
+    world.write("short", "a file with the name of a variable\n");
+    let with_env_file =
+        |words: &[&str]| world.run(["vars"].iter().chain(words).chain(&["--env-file", "store.yml"]));
+    for command in ["get", "rotate"] {
+        let run = with_env_file(&[command, "bosh-vars.yml"]).exits_with(2);
+        assert!(
+            run.stderr.contains("no variable of the vars store 'bosh-vars.yml' is named"),
+            "{}",
+            run.stderr
+        );
+    }
+    with_env_file(&["get", "/short"]).success();
+    let run = with_env_file(&["rotate", "short"]).exits_with(3);
+    assert!(run.stderr.contains("'short' cannot be rotated"), "{}", run.stderr);
     let run = world.run(["int", "s.yml", "--path", "short"]).exits_with(2);
     assert!(run.stderr.contains("write '/short'"), "{}", run.stderr);
 }

@@ -28,7 +28,7 @@ pub(super) struct CallArgs {
     /// Manifest, method and arguments
     ///
     /// Leave out the manifest with --path, --replay, or an env file that names one.
-    #[arg(value_name = "MANIFEST METHOD ARG", required = true, allow_negative_numbers = true,
+    #[arg(value_name = "MANIFEST METHOD ARG", allow_negative_numbers = true,
           value_hint = ValueHint::FilePath)]
     words: Vec<String>,
 

@@ -53,43 +53,57 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
             let shown = with_optional_words(grammar.clone());
             return Err(shown.try_get_matches_from(args).err().unwrap_or(error));
         }
-        Err(lenient) => {
-            let error = match grammar.clone().try_get_matches_from(args).err() {
-                // An env file may supply what the plain grammar lacks, but not correct another mistake.
-                Some(strict) if lacks_arguments(&lenient) || !lacks_arguments(&strict) => strict,
-                _ => lenient,
-            };
-            return Err(with_manifest_hint(error, grammar, args));
-        }
+        // An env file does not correct this mistake.
+        Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = chosen(&first);
     let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
+    let refuse = |error: Error| -> Result<CommandLine, clap::Error> {
+        Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
+    };
+    // `alternative` is the end of a hint.
+    let refuse_unnamed = |error: clap::Error, alternative: &str| match unnamed_error(&error) {
+        Some((error, word)) => {
+            let rest = if args.len() > path.len() + 1 { " …" } else { "" };
+            let line = format!("monopile {} {word}{rest}", path.join(" "));
+            refuse(error.with_hint(format!("name it: `{line}`{alternative}")))
+        }
+        None => Err(error),
+    };
     if !may_have_env_file(matches) {
-        return Ok(CommandLine::Understood(strict()?, words, Vec::new()));
+        return match (lone_store_error(&path, matches, None), strict()) {
+            (Some(error), _) => refuse(error),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, words, Vec::new())),
+            (None, Err(error)) => refuse_unnamed(error, ""),
+        };
     }
     let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     let is_named = option_path.is_some();
-    let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
-        let error = match is_named {
-            true => error,
-            false => error.with_hint("--no-env-file ignores the env file"),
-        };
-        Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
+    let unusable = |error: Error| match is_named {
+        true => refuse(error),
+        false => refuse(error.with_hint("--no-env-file ignores the env file")),
     };
     let (file, remark) = match applicable(matches, option_path, &ask) {
         Ok(applicable) => applicable,
         Err(error) => return unusable(error),
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
+    if let Some(error) = lone_store_error(&path, matches, file.as_ref()) {
+        return refuse(error);
+    }
     let Some(file) = file else {
-        let strict = strict().map_err(|error| match lone_store(&path, matches) {
-            Some((missing, hint)) => with_hint(with_missing(error, missing), hint),
-            None => with_env_file_hint(error, &remarks),
-        });
-        return Ok(CommandLine::Understood(strict?, words, remarks));
+        return match (strict(), remarks.first()) {
+            (Ok(cli), _) => Ok(CommandLine::Understood(cli, words, remarks)),
+            (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
+                refuse_unnamed(error, &format!("; {}", clean_line(text)))
+            }
+            (Err(error), None) => {
+                refuse_unnamed(error, ", or in an env file .monopile.yml, here or in a directory above")
+            }
+        };
     };
     let words = match file.manifest() {
         Some(_) if !is_named => words.with_found_manifest(),
@@ -102,20 +116,38 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable(error),
-            None => Err(with_hint_about_file(error, &file)),
+            None => {
+                let is_store = missing_words(&error).any(|name| name == "<STORE>");
+                let key = if is_store { "vars_store" } else { "manifest" };
+                let text = format!(", or add `{key}` to the env file '{}'", file.path.display());
+                refuse_unnamed(error, &clean_line(&text))
+            }
         },
     }
 }
 
-/// Adds a hint about the manifest to the error for missing arguments. If no env file can supply the manifest,
-/// the operator may have left it out, so that another word was read as such.
-fn with_manifest_hint(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
-    let (line, command) = help::named_command(grammar, args);
-    if !lacks_arguments(&error) || !lacks_positional(&error) {
+/// Adds a hint about the manifest or the vars store to the error for other missing words. If no env file can
+/// supply the manifest, the operator may have left it out, so that another word was read as such.
+fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
+    if !lacks_arguments(&error) {
         return error;
     }
+    let (line, command) = help::named_command(grammar, args);
     if can_supply(command) {
-        return with_env_file_hint(error, &[]);
+        let strict = grammar.clone().try_get_matches_from(args).err();
+        return match strict.and_then(|strict| missing_words(&strict).find_map(supplied_word)) {
+            Some((_, word)) => with_hint(
+                error,
+                format!(
+                    "{word} may be left out only if an env file .monopile.yml, here or in a directory above, \
+                     names it"
+                ),
+            ),
+            None => error,
+        };
+    }
+    if !lacks_positional(&error) {
+        return error;
     }
     let words = command.get_positionals().map(|arg| arg.get_id().as_str().to_uppercase());
     let words: Vec<String> = words.collect();
@@ -143,27 +175,35 @@ fn lacks_arguments(error: &clap::Error) -> bool {
     matches!(error.kind(), MissingRequiredArgument | TooFewValues | WrongNumberOfValues)
 }
 
+/// Returns the names of the missing arguments, such as `<MANIFEST>`.
+fn missing_words(error: &clap::Error) -> impl Iterator<Item = &str> {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
+    };
+    missing.iter().map(String::as_str)
+}
+
 /// Returns true unless only options are missing.
 fn lacks_positional(error: &clap::Error) -> bool {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => missing.iter().any(|name| name.starts_with('<')),
-        _ => true,
+    missing_words(error).next().is_none() || missing_words(error).any(|name| name.starts_with('<'))
+}
+
+/// Describes a missing argument that an env file may supply: the error message, and its word in a command.
+fn supplied_word(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "<MANIFEST>" => Some(("no manifest is named", "MANIFEST")),
+        "<MANIFEST|STATE>" => Some(("no environment is named", "MANIFEST")),
+        "<STORE>" => Some(("no vars store is named", "STORE")),
+        _ => None,
     }
 }
 
-/// Adds the reason why the env file does not supply what is missing to an error.
-fn with_hint_about_file(error: clap::Error, file: &EnvFile) -> clap::Error {
-    let key = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => match missing.first().map(String::as_str) {
-            Some("<STORE>") => "vars_store",
-            Some("<MANIFEST>" | "<MANIFEST|STATE>") => "manifest",
-            _ => return error,
-        },
-        _ => return error,
-    };
-    let hint =
-        format!("the env file '{}' has no `{key}`: add it, or name the file here", file.path.display());
-    with_hint(error, clean_line(&hint))
+/// Returns the error for a command line without the manifest or the vars store, which no env file supplies,
+/// and its word in a command.
+fn unnamed_error(error: &clap::Error) -> Option<(Error, &'static str)> {
+    let (message, word) = missing_words(error).find_map(supplied_word)?;
+    Some((Error::usage(message), word))
 }
 
 /// Parses as much of a partial command line as possible, with its env file. Returns the words of the command,
@@ -263,46 +303,29 @@ fn applicable(
     Ok((Some(file), remark))
 }
 
-/// Adds a hint about env files to the error for a missing manifest or vars store, or the warning about an
-/// ignored env file, which explains the error better.
-fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
-    if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
-        && let Some(named_by_file) =
-            missing.iter().find(|name| ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&name.as_str()))
-    {
-        let named_by_file = match missing.len() {
-            1 => "it",
-            _ => named_by_file.trim_matches(['<', '>']),
-        };
-        let hint = match remarks {
-            [Remark::Warning(text), ..] => clean_line(text),
-            _ => format!("an env file .monopile.yml, here or in a directory above, can name {named_by_file}"),
-        };
-        return with_hint(error, hint);
-    }
-    error
-}
-
-/// Returns the missing argument and the hint for `vars get STORE` and `vars rotate STORE`, where the only
-/// word counts as the second.
-fn lone_store(path: &[String], matches: &ArgMatches) -> Option<(&'static str, String)> {
+/// Returns the error for `vars get STORE` and `vars rotate STORE`, where the only word counts as the second.
+/// If the env file supplies the vars store, one word is enough, unless it names a YAML file.
+fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile>) -> Option<Error> {
     let command = path.join(" ");
     let (id, placeholder) = match command.as_str() {
-        "vars get" => ("path", "OP-PATH"),
+        "vars get" => ("path", "/NAME"),
         "vars rotate" => ("name", "NAME"),
         _ => return None,
     };
     let word = matches.try_get_one::<String>(id).ok()??;
-    let is_store = !is_given(matches, "store") && paths::exists(word);
-    let hint = || format!("two words are needed: `monopile {command} {} {placeholder}`", shell_word(word));
-    is_store.then(|| (placeholder, hint()))
-}
-
-/// Names the argument that is missing.
-fn with_missing(mut error: clap::Error, placeholder: &str) -> clap::Error {
-    let missing = ContextValue::Strings(vec![format!("<{placeholder}>")]);
-    error.insert(ContextKind::InvalidArg, missing);
-    error
+    if is_given(matches, "store") || !paths::exists(word) {
+        return None;
+    }
+    let is_yaml = [".yml", ".yaml"].iter().any(|extension| word.ends_with(extension));
+    if !is_yaml && file.is_some_and(|file| file.content.vars_store_in_use().is_some()) {
+        return None;
+    }
+    let store = shell_word(word);
+    let error = Error::usage(format!("no variable of the vars store '{word}' is named"));
+    Some(error.with_hint(format!(
+        "name it: `monopile {command} {store} {placeholder}`. To list the names: `monopile vars list \
+         {store}`"
+    )))
 }
 
 fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
