@@ -171,7 +171,6 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
 }
 
 /// Returns the commands at the ends of the grammar, with their paths.
-#[cfg(test)]
 pub(super) fn command_leaves(grammar: &Command) -> Vec<(String, &Command)> {
     fn add<'a>(command: &'a Command, path: &str, leaves: &mut Vec<(String, &'a Command)>) {
         for below in command.get_subcommands() {

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args as _, Command, ValueEnum as _};
+use clap::{Arg, Args as _, Command, ValueEnum as _};
 
 use super::globals::JsonForm;
 use super::manifest_args::ManifestOptions;
-use super::{env_file, help};
+use super::{env_file, grammar, help, scope};
 use base::error::{nearest, question};
-use base::text::shell_word;
+use base::text::{and_listed, shell_word};
 
 /// Words that other programs have for a command.
 const SYNONYMS: [(&str, &str); 13] = [
@@ -125,22 +125,39 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let long = wrong.strip_prefix("--");
     let short = wrong.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
     // Parsing stopped before the name of the command.
-    if visible()
-        .any(|arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short)
-    {
+    let is_wrong =
+        |arg: &Arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short;
+    if visible().any(is_wrong) {
         return Some(format!("{wrong} is an option of `{}`: write it after the command", command.get_name()));
     }
     let names = || visible().filter_map(|arg| arg.get_long());
     let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
-    let option = synonym.or_else(|| nearest(long?, names()))?;
-    Some(question(&format!("--{option}")))
+    match synonym.or_else(|| nearest(long?, names())) {
+        Some(option) => Some(question(&format!("--{option}"))),
+        None => other_commands_hint(wrong, &is_wrong),
+    }
+}
+
+/// Names the commands that have an option, for one that the command does not have.
+fn other_commands_hint(wrong: &str, is_option: &dyn Fn(&Arg) -> bool) -> Option<String> {
+    let grammar = grammar::whole();
+    let leaves = scope::command_leaves(&grammar).into_iter().filter(|(_, command)| {
+        !command.is_hide_set() && command.get_arguments().any(|arg| !arg.is_hide_set() && is_option(arg))
+    });
+    let names: Vec<String> = leaves.map(|(path, _)| format!("`{path}`")).collect();
+    match names.as_slice() {
+        [] => None,
+        [first, second, third, _, ..] => {
+            Some(format!("{wrong} is an option of other commands, such as {first}, {second} and {third}"))
+        }
+        names => Some(format!("{wrong} is an option of {}", and_listed(names))),
+    }
 }
 
 /// Explains the number of `-n 5`, which other programs have.
 fn number_hint(word: &str, command: &Command) -> Option<String> {
-    let mut options =
-        command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long);
+    let mut options = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
     let option = options.find(|option| word.parse::<u64>().is_ok() && ["num", "limit"].contains(option))?;
     Some(format!("-n means --non-interactive; for a number: --{option} {word}"))
 }
@@ -196,7 +213,7 @@ fn wait_hint(error: &clap::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{globals, grammar};
+    use crate::cli::globals;
 
     /// Returns the error for a command line, as it is printed.
     fn refused(line: &str) -> String {
@@ -261,7 +278,13 @@ mod tests {
                 "--vars-store is an option of `status`: write it after the command",
             ),
             ("monopile -o x status", "-o is an option of `status`: write it after the command"),
-            ("monopile --job x status", ""),
+            ("monopile --job x status", "--job is an option of `logs` and `render`"),
+            ("monopile delete-env a.yml --recreate", "--recreate is an option of `create-env` and `plan`"),
+            ("monopile status a.yml --dry-run", "--dry-run is an option of `create-env`"),
+            (
+                "monopile vars list a.yml -o x",
+                "-o is an option of other commands, such as `create-env`, `plan` and `delete-env`",
+            ),
             ("monopile logs a.yml --tail 10", "did you mean '--num'?"),
             ("monopile status a.yml --tail 10", ""),
             ("monopile logs a.yml -n 10", "-n means --non-interactive; for a number: --num 10"),
