@@ -37,34 +37,34 @@ use clap::Parser;
 
 use rows::{ROWS, Row};
 
-/// Measure what the program costs
+/// Measure the time and memory that the program needs
 #[derive(Debug, Parser)]
 #[command(
     name = "benches/run",
-    after_help = "With $BOSH_CLI naming a bosh binary, it does the same work side by side."
+    after_help = "If $BOSH_CLI is the path of a bosh binary, some rows measure it side by side."
 )]
 pub struct Options {
-    /// Say what can be measured, and measure nothing
+    /// List the rows
     #[arg(long)]
     list: bool,
 
-    /// Measure this alone; several times for several
+    /// Measure only this row (repeatable)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// A sixteenth of the sizes and few runs: says that everything works, and little more
+    /// Use a sixteenth of the sizes and few runs, to check that all rows work
     #[arg(long)]
     quick: bool,
 
-    /// The number of measurements of each row, instead of its own number
+    /// The number of measurements of each kind of work
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
 
-    /// The directory for the table, the JSON, the plots and the measured programs
+    /// The directory for results; stemcells are unpacked there too
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Templates and the `context.json` to render them in, for the row `templates`
+    /// The directory of templates and their `context.json`, for the row `templates`
     #[arg(long, value_name = "DIR")]
     templates: Option<PathBuf>,
 
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(unknown) = options.only.iter().find(|name| ROWS.iter().all(|row| row.name != **name)) {
-        eprintln!("benches/run: there is no '{unknown}'; --list says what there is");
+        eprintln!("benches/run: there is no row '{unknown}'; `benches/run --list` lists the rows");
         return ExitCode::from(2);
     }
     let out = options.out.unwrap_or_else(|| target().join("bench"));

@@ -5,6 +5,7 @@ mod cpi_calls;
 mod fleet;
 mod hello;
 mod interpolate;
+mod large;
 pub(crate) mod packages;
 mod pipeline;
 mod redact;
@@ -29,7 +30,7 @@ pub(crate) struct Row {
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// All rows in the order of measurement.
-pub(crate) const ROWS: [Row; 13] = [
+pub(crate) const ROWS: [Row; 14] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,
@@ -42,5 +43,6 @@ pub(crate) const ROWS: [Row; 13] = [
     templates::ROW,
     update::ROW,
     fleet::ROW,
+    large::ROW,
     redact::ROW,
 ];
