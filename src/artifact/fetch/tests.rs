@@ -407,7 +407,7 @@ fn server_without_tls_is_not_asked_again() {
     let url = format!("https://localhost:{}/x.tgz", listener.local_addr().unwrap().port());
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.read(&mut [0; 4096]).unwrap();
+        assert_ne!(stream.read(&mut [0; 4096]).unwrap(), 0);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let world = World::new();
