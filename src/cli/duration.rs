@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Like [`parse`], for a time limit that must not be zero.
+/// Like [`parse`], for a timeout that must not be zero.
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("the time must be longer than 0".to_owned()),

@@ -306,8 +306,8 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
     loop {
         check_signals()?;
         if Instant::now() >= deadline {
-            let limit = base::text::duration(ENVIRONMENT_TIMEOUT);
-            return Err(Error::failure(format!("no status within {limit}")));
+            let timeout = base::text::duration(ENVIRONMENT_TIMEOUT);
+            return Err(Error::failure(format!("no status within {timeout}")));
         }
         match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&SIGNAL_CHECK)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,

@@ -36,7 +36,7 @@ pub struct CpiUnderTest {
     /// The secrets to redact.
     pub redactor: Redactor,
     /// The time after which a process is killed.
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 /// The versions that a request names.

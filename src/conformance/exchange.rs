@@ -45,20 +45,20 @@ pub enum ProcessEnd {
     Exited(i32),
     /// This signal killed it.
     Signalled(i32),
-    /// It exceeded its time limit and was killed.
+    /// It exceeded its timeout and was killed.
     TimedOut,
     /// The caller stopped waiting, or could not observe its end.
     Abandoned,
 }
 
-/// Callbacks for a running process, and its time limit.
+/// Callbacks for a running process, and its timeout.
 pub struct ExchangeControl<'a> {
     /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
     /// Returns true to stop waiting.
     pub should_give_up: &'a (dyn Fn() -> bool + Sync),
     /// The time after which the process is killed.
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 /// Runs the CPI once with `input` on its standard input.
@@ -101,7 +101,7 @@ pub(super) fn exchange(
             Err(mpsc::RecvTimeoutError::Timeout) if (control.should_give_up)() => {
                 break ProcessEnd::Abandoned;
             }
-            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.limit => {
+            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.timeout => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
                     if exit_receiver.recv_timeout(KILL_GRACE).is_err() {
@@ -216,13 +216,13 @@ fn show_lines(log: &Mutex<Log>, on_log: &dyn Fn(&str)) {
 mod tests {
     use super::*;
 
-    fn run(script: &str, input: &[u8], limit: Duration) -> Exchange {
+    fn run(script: &str, input: &[u8], timeout: Duration) -> Exchange {
         let executable = Executable {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             env_vars: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
-        exchange(&executable, input, &ExchangeControl { on_log: &|_| {}, should_give_up: &|| false, limit })
+        exchange(&executable, input, &ExchangeControl { on_log: &|_| {}, should_give_up: &|| false, timeout })
             .unwrap()
     }
 

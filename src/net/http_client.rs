@@ -50,13 +50,13 @@ pub fn client_over(
 #[error("{0}")]
 pub struct UnresolvedHost(io::Error);
 
-/// Resolves `host` and connects to one of its addresses, within `limit` in total.
+/// Resolves `host` and connects to one of its addresses, within `timeout` in total.
 ///
-/// After an interrupt, the thread that connects ends later: at `limit`, or when the resolver gives up.
+/// After an interrupt, the thread that connects ends later: at `timeout`, or when the resolver gives up.
 pub fn dial(
     host: &str,
     port: u16,
-    limit: Duration,
+    timeout: Duration,
     is_interrupted: &dyn Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let started = Instant::now();
@@ -64,19 +64,19 @@ pub fn dial(
     let host = host.to_owned();
     std::thread::Builder::new().name("dial".into()).spawn(move || {
         // A caller that stopped waiting has dropped the receiver.
-        let _ = sender.send(connect(&host, port, started, limit));
+        let _ = sender.send(connect(&host, port, started, timeout));
     })?;
     let timeout_error = || {
-        let text = format!("no connection within {}", duration(limit));
+        let text = format!("no connection within {}", duration(timeout));
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        let remaining = limit.saturating_sub(started.elapsed());
+        let remaining = timeout.saturating_sub(started.elapsed());
         match outcome.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
-            Err(RecvTimeoutError::Timeout) if started.elapsed() < limit => {}
+            Err(RecvTimeoutError::Timeout) if started.elapsed() < timeout => {}
             Err(RecvTimeoutError::Timeout) => return Err(timeout_error()),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that connects has ended"));
@@ -86,14 +86,14 @@ pub fn dial(
 }
 
 /// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
-fn connect(host: &str, port: u16, started: Instant, limit: Duration) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16, started: Instant, timeout: Duration) -> io::Result<TcpStream> {
     let unresolved_host_error = |error| io::Error::other(UnresolvedHost(error));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(unresolved_host_error)?.collect();
     let mut last_error =
         unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = limit.saturating_sub(started.elapsed()) / waiting;
+        let share = timeout.saturating_sub(started.elapsed()) / waiting;
         waiting -= 1;
         // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
@@ -219,13 +219,13 @@ impl Transport for BufferedConnection {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let limit = WaitDeadline::of(&timeout.for_read());
+        let deadline = WaitDeadline::of(&timeout.for_read());
         let input = self.buffers.input_append_buf();
         let amount = loop {
             if (self.interrupted)().is_some() {
                 return Err(interrupted_error().into());
             }
-            limit.check()?;
+            deadline.check()?;
             match self.stream.read(input) {
                 Ok(amount) => break amount,
                 Err(error) if is_not_ready(&error) => {}
@@ -324,9 +324,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         rustix::net::listen(&listener, 0).unwrap();
         let _first = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let dialled = |limit, is_interrupted: &dyn Fn() -> bool| {
+        let dialled = |timeout, is_interrupted: &dyn Fn() -> bool| {
             let started = Instant::now();
-            let error = dial("127.0.0.1", port, limit, is_interrupted).unwrap_err();
+            let error = dial("127.0.0.1", port, timeout, is_interrupted).unwrap_err();
             assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
             error.to_string()
         };

@@ -54,13 +54,13 @@ impl PictureRecorder {
     }
 
     /// Runs a command on a terminal. `$PWD` in it is the directory.
-    fn run(&self, line: &str, limit: Duration) -> Vec<Vec<(String, avt::Pen)>> {
+    fn run(&self, line: &str, timeout: Duration) -> Vec<Vec<(String, avt::Pen)>> {
         let directory = self.world.path("").display().to_string();
         let directory = directory.trim_end_matches('/');
         let mut command = self.monopile(line.split(' ').map(|word| word.replace("$PWD", directory)));
         command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let mut pty = Pty::start(command, (COLUMNS, 100));
-        pty.end_within(limit);
+        pty.end_within(timeout);
         let mut rows = pty.styled();
         let empty = |row: &Vec<(String, avt::Pen)>| row.iter().all(|(text, _)| text.trim().is_empty());
         while rows.last().is_some_and(empty) {
@@ -70,9 +70,9 @@ impl PictureRecorder {
     }
 
     /// Draws the output of a command, without an option that is added to it.
-    pub(crate) fn draw(&self, line: &str, hidden_option: &str, limit: Duration) -> String {
+    pub(crate) fn draw(&self, line: &str, hidden_option: &str, timeout: Duration) -> String {
         let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
-        rows.extend(self.run(&format!("{line}{hidden_option}"), limit));
+        rows.extend(self.run(&format!("{line}{hidden_option}"), timeout));
         // A path of the same length keeps the line breaks.
         let root = self.world.root().display().to_string();
         let home = "/home/operator";

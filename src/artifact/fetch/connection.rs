@@ -88,19 +88,19 @@ impl ProxyDialer {
     }
 
     /// Opens a connection to `host` with timeouts of [`INTERRUPT_CHECK_INTERVAL`]. Each hop on the way may
-    /// take `limit`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An error
-    /// of kind `PermissionDenied` is permanent.
-    pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
+    /// take `timeout`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An
+    /// error of kind `PermissionDenied` is permanent.
+    pub(super) fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         let is_interrupted = || (self.0.interrupted)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
-            Route::Direct => Box::new(http_client::dial(host, port, limit, &is_interrupted)?),
+            Route::Direct => Box::new(http_client::dial(host, port, timeout, &is_interrupted)?),
             Route::Socks5(proxy) => {
                 let hop = format!("the SOCKS proxy {proxy}");
                 let proxy_error = |error| ProxyFailure::wrap(error, &hop);
-                let mut stream = http_client::dial(&proxy.host, proxy.port, limit, &is_interrupted)
+                let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
                     .map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
-                let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
+                let mut bounded = TimeLimited::new(&mut stream, timeout, &self.0.interrupted);
                 socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_error)?;
                 socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => proxy_error(error),
@@ -143,15 +143,15 @@ impl ProxyDialer {
 /// [`INTERRUPT_CHECK_INTERVAL`].
 struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
-    limit: Duration,
+    timeout: Duration,
     end: Instant,
     interrupted: &'a InterruptCheck,
 }
 
 impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     /// Wraps a connection. The timeout begins now.
-    fn new(stream: &'a mut S, limit: Duration, interrupted: &'a InterruptCheck) -> Self {
-        TimeLimited { stream, limit, end: Instant::now() + limit, interrupted }
+    fn new(stream: &'a mut S, timeout: Duration, interrupted: &'a InterruptCheck) -> Self {
+        TimeLimited { stream, timeout, end: Instant::now() + timeout, interrupted }
     }
 
     fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
@@ -165,7 +165,7 @@ impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
                 return Err(http_client::interrupted_error());
             }
             if Instant::now() >= self.end {
-                let text = format!("no data arrived for {} seconds", self.limit.as_secs());
+                let text = format!("no data arrived for {} seconds", self.timeout.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }
@@ -235,12 +235,12 @@ impl Connector<()> for ProxyDialer {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let limit = CONNECT_TIMEOUT.min(*details.timeout.after);
+        let timeout = CONNECT_TIMEOUT.min(*details.timeout.after);
         let (stream, head_rewriter) = match self.0.proxies.http(is_tls, host, port) {
-            None => (self.dial(host, port, limit)?, None),
+            None => (self.dial(host, port, timeout)?, None),
             Some(proxy) => {
                 let with_proxy = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
-                let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(with_proxy)?;
+                let mut stream = self.dial(&proxy.host, proxy.port, timeout).map_err(with_proxy)?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if is_tls {
                     let target = if details.uri.port_u16().is_some() {
@@ -248,7 +248,7 @@ impl Connector<()> for ProxyDialer {
                     } else {
                         format!("{authority}:443")
                     };
-                    let mut bounded = TimeLimited::new(&mut *stream, limit, &self.0.interrupted);
+                    let mut bounded = TimeLimited::new(&mut *stream, timeout, &self.0.interrupted);
                     ask_for_tunnel(&mut bounded, &target, proxy).map_err(with_proxy)?;
                     (stream, None)
                 } else {

@@ -1,4 +1,4 @@
-//! Runs tools of the VM's operating system, with a time limit.
+//! Runs tools of the VM's operating system, with a timeout.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::process::{SCRIPT_PATH, ending};
 use crate::cpi::programs;
 use base::{Error, Result};
 
-/// The time limit of a tool. The slowest one creates a file system.
+/// The timeout of a tool. The slowest one creates a file system.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs a tool, and returns its output. Fails if its exit status is not 0.

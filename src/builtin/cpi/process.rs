@@ -104,9 +104,9 @@ fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// Waits for the end of the process, for at most `limit`. Returns false if it still runs.
-fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
-    let deadline = Instant::now() + limit;
+/// Waits for the end of the process, for at most `timeout`. Returns false if it still runs.
+fn wait_for_end(pidfd: &OwnedFd, timeout: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + timeout;
     loop {
         let remaining = deadline.saturating_duration_since(Instant::now());
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! Programs of this machine: finds them, and runs them with a time limit.
+//! Programs of this machine: finds them, and runs them with a timeout.
 
 use std::fs;
 use std::io::{self, Read};
@@ -39,14 +39,14 @@ impl Finished {
     }
 }
 
-/// Runs a program to its end. Kills it after `limit`, which is an error of the kind `TimedOut`.
-pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Finished> {
-    run_with_stdin(command, Stdio::null(), limit)
+/// Runs a program to its end. Kills it after `timeout`, which is an error of the kind `TimedOut`.
+pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<Finished> {
+    run_with_stdin(command, Stdio::null(), timeout)
 }
 
 /// Runs a program like [`run`], with this standard input.
-pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, limit: Duration) -> io::Result<Finished> {
-    let deadline = Instant::now() + limit;
+pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, timeout: Duration) -> io::Result<Finished> {
+    let deadline = Instant::now() + timeout;
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = thread::spawn(move || stdout.map(collect).unwrap_or_default());
@@ -60,7 +60,7 @@ pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, limit: Duratio
             child.wait()?;
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("it did not end within {} s", limit.as_secs()),
+                format!("it did not end within {} s", timeout.as_secs()),
             ));
         }
         thread::sleep(POLL_PAUSE);
@@ -82,8 +82,8 @@ fn collect(mut pipe: impl Read) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, limit: Duration) -> io::Result<Finished> {
-        run(Command::new("sh").args(["-c", script]), limit)
+    fn shell(script: &str, timeout: Duration) -> io::Result<Finished> {
+        run(Command::new("sh").args(["-c", script]), timeout)
     }
 
     #[test]

@@ -112,10 +112,10 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
             }
             Err(fs::TryLockError::WouldBlock) => {
                 let directory = vm_directory.display();
-                let limit = BOOT_TIMEOUT.as_secs();
+                let timeout = BOOT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{directory}' still runs after {limit} s: end it, then try again \
-                     (`fuser -v {}` shows it)",
+                    "a process of the VM in '{directory}' still runs after {timeout} s: end it, then try \
+                     again (`fuser -v {}` shows it)",
                     path.display()
                 )));
             }
@@ -186,8 +186,8 @@ impl Reports {
             let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
             match poll(&mut fds, Some(&timespec(remaining))) {
                 Ok(0) => {
-                    let limit = BOOT_TIMEOUT.as_secs();
-                    return Err(io::Error::other(format!("'vm-boot' was not ready within {limit} s")));
+                    let timeout = BOOT_TIMEOUT.as_secs();
+                    return Err(io::Error::other(format!("'vm-boot' was not ready within {timeout} s")));
                 }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,

@@ -1,7 +1,7 @@
 //! The accelerator of VMs: KVM if it works on this machine, otherwise TCG, which emulates the processor.
 //!
 //! `/dev/kvm` may open although no guest runs, for instance in a VM whose host offers KVM only in part. So a
-//! probe boots a guest of one sector that waits for two ticks of its timer, and has a time limit.
+//! probe boots a guest of one sector that waits for two ticks of its timer, and has a timeout.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::boot_id;
 use crate::cpi::programs::run;
 
-/// The time limit of the probe, which takes a second where KVM works.
+/// The timeout of the probe, which takes a second where KVM works.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The exit status of QEMU after the guest of the probe wrote 16 to the device `isa-debug-exit`: 2 × 16 + 1.
 const PROBE_STATUS: i32 = 33;

@@ -238,20 +238,20 @@ fn free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
 }
 
 /// Asks the guest to release a disk, and takes it out of a running VM.
-fn unplug(vm: &Path, disk: &Cid, limit: Duration) -> CpiResult<()> {
+fn unplug(vm: &Path, disk: &Cid, timeout: Duration) -> CpiResult<()> {
     let mut qmp = Qmp::connect(vm)?;
     if has_device(&mut qmp, disk)? {
         // The command fails if an earlier call has asked already. The event comes in any case.
         let unplug_result = qmp.run("device_del", &json!({"id": disk.as_str()}));
         let is_release =
             |event: &Value| event["event"] == "DEVICE_DELETED" && event["data"]["device"] == disk.as_str();
-        if !qmp.wait_for(limit, is_release)? && has_device(&mut qmp, disk)? {
+        if !qmp.wait_for(timeout, is_release)? && has_device(&mut qmp, disk)? {
             let reason = unplug_result.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
             return Err(CpiFailure {
                 ok_to_retry: true,
                 ..CpiFailure::cloud(format!(
                     "the VM did not release disk '{disk}' within {} s: {reason}{}",
-                    limit.as_secs(),
+                    timeout.as_secs(),
                     process::state(vm)
                 ))
             });

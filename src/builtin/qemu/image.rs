@@ -117,13 +117,13 @@ impl Images {
         arguments: &[&OsStr],
         directory: Option<&Path>,
         stdin: Stdio,
-        limit: Duration,
+        timeout: Duration,
     ) -> CpiResult<Vec<u8>> {
         let mut program = Command::new(&self.program);
         program.arg(command).args(arguments).env_clear().env("LC_ALL", "C");
         program.current_dir(directory.unwrap_or(Path::new("/")));
         let finished =
-            run_with_stdin(&mut program, stdin, limit).map_err(|error| run_error(&self.program, error))?;
+            run_with_stdin(&mut program, stdin, timeout).map_err(|error| run_error(&self.program, error))?;
         if finished.status.success() {
             return Ok(finished.stdout);
         }

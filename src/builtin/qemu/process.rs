@@ -111,8 +111,8 @@ fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: 
         match Qmp::try_connect(directory) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() >= deadline => {
-                let limit = START_TIMEOUT.as_secs();
-                return Err(boot_error(format!("QEMU does not answer after {limit} s: {error}")));
+                let timeout = START_TIMEOUT.as_secs();
+                return Err(boot_error(format!("QEMU does not answer after {timeout} s: {error}")));
             }
             Err(_) => thread::sleep(POLL_PAUSE),
         }
@@ -140,10 +140,10 @@ pub(super) fn is_running(directory: &Path) -> CpiResult<bool> {
     }
 }
 
-/// Asks the guest to shut down, and waits for at most `limit`. Then stops QEMU, as [`stop`].
-pub(super) fn shut_down(directory: &Path, limit: Duration) -> CpiResult<()> {
+/// Asks the guest to shut down, and waits for at most `timeout`. Then stops QEMU, as [`stop`].
+pub(super) fn shut_down(directory: &Path, timeout: Duration) -> CpiResult<()> {
     if is_running(directory)? {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + timeout;
         // A QEMU that does not answer is stopped below.
         if let Ok(mut qmp) = Qmp::try_connect(directory)
             && qmp.run("system_powerdown", &json!({})).is_ok()
@@ -193,10 +193,10 @@ fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
                 thread::sleep(POLL_PAUSE);
             }
             Err(fs::TryLockError::WouldBlock) => {
-                let limit = START_TIMEOUT.as_secs();
+                let timeout = START_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{}' still runs after {limit} s: end it, then try again (`fuser \
-                     -v {}` shows it)",
+                    "a process of the VM in '{}' still runs after {timeout} s: end it, then try again \
+                     (`fuser -v {}` shows it)",
                     directory.display(),
                     path.display()
                 )));

@@ -14,7 +14,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 
 /// The socket, in the VM's directory.
 pub(super) const SOCKET: &str = "qmp";
-/// The time limit of one command.
+/// The timeout of one command.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -77,16 +77,16 @@ impl Qmp {
         }
     }
 
-    /// Waits for an event that `is_wanted` accepts, and keeps it. Returns false after `limit`.
+    /// Waits for an event that `is_wanted` accepts, and keeps it. Returns false after `timeout`.
     pub(super) fn wait_for(
         &mut self,
-        limit: Duration,
+        timeout: Duration,
         is_wanted: impl Fn(&Value) -> bool,
     ) -> CpiResult<bool> {
         if self.events.iter().any(&is_wanted) {
             return Ok(true);
         }
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + timeout;
         loop {
             match self.receive(deadline) {
                 Ok(message) => {

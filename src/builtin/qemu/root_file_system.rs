@@ -45,7 +45,7 @@ const INODE_BYTES: u64 = 16 << 10;
 const SLACK_BYTES: u64 = 512 * MIB;
 /// The maximum length of a path. Some C libraries let debugfs read lines of at most 1 KiB.
 const MAX_PATH_BYTES: usize = 900;
-/// The time limit of each program, which writes a whole image.
+/// The timeout of each program, which writes a whole image.
 const TIMEOUT: Duration = Duration::from_secs(1800);
 /// The configuration of the bosh-agent.
 const AGENT_CONFIGURATION: &str = "var/vcap/bosh/agent.json";

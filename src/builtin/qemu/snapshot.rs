@@ -75,9 +75,11 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
                 && event["data"]["device"] == JOB
         };
         if !qmp.wait_for(COPY_TIMEOUT, is_end)? {
-            let limit = COPY_TIMEOUT.as_secs();
+            let timeout = COPY_TIMEOUT.as_secs();
             let _ = qmp.run("job-cancel", &json!({"id": JOB}));
-            return Err(CpiFailure::cloud(format!("the copy of disk '{disk}' did not end within {limit} s")));
+            return Err(CpiFailure::cloud(format!(
+                "the copy of disk '{disk}' did not end within {timeout} s"
+            )));
         }
         match qmp.take_event(is_end).as_ref().and_then(|event| event["data"]["error"].as_str()) {
             Some(error) => Err(CpiFailure::cloud(format!("copying disk '{disk}' failed: {error}"))),

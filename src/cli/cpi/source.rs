@@ -194,7 +194,7 @@ impl SourceArgs {
             director_uuid: director_uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             recorder,
             redactor: session.redactor.clone(),
-            limit: self.timeout,
+            timeout: self.timeout,
         };
         if let Some(vm_and_disk) = opened.as_mut().and_then(|opened| opened.vm_and_disk.as_mut()) {
             // Requests name the image by an absolute path.
@@ -232,7 +232,7 @@ impl PreparedCpi {
         let control = ExchangeControl {
             on_log: &|line| stage.log_line(line),
             should_give_up: &|| run.interrupted_twice(),
-            limit: self.cpi.limit,
+            timeout: self.cpi.timeout,
         };
         let called = call(&self.cpi, &control)?;
         match called.success {

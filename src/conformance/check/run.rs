@@ -25,7 +25,7 @@ pub(super) struct Run<'a> {
     pub(super) calls: Vec<(String, Duration)>,
     /// Methods that the CPI does not implement.
     pub(super) unimplemented: Vec<Method>,
-    /// True if `info` exceeded its time limit, so every other call would do so too.
+    /// True if `info` exceeded its timeout, so every other call would do so too.
     pub(super) is_unresponsive: bool,
     /// The failure that ended the run, such as a missing executable.
     broken: Option<Error>,

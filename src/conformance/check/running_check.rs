@@ -400,9 +400,10 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) 
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(line);
     };
-    let limit = if has_known_method { run.cpi.limit } else { run.cpi.limit.min(MALFORMED_REQUEST_TIMEOUT) };
+    let timeout =
+        if has_known_method { run.cpi.timeout } else { run.cpi.timeout.min(MALFORMED_REQUEST_TIMEOUT) };
     run.cpi.exchange(
         input,
-        &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, limit },
+        &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, timeout },
     )
 }

@@ -178,11 +178,11 @@ impl Agent {
 
     /// Like [`Self::send`], with another timeout. If the agent rejects the credentials, or this client
     /// rejects its certificate, tries the credentials and CAs from before a rotation.
-    fn send_within(&self, limit: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
+    fn send_within(&self, timeout: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let last = self.current.load(Ordering::SeqCst);
         let mut refusals = Vec::new();
         for index in std::iter::once(last).chain((0..self.clients.len()).filter(|index| *index != last)) {
-            match self.send_with(&self.clients[index], limit, method, &arguments) {
+            match self.send_with(&self.clients[index], timeout, method, &arguments) {
                 Err(refusal) if refusal.is_refusal() => refusals.push((index, refusal)),
                 outcome => {
                     self.current.store(index, Ordering::SeqCst);
@@ -205,7 +205,7 @@ impl Agent {
     fn send_with(
         &self,
         client: &AuthenticatedClient,
-        limit: Duration,
+        timeout: Duration,
         method: &str,
         arguments: &Value,
     ) -> Result<Value, AgentError> {
@@ -223,19 +223,19 @@ impl Agent {
         });
         let mut request = client.http.post(format!("{}/agent", self.endpoint.address));
         // Connections of requests with the client's own settings share its TLS settings.
-        if limit < self.timeouts.message {
-            request = request.config().timeout_global(Some(limit)).build();
+        if timeout < self.timeouts.message {
+            request = request.config().timeout_global(Some(timeout)).build();
         }
         let response = request
             .header("Authorization", &client.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
-            .map_err(|error| self.request_error(method, limit, error))?;
+            .map_err(|error| self.request_error(method, timeout, error))?;
         self.check_status(method, response.status().as_u16())?;
         let mut body = Vec::new();
         let mut reader = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).reader();
         reader.read_to_end(&mut body).map_err(|error| {
-            self.early_end_error(method, limit, error, |error| AgentError::Protocol {
+            self.early_end_error(method, timeout, error, |error| AgentError::Protocol {
                 method: method.to_owned(),
                 problem: format!("reading it failed: {error}"),
             })
@@ -305,7 +305,7 @@ impl Agent {
                 Err(AgentError::Exception { message, .. }) => {
                     return Err(AgentError::Exception { method: method.to_owned(), message });
                 }
-                // An agent that did not answer a message within its limit is not asked again.
+                // An agent that did not answer a message within its timeout is not asked again.
                 Err(error)
                     if error.is_transient()
                         && lost < MAX_FAILED_POLLS
@@ -509,12 +509,12 @@ impl Agent {
     fn early_end_error(
         &self,
         method: &str,
-        limit: Duration,
+        timeout: Duration,
         error: io::Error,
         other: impl FnOnce(io::Error) -> AgentError,
     ) -> AgentError {
         match ureq::Error::from(error) {
-            error @ ureq::Error::Timeout(_) => self.request_error(method, limit, error),
+            error @ ureq::Error::Timeout(_) => self.request_error(method, timeout, error),
             error => match (self.interrupted)() {
                 Some(signal) => AgentError::interrupted(signal),
                 None => other(error.into_io()),

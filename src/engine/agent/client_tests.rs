@@ -75,7 +75,7 @@ fn request_to_a_stalled_agent_times_out() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
             let Stalled { agent, .. } = stalled_at(point, SHORT);
-            let (method, problem, limit) = match point {
+            let (method, problem, timeout) = match point {
                 StallPoint::Accepted | StallPoint::Handshake => {
                     ("get_state", "no TLS connection within 500ms", SHORT.connect)
                 }
@@ -89,7 +89,7 @@ fn request_to_a_stalled_agent_times_out() {
             let started = Instant::now();
             let error = reach(&agent, point);
             let took = started.elapsed();
-            assert!(took >= limit && took < limit + SLACK, "{point:?}: {took:?}");
+            assert!(took >= timeout && took < timeout + SLACK, "{point:?}: {took:?}");
             assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
             let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
             assert_eq!(error.to_string(), expected, "{point:?}");

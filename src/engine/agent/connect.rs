@@ -64,9 +64,14 @@ pub(crate) fn connect_within(
     run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
-    limit: Duration,
+    timeout: Duration,
 ) -> Agent {
-    with_timeouts(run, endpoint, state, AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS })
+    with_timeouts(
+        run,
+        endpoint,
+        state,
+        AgentTimeouts { connect: timeout, message: timeout, ..AGENT_TIMEOUTS },
+    )
 }
 
 fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {

@@ -87,7 +87,7 @@ pub(super) struct Attempt {
     /// Methods with which the CPI only pretends to delete.
     pub pretended_deletions: Vec<&'static str>,
     /// The time after which the operator interrupts the run.
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 /// The act that follows when a call or message is held.
@@ -363,7 +363,7 @@ impl ChaosLife {
             killed: false,
             silenced: false,
             pretended_deletions: Vec::new(),
-            limit: STEP_TIMEOUT,
+            timeout: STEP_TIMEOUT,
         }
     }
 
@@ -494,12 +494,12 @@ impl ChaosLife {
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), *signal);
             }
-            if started.elapsed() > attempt.limit && interrupted.is_none() {
+            if started.elapsed() > attempt.timeout && interrupted.is_none() {
                 interrupted = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
-            if started.elapsed() > attempt.limit + EXIT_TIMEOUT {
+            if started.elapsed() > attempt.timeout + EXIT_TIMEOUT {
                 let _ = child.kill();
                 let _ = child.try_wait();
                 break None;

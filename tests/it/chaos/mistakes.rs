@@ -113,7 +113,7 @@ impl ChaosLife {
         Attempt {
             may_delete: DeletePermission::default(),
             undisturbed: false,
-            limit: MISTAKE_TIMEOUT,
+            timeout: MISTAKE_TIMEOUT,
             ..attempt
         }
     }

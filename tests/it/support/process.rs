@@ -177,21 +177,21 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
     });
 }
 
-/// Polls until `ask` returns a value. Fails the test after `limit`.
+/// Polls until `ask` returns a value. Fails the test after `timeout`.
 #[track_caller]
-pub(crate) fn poll_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
     let started = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(started.elapsed() < limit, "waited {} s for this: {what}", limit.as_secs());
+        assert!(started.elapsed() < timeout, "waited {} s for this: {what}", timeout.as_secs());
         std::thread::sleep(LOOK);
     }
 }
 
-/// Polls like [`poll_within`], with the maximum limit.
+/// Polls like [`poll_within`], with the maximum timeout.
 #[track_caller]
 pub(crate) fn poll<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     poll_within(MAX_WAIT, what, ask)

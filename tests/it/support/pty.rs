@@ -148,15 +148,15 @@ impl Pty {
         self.end_within(MAX_WAIT)
     }
 
-    /// Waits like [`Self::end`], with another limit.
-    pub(crate) fn end_within(&mut self, limit: Duration) -> i32 {
+    /// Waits like [`Self::end`], with another timeout.
+    pub(crate) fn end_within(&mut self, timeout: Duration) -> i32 {
         let _waiting = waiting("a program on a terminal ends");
         let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < limit, "it does not end:\n{}", self.screen());
+            assert!(started.elapsed() < timeout, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
         // Child processes may keep the terminal open. Then the output counts as complete once nothing more

@@ -37,10 +37,10 @@ enum Content {
 }
 
 /// Returns the device in a hint: `id` is the serial number of the disk, `path` that of its device. Waits at
-/// most `limit` for it.
-pub(super) fn find(hint: &Value, limit: Duration) -> Result<PathBuf> {
+/// most `timeout` for it.
+pub(super) fn find(hint: &Value, timeout: Duration) -> Result<PathBuf> {
     let (key, value) = hint_part(hint, &["id", "path"])?;
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + timeout;
     loop {
         let device = match key {
             "id" => with_serial(Path::new(DEVICES), value),

@@ -141,11 +141,11 @@ impl Events {
         Ok(Events { child: listen(SIGCHLD)?, term: listen(SIGTERM)? })
     }
 
-    /// Waits for the end of a child or a signal, for at most `limit`. Returns true after SIGTERM.
-    fn wait(&mut self, limit: Option<Duration>) -> io::Result<bool> {
+    /// Waits for the end of a child or a signal, for at most `timeout`. Returns true after SIGTERM.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.child, PollFlags::IN), PollFd::new(&self.term, PollFlags::IN)];
-        let limit = limit.map(timespec);
-        match poll(&mut fds, limit.as_ref()) {
+        let timeout = timeout.map(timespec);
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -173,8 +173,8 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut pause = FIRST_RESTART_PAUSE;
     let mut due = None;
     loop {
-        let limit = due.map(|due: Instant| due.saturating_duration_since(Instant::now()));
-        let term = events.wait(limit)?;
+        let timeout = due.map(|due: Instant| due.saturating_duration_since(Instant::now()));
+        let term = events.wait(timeout)?;
         while let Reaped::One(pid) = reap()? {
             if agent != Some(pid) {
                 continue;
