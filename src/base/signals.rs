@@ -69,7 +69,7 @@ impl SignalCounter {
     }
 
     /// Forgets earlier signals, and counts this one as the first.
-    pub fn restart_with(&self, signal: u8) {
+    pub fn count_anew_from(&self, signal: u8) {
         self.packed.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
     }
 
@@ -81,7 +81,7 @@ impl SignalCounter {
 
     /// Returns the first signal, if it ends the wait for a call that changes something: a second one
     /// followed, or the command only reads.
-    pub fn first_to_end_calls(&self) -> Option<u8> {
+    pub fn signal_that_ends_calls(&self) -> Option<u8> {
         let is_enough = self.only_reads || self.packed.load(Ordering::SeqCst) & 0xff > 1;
         self.first().filter(|_| is_enough)
     }
@@ -94,22 +94,22 @@ mod tests {
     #[test]
     fn first_signal_is_kept_and_others_are_counted() {
         let signals = SignalCounter::default();
-        assert_eq!((signals.first(), signals.first_to_end_calls()), (None, None));
+        assert_eq!((signals.first(), signals.signal_that_ends_calls()), (None, None));
         assert_eq!(signals.clone().count(2), 0);
-        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(2), None));
+        assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(2), None));
         assert_eq!(signals.count(15), 1);
-        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(2), Some(2)));
+        assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(2), Some(2)));
         for _ in 0..300 {
             signals.count(15);
         }
         assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
-        signals.restart_with(13);
-        assert_eq!((signals.first(), signals.first_to_end_calls()), (Some(13), None));
+        signals.count_anew_from(13);
+        assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(13), None));
 
         let reader = SignalCounter::of_reader();
-        assert_eq!(reader.first_to_end_calls(), None);
+        assert_eq!(reader.signal_that_ends_calls(), None);
         assert_eq!(reader.clone().count(15), 0);
-        assert_eq!((reader.first_to_end_calls(), reader.count(2)), (Some(15), 1));
+        assert_eq!((reader.signal_that_ends_calls(), reader.count(2)), (Some(15), 1));
     }
 
     #[test]

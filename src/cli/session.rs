@@ -300,12 +300,13 @@ impl Session {
     /// Lists the URLs of the states below a prefix of a bucket, at most `limit` of them.
     pub(super) fn list_states_below(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
         let prefix = BucketPrefix::parse(prefix)?;
-        let interrupted = Arc::new(base::files::input::check_signals);
-        let settings = BucketSettings::for_listing(prefix, &paths::env_vars(), interrupted, &self.redactor);
+        let interrupt_check = Arc::new(base::files::input::check_signals);
+        let settings =
+            BucketSettings::for_listing(prefix, &paths::env_vars(), interrupt_check, &self.redactor);
         engine::state::list_states_below(&settings, limit)
     }
 
-    fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {
+    fn storage_with(&self, state: &Path, interrupt_check: InterruptCheck) -> Result<Storage> {
         let text = state.to_string_lossy();
         self.exempt_path(state);
         let encryption = encryption::current();
@@ -325,7 +326,7 @@ impl Session {
             })?;
             shared = shared.with_lease(lease);
         }
-        let shared = shared.with_interruption(interrupted);
+        let shared = shared.with_interruption(interrupt_check);
         Storage::in_bucket(&shared, encryption, calls_directory(&shared.identity())?)
     }
 

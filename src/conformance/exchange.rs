@@ -56,7 +56,7 @@ pub struct ExchangeControl<'a> {
     /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
     /// Returns true to stop waiting.
-    pub should_give_up: &'a (dyn Fn() -> bool + Sync),
+    pub must_stop_waiting: &'a (dyn Fn() -> bool + Sync),
     /// The time after which the process is killed.
     pub timeout: Duration,
 }
@@ -98,7 +98,7 @@ pub(super) fn exchange(
         match exit_message {
             Ok(status) => break ended_with(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if (control.should_give_up)() => {
+            Err(mpsc::RecvTimeoutError::Timeout) if (control.must_stop_waiting)() => {
                 break ProcessEnd::Abandoned;
             }
             Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.timeout => {
@@ -222,8 +222,12 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             env_vars: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
-        exchange(&executable, input, &ExchangeControl { on_log: &|_| {}, should_give_up: &|| false, timeout })
-            .unwrap()
+        exchange(
+            &executable,
+            input,
+            &ExchangeControl { on_log: &|_| {}, must_stop_waiting: &|| false, timeout },
+        )
+        .unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(60);

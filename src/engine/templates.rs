@@ -34,8 +34,8 @@ fn context_error(error: ContextError) -> Error {
 /// Creates the renderer of a choice for a run. A signal interrupts the start of Ruby and each rendering.
 pub(crate) fn renderer_of(run: &RunContext, choice: RendererChoice) -> Result<ChosenRenderer> {
     let signals = run.signals.clone();
-    let interrupted = Arc::new(move || signals.first());
-    ChosenRenderer::interruptible(choice, &run.env_vars, interrupted).map_err(start_error)
+    let signal_check = Arc::new(move || signals.first());
+    ChosenRenderer::interruptible(choice, &run.env_vars, signal_check).map_err(start_error)
 }
 
 /// Creates the renderer of a choice. `env_vars` are the whole environment of a Ruby process.

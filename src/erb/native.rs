@@ -26,7 +26,7 @@ type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 #[derive(Default)]
 pub struct NativeRenderer {
     limits: Limits,
-    interrupted: Option<SignalCheck>,
+    signal_check: Option<SignalCheck>,
     parsed: Mutex<HashMap<(u64, usize), Parsed>>,
 }
 
@@ -41,11 +41,11 @@ impl NativeRenderer {
         NativeRenderer { limits, ..Self::default() }
     }
 
-    /// Ends a rendering with [`RenderError::Interrupted`] as soon as `interrupted` returns a signal. It is
+    /// Ends a rendering with [`RenderError::Interrupted`] as soon as `signal_check` returns a signal. It is
     /// called about once per millisecond.
     #[must_use]
-    pub fn interrupted_by(self, interrupted: SignalCheck) -> Self {
-        NativeRenderer { interrupted: Some(interrupted), ..self }
+    pub fn interrupted_by(self, signal_check: SignalCheck) -> Self {
+        NativeRenderer { signal_check: Some(signal_check), ..self }
     }
 
     fn parsed(&self, source: &str) -> Parsed {
@@ -67,7 +67,7 @@ impl NativeRenderer {
     fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
         match &*self.parsed(source) {
-            Ok(parsed) => eval::run(name, parsed, context, self.limits, self.interrupted.clone()),
+            Ok(parsed) => eval::run(name, parsed, context, self.limits, self.signal_check.clone()),
             Err(ParseError::Syntax { line, message }) => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template,
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn signal_ends_a_rendering() {
         let started = Instant::now();
-        let interrupted = move || (started.elapsed() > Duration::from_millis(50)).then_some(2);
-        let renderer = NativeRenderer::new().interrupted_by(Arc::new(interrupted));
+        let signal_check = move || (started.elapsed() > Duration::from_millis(50)).then_some(2);
+        let renderer = NativeRenderer::new().interrupted_by(Arc::new(signal_check));
         for source in ["<% loop { } %>", "<% begin; loop { }; rescue Exception; loop { }; end %>"] {
             let error = renderer.render("a.erb", source, &context()).unwrap_err();
             assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });

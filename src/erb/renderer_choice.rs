@@ -35,7 +35,7 @@ enum RubyUse {
     Fallback {
         /// The environment of the Ruby process.
         env_vars: Vec<(String, String)>,
-        interrupted: Option<SignalCheck>,
+        signal_check: Option<SignalCheck>,
         /// The started Ruby, or the reason why it did not start. `None` before the first use.
         started: Mutex<Option<Result<RubyRenderer, String>>>,
     },
@@ -54,7 +54,7 @@ impl ChosenRenderer {
         Self::with_interruption(choice, env_vars, None)
     }
 
-    /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `interrupted` returns a
+    /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `signal_check` returns a
     /// signal.
     ///
     /// # Errors
@@ -64,27 +64,27 @@ impl ChosenRenderer {
     pub fn interruptible(
         choice: RendererChoice,
         env_vars: &[(String, String)],
-        interrupted: SignalCheck,
+        signal_check: SignalCheck,
     ) -> Result<Self, StartError> {
-        Self::with_interruption(choice, env_vars, Some(interrupted))
+        Self::with_interruption(choice, env_vars, Some(signal_check))
     }
 
     fn with_interruption(
         choice: RendererChoice,
         env_vars: &[(String, String)],
-        interrupted: Option<SignalCheck>,
+        signal_check: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
-        let native = match &interrupted {
-            Some(interrupted) => NativeRenderer::new().interrupted_by(interrupted.clone()),
+        let native = match &signal_check {
+            Some(signal_check) => NativeRenderer::new().interrupted_by(signal_check.clone()),
             None => NativeRenderer::new(),
         };
         let ruby = match choice {
             RendererChoice::Native => RubyUse::Never,
             RendererChoice::Ruby => {
-                RubyUse::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?)
+                RubyUse::Always(RubyRenderer::start_interruptible(env_vars, signal_check)?)
             }
             RendererChoice::Auto => {
-                RubyUse::Fallback { env_vars: env_vars.to_vec(), interrupted, started: Mutex::default() }
+                RubyUse::Fallback { env_vars: env_vars.to_vec(), signal_check, started: Mutex::default() }
             }
         };
         Ok(ChosenRenderer { native, ruby })
@@ -106,13 +106,13 @@ impl Renderer for ChosenRenderer {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
-        let RubyUse::Fallback { env_vars, interrupted, started } = &self.ruby else {
+        let RubyUse::Fallback { env_vars, signal_check, started } = &self.ruby else {
             return Err(unsupported);
         };
         let mut started = started.lock();
         let ruby = match &mut *started {
             Some(ruby) => ruby,
-            None => match RubyRenderer::start_interruptible(env_vars, interrupted.clone()) {
+            None => match RubyRenderer::start_interruptible(env_vars, signal_check.clone()) {
                 Err(StartError::Interrupted(signal)) => {
                     return Err(RenderError::Interrupted { template: template_name.to_owned(), signal });
                 }

@@ -47,7 +47,7 @@ struct Process {
     /// The process's input. `None` after a failure, which ends the process.
     requests: Option<ChildStdin>,
     answers: Receiver<std::io::Result<String>>,
-    interrupted: Option<SignalCheck>,
+    signal_check: Option<SignalCheck>,
     /// The reason why the process can no longer be used, after a failure.
     broken: Option<Failure>,
 }
@@ -85,14 +85,14 @@ impl RubyRenderer {
         Self::start_interruptible(env_vars, None)
     }
 
-    /// Like [`Self::start`], but the start and each rendering end as soon as `interrupted` returns a signal.
+    /// Like [`Self::start`], but the start and each rendering end as soon as `signal_check` returns a signal.
     ///
     /// # Errors
     ///
     /// Like [`Self::start`]. Also returns [`StartError::Interrupted`] after a signal.
     pub fn start_interruptible(
         env_vars: &[(String, String)],
-        interrupted: Option<SignalCheck>,
+        signal_check: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
         let mut command = Command::new("ruby");
         command
@@ -122,7 +122,7 @@ impl RubyRenderer {
                 }
             }
         });
-        let mut process = Process { child, requests: Some(requests), answers, interrupted, broken: None };
+        let mut process = Process { child, requests: Some(requests), answers, signal_check, broken: None };
         let greeting = process.answer().map_err(|failure| match failure {
             Failure::Interrupted(signal) => StartError::Interrupted(signal),
             Failure::Process(reason) => StartError::Silent(reason),
@@ -154,7 +154,7 @@ impl Process {
     fn answer(&mut self) -> Result<String, Failure> {
         let started = Instant::now();
         let reason = loop {
-            if let Some(signal) = self.interrupted.as_ref().and_then(|interrupted| interrupted()) {
+            if let Some(signal) = self.signal_check.as_ref().and_then(|signal_check| signal_check()) {
                 return Err(self.fail(Failure::Interrupted(signal)));
             }
             match self.answers.recv_timeout(INTERRUPT_CHECK_INTERVAL) {

@@ -29,8 +29,8 @@ pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
 /// requests. `tls` replaces the TLS settings of `config`.
-pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, interrupted: SignalCheck) -> ureq::Agent {
-    client_over(config, tls, Dialer { interrupted })
+pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, signal_check: SignalCheck) -> ureq::Agent {
+    client_over(config, tls, Dialer { signal_check })
 }
 
 /// Like [`client`], with connections of `connector`, which also resolves hosts.
@@ -114,7 +114,7 @@ pub fn interrupted_error() -> io::Error {
 
 /// Opens direct connections for ureq.
 struct Dialer {
-    interrupted: SignalCheck,
+    signal_check: SignalCheck,
 }
 
 impl fmt::Debug for Dialer {
@@ -134,12 +134,12 @@ impl Connector<()> for Dialer {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
-        let stream = dial(host, port, *details.timeout.after, &|| (self.interrupted)().is_some())?;
+        let stream = dial(host, port, *details.timeout.after, &|| (self.signal_check)().is_some())?;
         stream.set_read_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
         stream.set_write_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(BufferedConnection { stream, buffers, interrupted: Arc::clone(&self.interrupted) }))
+        Ok(Some(BufferedConnection { stream, buffers, signal_check: Arc::clone(&self.signal_check) }))
     }
 }
 
@@ -147,7 +147,7 @@ impl Connector<()> for Dialer {
 struct BufferedConnection {
     stream: TcpStream,
     buffers: LazyBuffers,
-    interrupted: SignalCheck,
+    signal_check: SignalCheck,
 }
 
 impl fmt::Debug for BufferedConnection {
@@ -200,7 +200,7 @@ impl Transport for BufferedConnection {
         let mut output = &self.buffers.output()[..amount];
         let mut next = WaitDeadline::of(&timeout.for_write());
         while !output.is_empty() {
-            if (self.interrupted)().is_some() {
+            if (self.signal_check)().is_some() {
                 return Err(interrupted_error().into());
             }
             whole.check()?;
@@ -222,7 +222,7 @@ impl Transport for BufferedConnection {
         let deadline = WaitDeadline::of(&timeout.for_read());
         let input = self.buffers.input_append_buf();
         let amount = loop {
-            if (self.interrupted)().is_some() {
+            if (self.signal_check)().is_some() {
                 return Err(interrupted_error().into());
             }
             deadline.check()?;

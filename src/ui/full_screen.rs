@@ -34,7 +34,7 @@ impl FullScreen {
     }
 
     /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
-    pub fn show(&mut self, frame: String, interval: Duration, interrupted: &dyn Fn() -> bool) -> bool {
+    pub fn show(&mut self, frame: String, interval: Duration, is_interrupted: &dyn Fn() -> bool) -> bool {
         self.frame = frame;
         let mut size = self.size();
         if !self.draw(size) {
@@ -42,7 +42,7 @@ impl FullScreen {
         }
         let shown = Instant::now();
         while shown.elapsed() < interval {
-            if interrupted() {
+            if is_interrupted() {
                 return false;
             }
             std::thread::sleep(TICK_INTERVAL.min(interval));

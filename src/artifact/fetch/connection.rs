@@ -65,7 +65,7 @@ pub(super) struct ProxyDialer(Arc<Inner>);
 
 struct Inner {
     proxies: Proxies,
-    interrupted: InterruptCheck,
+    interrupt_check: InterruptCheck,
     /// The session with the jumpbox, opened for the first connection.
     #[cfg(unix)]
     jumpbox: Mutex<Option<Arc<JumpboxSession>>>,
@@ -78,10 +78,10 @@ impl fmt::Debug for ProxyDialer {
 }
 
 impl ProxyDialer {
-    pub(super) fn new(proxies: Proxies, interrupted: InterruptCheck) -> Self {
+    pub(super) fn new(proxies: Proxies, interrupt_check: InterruptCheck) -> Self {
         ProxyDialer(Arc::new(Inner {
             proxies,
-            interrupted,
+            interrupt_check,
             #[cfg(unix)]
             jumpbox: Mutex::new(None),
         }))
@@ -91,7 +91,7 @@ impl ProxyDialer {
     /// take `timeout`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An
     /// error of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Stream>> {
-        let is_interrupted = || (self.0.interrupted)().is_err();
+        let is_interrupted = || (self.0.interrupt_check)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
             Route::Direct => Box::new(http_client::dial(host, port, timeout, &is_interrupted)?),
             Route::Socks5(proxy) => {
@@ -100,7 +100,7 @@ impl ProxyDialer {
                 let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
                     .map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
-                let mut bounded = TimeLimited::new(&mut stream, timeout, &self.0.interrupted);
+                let mut bounded = TimeLimited::new(&mut stream, timeout, &self.0.interrupt_check);
                 socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_error)?;
                 socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => proxy_error(error),
@@ -111,20 +111,20 @@ impl ProxyDialer {
             #[cfg(unix)]
             Route::Ssh { server, private_key } => {
                 let hop = format!("the jumpbox {server}");
-                let interrupted = &self.0.interrupted;
+                let interrupt_check = &self.0.interrupt_check;
                 let mut session = self.0.jumpbox.lock();
                 let jumpbox = match session.as_ref().filter(|jumpbox| !jumpbox.is_closed()) {
                     Some(jumpbox) => Arc::clone(jumpbox),
                     None => {
                         let jumpbox = Arc::new(
-                            JumpboxSession::open(server, private_key, interrupted)
+                            JumpboxSession::open(server, private_key, interrupt_check)
                                 .map_err(|error| ProxyFailure::wrap(error, &hop))?,
                         );
                         Arc::clone(session.insert(jumpbox))
                     }
                 };
                 drop(session);
-                Box::new(jumpbox.connect(host, port, interrupted).map_err(|error| with_hop(error, &hop))?)
+                Box::new(jumpbox.connect(host, port, interrupt_check).map_err(|error| with_hop(error, &hop))?)
             }
             #[cfg(not(unix))]
             Route::Ssh { .. } => {
@@ -145,13 +145,13 @@ struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
     timeout: Duration,
     end: Instant,
-    interrupted: &'a InterruptCheck,
+    interrupt_check: &'a InterruptCheck,
 }
 
 impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     /// Wraps a connection. The timeout begins now.
-    fn new(stream: &'a mut S, timeout: Duration, interrupted: &'a InterruptCheck) -> Self {
-        TimeLimited { stream, timeout, end: Instant::now() + timeout, interrupted }
+    fn new(stream: &'a mut S, timeout: Duration, interrupt_check: &'a InterruptCheck) -> Self {
+        TimeLimited { stream, timeout, end: Instant::now() + timeout, interrupt_check }
     }
 
     fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
@@ -160,8 +160,8 @@ impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
                 Err(error) if is_not_ready(&error) => {}
                 outcome => return outcome,
             }
-            if (self.interrupted)().is_err() {
-                // `Download` calls `interrupted` again and returns its error instead of this one.
+            if (self.interrupt_check)().is_err() {
+                // `Download` calls `interrupt_check` again and returns its error instead of this one.
                 return Err(http_client::interrupted_error());
             }
             if Instant::now() >= self.end {
@@ -248,7 +248,7 @@ impl Connector<()> for ProxyDialer {
                     } else {
                         format!("{authority}:443")
                     };
-                    let mut bounded = TimeLimited::new(&mut *stream, timeout, &self.0.interrupted);
+                    let mut bounded = TimeLimited::new(&mut *stream, timeout, &self.0.interrupt_check);
                     ask_for_tunnel(&mut bounded, &target, proxy).map_err(with_proxy)?;
                     (stream, None)
                 } else {
@@ -264,12 +264,12 @@ impl Connector<()> for ProxyDialer {
         };
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        let interrupted = Arc::clone(&self.0.interrupted);
+        let interrupt_check = Arc::clone(&self.0.interrupt_check);
         Ok(Some(ProxyConnection {
             stream,
             buffers,
             head_rewriter,
-            interrupted,
+            interrupt_check,
             last_interrupt_check: Instant::now(),
         }))
     }
@@ -318,8 +318,8 @@ pub(super) struct ProxyConnection {
     buffers: LazyBuffers,
     /// The change to the head of the request if it goes to an HTTP proxy.
     head_rewriter: Option<ProxyHeadRewriter>,
-    interrupted: InterruptCheck,
-    /// The time of the last call of `interrupted`.
+    interrupt_check: InterruptCheck,
+    /// The time of the last call of `interrupt_check`.
     last_interrupt_check: Instant,
 }
 
@@ -379,7 +379,7 @@ impl Transport for ProxyConnection {
             let remaining = end.map_or(STALL_TIMEOUT, |end| {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
-            let mut bounded = TimeLimited::new(&mut *self.stream, remaining, &self.interrupted);
+            let mut bounded = TimeLimited::new(&mut *self.stream, remaining, &self.interrupt_check);
             match bounded.write(rest).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => rest = &rest[count..],
@@ -392,11 +392,11 @@ impl Transport for ProxyConnection {
         // If data keeps arriving, `TimeLimited` never waits for a whole slice and never checks for signals.
         if self.last_interrupt_check.elapsed() >= INTERRUPT_CHECK_INTERVAL {
             self.last_interrupt_check = Instant::now();
-            if (self.interrupted)().is_err() {
+            if (self.interrupt_check)().is_err() {
                 return Err(http_client::interrupted_error().into());
             }
         }
-        let mut bounded = TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupted);
+        let mut bounded = TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupt_check);
         let input = self.buffers.input_append_buf();
         let amount = bounded.read(input).map_err(|error| transfer_error(error, &timeout))?;
         self.buffers.input_appended(amount);

@@ -93,7 +93,7 @@ pub(super) struct Download<'a> {
     pub(super) url: &'a HttpUrl,
     pub(super) expected: Option<&'a Digest>,
     pub(super) stage: &'a Stage,
-    pub(super) interrupted: &'a InterruptCheck,
+    pub(super) interrupt_check: &'a InterruptCheck,
     /// The progress of the file, for its readers.
     pub(super) arrival: &'a Arrival,
 }
@@ -131,7 +131,7 @@ impl Download<'_> {
         let mut has_restarted = false;
         for number in 1..=MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
-            (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
+            (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             match self.attempt(file, body) {
                 Ok(complete) => {
                     let was_resumed = complete.digest.is_none();
@@ -162,7 +162,7 @@ impl Download<'_> {
                 }
                 Err(AttemptFailure::Final(error)) => return Err(AttemptFailure::Final(error)),
                 Err(AttemptFailure::Temporary(error, requested)) => {
-                    (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
+                    (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
                     let received = file.metadata().map_err(read_error)?.len();
                     if received > best {
                         best = received;
@@ -234,7 +234,7 @@ impl Download<'_> {
     fn pause(&self, pause: Duration) -> Result<(), AttemptFailure> {
         let end = Instant::now() + pause;
         while let Some(remaining) = end.checked_duration_since(Instant::now()) {
-            (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
+            (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             std::thread::sleep(remaining.min(Duration::from_millis(50)));
         }
         Ok(())
@@ -307,7 +307,7 @@ impl Download<'_> {
             if reported.elapsed() >= Duration::from_millis(100) {
                 reported = Instant::now();
                 self.stage.progress(done, total, Unit::Bytes);
-                (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
+                (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             }
         }
         if let Some(total) = total.filter(|total| *total != done) {

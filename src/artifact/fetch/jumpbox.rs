@@ -31,7 +31,7 @@ impl JumpboxSession {
     pub(super) fn open(
         server: &ProxyServer,
         private_key: &Path,
-        interrupted: &InterruptCheck,
+        interrupt_check: &InterruptCheck,
     ) -> io::Result<Self> {
         // `PermissionDenied` marks an error that no retry can mend.
         let key_error = |reason: String| {
@@ -59,7 +59,7 @@ impl JumpboxSession {
             host_key: None,
             forwarded: None,
         };
-        let opened = runtime.block_on(wait_with_timeout(interrupted, ssh::connect(&server)));
+        let opened = runtime.block_on(wait_with_timeout(interrupt_check, ssh::connect(&server)));
         let session = opened.and_then(|outcome| match outcome {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
@@ -88,14 +88,14 @@ impl JumpboxSession {
         &self,
         host: &str,
         port: u16,
-        interrupted: &InterruptCheck,
+        interrupt_check: &InterruptCheck,
     ) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
             let opening =
                 self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
-            let channel = match wait_with_timeout(interrupted, opening).await? {
+            let channel = match wait_with_timeout(interrupt_check, opening).await? {
                 Some(Ok(channel)) => channel,
                 Some(Err(error)) => {
                     let text = format!("it could not connect to {host}:{port}: {}", ssh_problem(&error));
@@ -121,11 +121,11 @@ impl JumpboxSession {
 
 /// Waits for an outcome, and returns `None` after [`CONNECT_TIMEOUT`]. A signal ends the wait with an error.
 async fn wait_with_timeout<F: Future>(
-    interrupted: &InterruptCheck,
+    interrupt_check: &InterruptCheck,
     waited_for: F,
 ) -> io::Result<Option<F::Output>> {
     let signal = async {
-        while interrupted().is_ok() {
+        while interrupt_check().is_ok() {
             tokio::time::sleep(INTERRUPT_CHECK_INTERVAL).await;
         }
     };

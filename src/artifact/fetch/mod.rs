@@ -44,15 +44,15 @@ pub use relay::relay;
 /// proxies, which must be redacted.
 ///
 /// `env_vars` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
-/// which also ends when `interrupted` returns an error.
+/// which also ends when `interrupt_check` returns an error.
 pub fn client(
     env_vars: &[(String, String)],
     timeout: Duration,
-    interrupted: InterruptCheck,
+    interrupt_check: InterruptCheck,
 ) -> Result<(ureq::Agent, Vec<String>)> {
     let proxies = Proxies::from_variables(env_vars)?;
     let secrets = proxies.secrets();
-    let dialer = ProxyDialer::new(proxies, interrupted);
+    let dialer = ProxyDialer::new(proxies, interrupt_check);
     let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
     Ok((http_client::client_over(config, None, dialer), secrets))
@@ -68,12 +68,12 @@ impl AgentProxy {
     /// redacted.
     pub fn from_variables(
         env_vars: &[(String, String)],
-        interrupted: InterruptCheck,
+        interrupt_check: InterruptCheck,
     ) -> Result<Option<(Self, Vec<String>)>> {
         let proxies = Proxies::for_all(env_vars)?;
         Ok(proxies.map(|proxies| {
             let secrets = proxies.secrets();
-            (AgentProxy(ProxyDialer::new(proxies, interrupted)), secrets)
+            (AgentProxy(ProxyDialer::new(proxies, interrupt_check)), secrets)
         }))
     }
 
@@ -100,17 +100,21 @@ pub struct Fetcher<'c> {
     /// Created for the first download, because loading the system's certificate authorities takes long.
     agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
-    interrupted: InterruptCheck,
+    interrupt_check: InterruptCheck,
 }
 
 impl<'c> Fetcher<'c> {
     /// Creates a fetcher that fills `cache` and takes its proxies from the environment variables `env_vars`.
     /// An error names the variable that is not valid.
-    pub fn new(cache: &'c Cache, env_vars: &[(String, String)], interrupted: InterruptCheck) -> Result<Self> {
+    pub fn new(
+        cache: &'c Cache,
+        env_vars: &[(String, String)],
+        interrupt_check: InterruptCheck,
+    ) -> Result<Self> {
         let proxies = Proxies::from_variables(env_vars)?;
         let secrets = proxies.secrets();
-        let dialer = ProxyDialer::new(proxies, Arc::clone(&interrupted));
-        Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupted })
+        let dialer = ProxyDialer::new(proxies, Arc::clone(&interrupt_check));
+        Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupt_check })
     }
 
     /// Returns the passwords of the proxies, which must be redacted.
@@ -191,8 +195,8 @@ impl<'c> Fetcher<'c> {
             }
             // The scope waits for the thread, whose reads fail after this.
             let _ending = BreakOnDrop(&arrival);
-            let (interrupted, arrival) = (&self.interrupted, &arrival);
-            let download = Download { agent, url, expected, stage: &stage, interrupted, arrival };
+            let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
+            let download = Download { agent, url, expected, stage: &stage, interrupt_check, arrival };
             let digest = download.run(&file, &body)?;
             let path = self.cache.adopt(&body, &digest, &url.to_string())?;
             arrival.verify();
@@ -238,7 +242,7 @@ impl<'c> Fetcher<'c> {
                 is_reported = true;
                 stage.log_line("waiting for another run that downloads the same file");
             }
-            (self.interrupted)()?;
+            (self.interrupt_check)()?;
             std::thread::sleep(POLL_PAUSE);
         }
     }

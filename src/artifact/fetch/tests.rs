@@ -42,10 +42,10 @@ impl World {
         &self,
         url: &str,
         expected: Option<&str>,
-        interrupted: impl Fn() -> Result<()> + Send + Sync + 'static,
+        interrupt_check: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) -> Result<Source> {
         let cache = Cache::open(&self.root())?;
-        let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupted))?;
+        let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupt_check))?;
         let url = ArtifactUrl::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
@@ -528,13 +528,13 @@ fn signal_ends_a_stalled_download() {
         });
         let stop = Arc::new(AtomicBool::new(false));
         let stop_flag = Arc::clone(&stop);
-        let interrupted = move || match stop_flag.load(Ordering::SeqCst) {
+        let interrupt_check = move || match stop_flag.load(Ordering::SeqCst) {
             true => Err(Error::new(ErrorKind::Interrupted(2), "interrupted")),
             false => Ok(()),
         };
         let url = format!("http://127.0.0.1:{port}/x.tgz");
         let waiting =
-            std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupted).unwrap_err());
+            std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupt_check).unwrap_err());
         let _stream = stalled.recv_timeout(Duration::from_secs(60)).unwrap();
         let started = std::time::Instant::now();
         stop.store(true, Ordering::SeqCst);

@@ -65,7 +65,7 @@ pub fn open(
     cache: &Cache,
     source: &Source,
     expected: Option<&Digest>,
-    interrupted: &InterruptCheck,
+    interrupt_check: &InterruptCheck,
     stage: &Stage,
 ) -> Result<Userland> {
     let source_name = source.describe("userland");
@@ -89,7 +89,7 @@ pub fn open(
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
     let directory = cache.create_directory(USERLANDS)?;
     let (root, record_path) = (directory.join(key), directory.join(format!("{key}.json")));
-    let _lock = lock(&directory.join(format!(".{key}.lock")), interrupted, stage)?;
+    let _lock = lock(&directory.join(format!(".{key}.lock")), interrupt_check, stage)?;
     let record = match read_json::<UnpackedRecord>(&record_path).ok().flatten().filter(|_| root.is_dir()) {
         Some(record) => record,
         None => {
@@ -111,7 +111,7 @@ pub fn open(
 }
 
 /// Locks a userland of the cache against other runs.
-fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<UnlockOnDrop> {
+fn lock(path: &Path, interrupt_check: &InterruptCheck, stage: &Stage) -> Result<UnlockOnDrop> {
     let lock_error = |error| Error::io(format!("locking '{}'", path.display()), error);
     let file = File::options().create(true).append(true).mode(0o600).open(path).map_err(lock_error)?;
     let file = UnlockOnDrop::from(file);
@@ -126,7 +126,7 @@ fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<Unlo
             is_reported = true;
             stage.log_line("waiting for another run that unpacks the same userland");
         }
-        interrupted()?;
+        interrupt_check()?;
         std::thread::sleep(LOCK_PAUSE);
     }
 }

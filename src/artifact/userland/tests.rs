@@ -28,8 +28,8 @@ impl World {
     fn open(&self, path: &Path, expected: Option<&str>) -> Result<Userland> {
         let expected = expected.map(|text| Digest::parse(text, "it").unwrap());
         let source = Source::local(path).unwrap();
-        let interrupted: InterruptCheck = Arc::new(|| Ok(()));
-        open(&self.cache, &source, expected.as_ref(), &interrupted, &testing::stage())
+        let interrupt_check: InterruptCheck = Arc::new(|| Ok(()));
+        open(&self.cache, &source, expected.as_ref(), &interrupt_check, &testing::stage())
     }
 }
 

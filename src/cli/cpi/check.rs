@@ -157,8 +157,8 @@ impl CheckArgs {
             // A replay creates no resources.
             leftover_log: Some(leftover_log)
                 .filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
-            interrupted: &|| run.signal(),
-            interrupted_twice: &|| run.interrupted_twice(),
+            signal_check: &|| run.signal(),
+            must_stop_waiting: &|| run.must_stop_waiting(),
         };
         let in_flight = run.signals.begin_call();
         let report = conformance::check(&prepared.cpi, &settings, &context)?;

@@ -231,7 +231,7 @@ impl PreparedCpi {
         let _in_flight = run.signals.begin_call();
         let control = ExchangeControl {
             on_log: &|line| stage.log_line(line),
-            should_give_up: &|| run.interrupted_twice(),
+            must_stop_waiting: &|| run.must_stop_waiting(),
             timeout: self.cpi.timeout,
         };
         let called = call(&self.cpi, &control)?;

@@ -76,9 +76,9 @@ pub struct CheckContext<'a> {
     pub leftover_log: Option<LeftoverLogSettings<'a>>,
     /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
     /// are deleted.
-    pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
+    pub signal_check: &'a (dyn Fn() -> Option<u8> + Sync),
     /// Returns true after a second signal: the run then does not wait for the call in flight.
-    pub interrupted_twice: &'a (dyn Fn() -> bool + Sync),
+    pub must_stop_waiting: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// The settings of the leftover log of a run.

@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.broken.is_some() || self.is_unresponsive || (self.context.interrupted)().is_some()
+        self.broken.is_some() || self.is_unresponsive || (self.context.signal_check)().is_some()
     }
 
     /// Deletes all created resources and returns the report.
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         // The failure may have passed, so every deletion is tried.
         let broken = self.broken.take();
         for resource in self.ledger.to_delete() {
-            if (self.context.interrupted_twice)() {
+            if (self.context.must_stop_waiting)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let reason = "not deleted, because a second signal ended the run".to_owned();
                 leftovers.push(LeftoverResource { kind, cid, reason });
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         for leftover in &mut leftovers {
             leftover.reason = self.cpi.redactor.clean_and_redact(&leftover.reason);
         }
-        let interrupted = (self.context.interrupted)();
+        let interrupted = (self.context.signal_check)();
         match broken {
             Some(error) if leftovers.is_empty() && self.checks.is_empty() => return Err(error),
             Some(error) => self.checks.push(Check {

@@ -142,7 +142,7 @@ impl RunningCheck<'_, '_> {
         // A transcript needs no pause.
         if matches!(self.run.cpi.source, AnswerSource::Program(_)) {
             let end = std::time::Instant::now() + pause;
-            while std::time::Instant::now() < end && (self.run.context.interrupted)().is_none() {
+            while std::time::Instant::now() < end && (self.run.context.signal_check)().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         }
@@ -404,6 +404,6 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) 
         if has_known_method { run.cpi.timeout } else { run.cpi.timeout.min(MALFORMED_REQUEST_TIMEOUT) };
     run.cpi.exchange(
         input,
-        &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, timeout },
+        &ExchangeControl { on_log: &on_log, must_stop_waiting: run.context.must_stop_waiting, timeout },
     )
 }

@@ -70,7 +70,7 @@ pub struct Agent {
     /// The index of the client whose credentials the agent accepted last.
     current: Arc<AtomicUsize>,
     reply_to: String,
-    interrupted: SignalCheck,
+    signal_check: SignalCheck,
     clock: Clock,
     timeouts: AgentTimeouts,
 }
@@ -109,7 +109,7 @@ impl AuthenticatedClient {
     fn new(
         endpoint: &AgentEndpoint,
         proxy: Option<&AgentProxy>,
-        interrupted: &SignalCheck,
+        signal_check: &SignalCheck,
         timeouts: AgentTimeouts,
     ) -> Self {
         let tls = TlsConfig::builder()
@@ -136,7 +136,7 @@ impl AuthenticatedClient {
         let tls = tls_of_known(endpoint);
         let http = match proxy {
             Some(proxy) => proxy.http_client(config, tls),
-            None => http_client::client(config, tls, Arc::clone(interrupted)),
+            None => http_client::client(config, tls, Arc::clone(signal_check)),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
         AuthenticatedClient { http, authorization }
@@ -144,26 +144,26 @@ impl AuthenticatedClient {
 }
 
 impl Agent {
-    /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `interrupted` returns
-    /// the signal that ends the run, and `clock` measures the waits for the agent.
-    pub fn new(endpoint: AgentEndpoint, reply_to: &str, interrupted: SignalCheck, clock: Clock) -> Self {
-        Self::with_timeouts(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
+    /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `signal_check`
+    /// returns the signal that ends the run, and `clock` measures the waits for the agent.
+    pub fn new(endpoint: AgentEndpoint, reply_to: &str, signal_check: SignalCheck, clock: Clock) -> Self {
+        Self::with_timeouts(endpoint, reply_to, signal_check, clock, AGENT_TIMEOUTS)
     }
 
     /// Like [`Self::new`], with other timeouts.
     pub(super) fn with_timeouts(
         endpoint: AgentEndpoint,
         reply_to: &str,
-        interrupted: SignalCheck,
+        signal_check: SignalCheck,
         clock: Clock,
         timeouts: AgentTimeouts,
     ) -> Self {
         let clients = std::iter::once(&endpoint).chain(&endpoint.previous);
         let proxy = endpoint.proxy.as_ref();
         let clients =
-            clients.map(|one| AuthenticatedClient::new(one, proxy, &interrupted, timeouts)).collect();
+            clients.map(|one| AuthenticatedClient::new(one, proxy, &signal_check, timeouts)).collect();
         let (reply_to, current) = (reply_to.to_owned(), Arc::default());
-        Agent { endpoint, clients, current, reply_to, interrupted, clock, timeouts }
+        Agent { endpoint, clients, current, reply_to, signal_check, clock, timeouts }
     }
 
     /// Returns the scheme, host and port of the agent.
@@ -286,7 +286,7 @@ impl Agent {
         let mut lost = 0;
         let mut heard = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
-            if let Some(signal) = (self.interrupted)() {
+            if let Some(signal) = (self.signal_check)() {
                 return Err(AgentError::interrupted(signal));
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -335,7 +335,7 @@ impl Agent {
             match self.send_within(remaining.min(self.timeouts.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_transient() && started.elapsed() < timeout => {
-                    if let Some(signal) = (self.interrupted)() {
+                    if let Some(signal) = (self.signal_check)() {
                         return Err(AgentError::interrupted(signal));
                     }
                     let problem = error.to_string();
@@ -432,7 +432,7 @@ impl Agent {
     pub(super) fn pause(&self, duration: Duration) -> Result<(), AgentError> {
         let end = Instant::now() + duration;
         while let Some(remaining) = end.checked_duration_since(Instant::now()) {
-            if let Some(signal) = (self.interrupted)() {
+            if let Some(signal) = (self.signal_check)() {
                 return Err(AgentError::interrupted(signal));
             }
             self.clock.sleep(remaining.min(Duration::from_millis(100)));
@@ -457,7 +457,7 @@ impl Agent {
 
     /// Returns the error of a request. `answer` is the timeout for the answer.
     fn request_error(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
-        if let Some(signal) = (self.interrupted)() {
+        if let Some(signal) = (self.signal_check)() {
             return AgentError::interrupted(signal);
         }
         let address = self.endpoint.address.clone();
@@ -515,7 +515,7 @@ impl Agent {
     ) -> AgentError {
         match ureq::Error::from(error) {
             error @ ureq::Error::Timeout(_) => self.request_error(method, timeout, error),
-            error => match (self.interrupted)() {
+            error => match (self.signal_check)() {
                 Some(signal) => AgentError::interrupted(signal),
                 None => other(error.into_io()),
             },

@@ -47,8 +47,8 @@ fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
     let endpoint = AgentEndpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
     let interrupt_flag = Arc::clone(&interrupt);
-    let interrupted = Arc::new(move || interrupt_flag.load(Ordering::SeqCst).then_some(2));
-    let agent = Agent::with_timeouts(endpoint, "director", interrupted, Clock::start(), timeouts);
+    let signal_check = Arc::new(move || interrupt_flag.load(Ordering::SeqCst).then_some(2));
+    let agent = Agent::with_timeouts(endpoint, "director", signal_check, Clock::start(), timeouts);
     Stalled { agent, interrupt, reached }
 }
 

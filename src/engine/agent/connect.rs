@@ -27,8 +27,8 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
     } else {
         unverified.verified_by(ca).map_err(|error| unusable_ca_error(provider, error))?
     };
-    let interrupted = run_context::interrupt_check(&run.signals);
-    if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupted)? {
+    let interrupt_check = run_context::interrupt_check(&run.signals);
+    if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupt_check)? {
         secrets.iter().for_each(|secret| run.redactor.add(secret));
         endpoint.proxy = Some(proxy);
     }
@@ -76,8 +76,8 @@ pub(crate) fn connect_within(
 
 fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {
     let run_for_signal = run.clone();
-    let interrupted = std::sync::Arc::new(move || run_for_signal.signal());
-    Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
+    let signal_check = std::sync::Arc::new(move || run_for_signal.signal());
+    Agent::with_timeouts(endpoint, &state.director_id, signal_check, run.clock.clone(), timeouts)
 }
 
 /// Returns the hint for an agent that does not answer. A first deploy that did not finish left nothing to

@@ -364,7 +364,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallOb
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
             let signal = match method.facts().changes_iaas {
-                true => run.signals.first_to_end_calls(),
+                true => run.signals.signal_that_ends_calls(),
                 false => run.signals.first(),
             };
             let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);

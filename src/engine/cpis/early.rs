@@ -66,7 +66,7 @@ impl EarlyInstallation {
         };
         while !thread.is_finished() {
             if let Some(signal) = run.signal() {
-                self.signals.restart_with(signal);
+                self.signals.count_anew_from(signal);
             }
             thread::sleep(POLL_PAUSE);
         }
@@ -77,7 +77,7 @@ impl EarlyInstallation {
 impl Drop for EarlyInstallation {
     fn drop(&mut self) {
         const SIGTERM: u8 = 15;
-        self.signals.restart_with(SIGTERM);
+        self.signals.count_anew_from(SIGTERM);
         if let Some(thread) = self.thread.take() {
             // Its error is not the reason why the run ends.
             let _ = thread.join();

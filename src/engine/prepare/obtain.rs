@@ -306,11 +306,11 @@ fn obtain(
     let first_failure = Arc::new(OnceLock::<Instant>::new());
     let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > FAILURE_GRACE);
     let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
-    let interrupted = move || match is_over(&failure) {
+    let interrupt_check = move || match is_over(&failure) {
         true => signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(Stopped))),
         false => signals::check(&run_for_signal),
     };
-    let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;
+    let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupt_check))?;
     for secret in fetcher.secrets() {
         run.redactor.add(secret);
     }

@@ -94,12 +94,12 @@ impl RunContext {
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
     pub fn end_by_sigpipe(&self) {
         const SIGPIPE: u8 = 13;
-        self.signals.restart_with(SIGPIPE);
+        self.signals.count_anew_from(SIGPIPE);
     }
 
     /// Returns true if the run must not wait for a call any longer: a second signal arrived, or the first one
     /// of a command that only reads.
-    pub fn interrupted_twice(&self) -> bool {
-        self.signals.first_to_end_calls().is_some()
+    pub fn must_stop_waiting(&self) -> bool {
+        self.signals.signal_that_ends_calls().is_some()
     }
 }

@@ -71,15 +71,15 @@ thread_local! {
 struct Account {
     limits: Limits,
     started: Instant,
-    interrupted: Option<SignalCheck>,
+    signal_check: Option<SignalCheck>,
 }
 
 /// Starts the account of a rendering on this thread.
-pub(crate) fn start(limits: Limits, interrupted: Option<SignalCheck>) {
+pub(crate) fn start(limits: Limits, signal_check: Option<SignalCheck>) {
     STEPS.set(0);
     MEMORY.set(0);
     MAX_MEMORY.set(limits.memory);
-    ACCOUNT.set(Some(Account { limits, started: Instant::now(), interrupted }));
+    ACCOUNT.set(Some(Account { limits, started: Instant::now(), signal_check }));
     NEXT_CHECK.set(CHECK_INTERVAL_STEPS.min(limits.steps));
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn step(count: u64) -> Result<(), Exceeded> {
 fn check(steps: u64) -> Result<(), Exceeded> {
     ACCOUNT.with_borrow(|account| {
         let Some(account) = account else { return Ok(()) };
-        if let Some(signal) = account.interrupted.as_ref().and_then(|interrupted| interrupted()) {
+        if let Some(signal) = account.signal_check.as_ref().and_then(|signal_check| signal_check()) {
             return Err(Exceeded::Interrupted(signal));
         }
         let Limits { steps: limit, time, .. } = account.limits;

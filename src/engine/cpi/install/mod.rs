@@ -63,7 +63,7 @@ pub struct CompileSettings<'a> {
     /// The number of scripts that run in parallel.
     pub parallel: usize,
     /// Returns the signal that ends the run, if any.
-    pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
+    pub signal_check: &'a (dyn Fn() -> Option<u8> + Sync),
     /// The redactor for the output of scripts.
     pub redactor: &'a Redactor,
 }
@@ -92,13 +92,13 @@ pub struct InstalledPackages {
 /// The reasons not to begin a package, or to stop its compilation: a signal, or the failure of another
 /// package.
 struct StopCondition<'a> {
-    interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
+    signal_check: &'a (dyn Fn() -> Option<u8> + Sync),
     failed: AtomicBool,
 }
 
 impl StopCondition<'_> {
     fn check(&self) -> Result<()> {
-        if let Some(signal) = (self.interrupted)() {
+        if let Some(signal) = (self.signal_check)() {
             return Err(Error::new(
                 base::ErrorKind::Interrupted(signal),
                 "interrupted while compiling the CPI; nothing else was started",
@@ -119,7 +119,7 @@ pub fn install(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     let stop_condition =
-        StopCondition { interrupted: compile_settings.interrupted, failed: AtomicBool::new(false) };
+        StopCondition { signal_check: compile_settings.signal_check, failed: AtomicBool::new(false) };
     match compile_settings.package_dir {
         Some(directory) => install_in_directory(jobs, directory, compile_settings, &stop_condition, stage),
         None => install_in_cache(jobs, compile_settings, &stop_condition, stage),

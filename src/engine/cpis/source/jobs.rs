@@ -225,7 +225,7 @@ fn install_job_packages(
         userland,
         env_vars: &run.env_vars,
         parallel: run.parallel,
-        interrupted: &|| run.signal(),
+        signal_check: &|| run.signal(),
         redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);

@@ -61,11 +61,11 @@ impl ResolvedCpis<'_> {
         let Located { url, expected, files } = self.locate(userland_ref)?;
         url.secrets().iter().for_each(|secret| run.redactor.add(secret));
         let cache = Cache::open(&run.paths.cache)?;
-        let interrupted = interrupt_check(&run.signals);
-        let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::clone(&interrupted))?;
+        let interrupt_check = interrupt_check(&run.signals);
+        let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::clone(&interrupt_check))?;
         fetcher.secrets().iter().for_each(|secret| run.redactor.add(secret));
         let source = fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())?;
-        let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupted, stage)?;
+        let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupt_check, stage)?;
         Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
     }
 

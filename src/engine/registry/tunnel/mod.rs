@@ -99,13 +99,13 @@ impl Tunnel {
     /// `record_host_key` with a new host key.
     pub(crate) fn wait_until_open(
         &self,
-        interrupted: &dyn Fn() -> Option<u8>,
+        signal_check: &dyn Fn() -> Option<u8>,
         on_problem: &mut dyn FnMut(String),
         record_host_key: &mut dyn FnMut(String) -> Result<(), Error>,
     ) -> Result<(), TunnelError> {
         let mut reported = String::new();
         loop {
-            if let Some(signal) = interrupted() {
+            if let Some(signal) = signal_check() {
                 return Err(TunnelError::Interrupted(signal));
             }
             match self.events.recv_timeout(Duration::from_millis(50)) {

@@ -76,7 +76,7 @@ thread_local! {
 /// The reaction of requests to a signal.
 #[derive(Clone)]
 pub(super) struct Interruption {
-    interrupted: InterruptCheck,
+    interrupt_check: InterruptCheck,
     phase: Arc<Mutex<SignalPhase>>,
 }
 
@@ -87,8 +87,8 @@ impl fmt::Debug for Interruption {
 }
 
 impl Interruption {
-    pub(super) fn new(interrupted: InterruptCheck) -> Self {
-        Interruption { interrupted, phase: Arc::new(Mutex::new(SignalPhase::Reading)) }
+    pub(super) fn new(interrupt_check: InterruptCheck) -> Self {
+        Interruption { interrupt_check, phase: Arc::new(Mutex::new(SignalPhase::Reading)) }
     }
 
     /// Excludes the requests of this thread, which keeps the lease.
@@ -104,7 +104,7 @@ impl Interruption {
     /// Begins the last phase if a signal ends the run.
     pub(super) fn begin_cleaning_up(&self) {
         let mut phase = self.phase.lock();
-        if *phase == SignalPhase::Reading && (self.interrupted)().is_err() {
+        if *phase == SignalPhase::Reading && (self.interrupt_check)().is_err() {
             *phase = SignalPhase::CleaningUp;
         }
     }
@@ -112,7 +112,7 @@ impl Interruption {
     /// Fails if a signal arrived that ends the requests of this thread.
     pub(super) fn check(&self) -> BaseResult<()> {
         match *self.phase.lock() {
-            SignalPhase::Reading if !KEEPS_LEASE.get() => (self.interrupted)(),
+            SignalPhase::Reading if !KEEPS_LEASE.get() => (self.interrupt_check)(),
             _ => Ok(()),
         }
     }

@@ -39,7 +39,7 @@ pub struct BucketSettings {
     pub(super) lease: Duration,
     /// Fails if a signal ends the run. Not sent to the keeper, which ignores signals.
     #[serde(skip, default = "never_interrupted")]
-    interrupted: InterruptCheck,
+    interrupt_check: InterruptCheck,
 }
 
 fn never_interrupted() -> InterruptCheck {
@@ -72,8 +72,8 @@ impl BucketSettings {
             !value.is_empty() && (name.starts_with(prefix) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
         let env_vars = of_use.cloned().collect();
-        let interrupted = never_interrupted();
-        let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupted };
+        let interrupt_check = never_interrupted();
+        let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupt_check };
         settings.secrets().iter().for_each(|secret| redactor.add(secret));
         settings
     }
@@ -82,10 +82,10 @@ impl BucketSettings {
     pub fn for_listing(
         prefix: BucketPrefix,
         env_vars: &[(String, String)],
-        interrupted: InterruptCheck,
+        interrupt_check: InterruptCheck,
         redactor: &Redactor,
     ) -> Self {
-        BucketSettings::new(prefix.0, env_vars, None, redactor).with_interruption(interrupted)
+        BucketSettings::new(prefix.0, env_vars, None, redactor).with_interruption(interrupt_check)
     }
 
     /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
@@ -100,13 +100,13 @@ impl BucketSettings {
 
     /// Sets the check that fails when a signal ends the run.
     #[must_use]
-    pub fn with_interruption(self, interrupted: InterruptCheck) -> Self {
-        BucketSettings { interrupted, ..self }
+    pub fn with_interruption(self, interrupt_check: InterruptCheck) -> Self {
+        BucketSettings { interrupt_check, ..self }
     }
 
     /// Returns the reaction of a new client's requests to a signal.
     pub(super) fn interruption(&self) -> Interruption {
-        Interruption::new(Arc::clone(&self.interrupted))
+        Interruption::new(Arc::clone(&self.interrupt_check))
     }
 
     /// Returns a text that identifies this state on this machine. It includes the server and the account,

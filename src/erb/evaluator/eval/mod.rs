@@ -145,10 +145,10 @@ pub(crate) fn run(
     template: &Arc<Template>,
     context: &Context,
     limits: Limits,
-    interrupted: Option<SignalCheck>,
+    signal_check: Option<SignalCheck>,
 ) -> Result<Vec<u8>, RenderError> {
     let base = 0u8;
-    meter::start(limits, interrupted);
+    meter::start(limits, signal_check);
     let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
     // Code without access to the interpreter unwinds to here when a limit is exceeded.
     let result = match catch_unwind(AssertUnwindSafe(|| interp.render())) {
