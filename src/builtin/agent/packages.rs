@@ -120,11 +120,11 @@ pub(super) fn list(directory: &Path) -> Vec<fs::DirEntry> {
 /// links have the same targets.
 #[derive(Default)]
 pub(super) struct Links {
-    held: Mutex<HashMap<String, HeldLinks>>,
+    by_name: Mutex<HashMap<String, HeldLink>>,
     released: Condvar,
 }
 
-struct HeldLinks {
+struct HeldLink {
     target: PathBuf,
     users: usize,
     /// The previous target of the link, which is restored.
@@ -145,17 +145,16 @@ impl Links {
         directories: &'a Directories,
         package_links: &[(String, PathBuf)],
     ) -> Result<PackageHold<'a>> {
-        let mut held = self.held.lock();
-        while package_links
-            .iter()
-            .any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target))
-        {
-            self.released.wait(&mut held);
+        let mut links_by_name = self.by_name.lock();
+        while package_links.iter().any(|(name, target)| {
+            links_by_name.get(name).is_some_and(|held_link| held_link.target != *target)
+        }) {
+            self.released.wait(&mut links_by_name);
         }
         let mut hold = PackageHold { links: self, directories, names: Vec::new() };
         for (name, target) in package_links {
             let link = directories.packages().join(name);
-            let entry = held.entry(name.clone()).or_insert_with(|| HeldLinks {
+            let entry = links_by_name.entry(name.clone()).or_insert_with(|| HeldLink {
                 target: target.clone(),
                 users: 0,
                 before: fs::read_link(&link).ok(),
@@ -163,20 +162,20 @@ impl Links {
             entry.users += 1;
             hold.names.push(name.clone());
             if let Err(error) = directories::replace_link(target, &link) {
-                drop(held);
+                drop(links_by_name);
                 return Err(error);
             }
         }
-        drop(held);
+        drop(links_by_name);
         Ok(hold)
     }
 }
 
 impl Drop for PackageHold<'_> {
     fn drop(&mut self) {
-        let mut held = self.links.held.lock();
+        let mut links_by_name = self.links.by_name.lock();
         for name in &self.names {
-            let Some(entry) = held.get_mut(name) else { continue };
+            let Some(entry) = links_by_name.get_mut(name) else { continue };
             entry.users -= 1;
             if entry.users == 0 {
                 let link = self.directories.packages().join(name);
@@ -188,10 +187,10 @@ impl Drop for PackageHold<'_> {
                 if let Err(error) = restored {
                     tracing::warn!(%error, name, "restoring the link of a package failed");
                 }
-                held.remove(name);
+                links_by_name.remove(name);
             }
         }
-        drop(held);
+        drop(links_by_name);
         self.links.released.notify_all();
     }
 }

@@ -146,14 +146,14 @@ impl Cloud {
 
     /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
-    pub(crate) fn hold(&self, cid: &Cid) -> CpiResult<Option<ObjectLock>> {
-        hold(&self.path(cid), false)
+    pub(crate) fn lock(&self, cid: &Cid) -> CpiResult<Option<ObjectLock>> {
+        lock_directory(&self.path(cid), false)
             .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Locks an object, after other holders released it. Fails with "not found" if it does not exist.
-    pub(crate) fn hold_existing(&self, cid: &Cid) -> CpiResult<ObjectLock> {
-        self.hold(cid)?.ok_or_else(|| cid.not_found_error())
+    pub(crate) fn lock_existing(&self, cid: &Cid) -> CpiResult<ObjectLock> {
+        self.lock(cid)?.ok_or_else(|| cid.not_found_error())
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.
@@ -164,8 +164,8 @@ impl Cloud {
                 create_private_directory(&self.staging())?;
                 DirBuilder::new().mode(0o700).create(&path)?;
                 // Another call may have removed the directory before it was locked.
-                if let Some(held) = hold(&path, false)? {
-                    return Ok(held);
+                if let Some(lock) = lock_directory(&path, false)? {
+                    return Ok(lock);
                 }
             }
         };
@@ -187,15 +187,15 @@ impl Cloud {
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(crate) fn delete(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
+    pub(crate) fn delete(&self, cid: &Cid, lock: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             create_private_directory(&self.staging())?;
-            renameat_with(CWD, &held.path, CWD, &path, RenameFlags::NOREPLACE)?;
-            sync_parent(&held.path)
+            renameat_with(CWD, &lock.path, CWD, &path, RenameFlags::NOREPLACE)?;
+            sync_parent(&lock.path)
         };
         unpublish()
-            .map_err(|error| CpiFailure::io(format_args!("removing '{}'", held.path.display()), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("removing '{}'", lock.path.display()), error))?;
         self.remove_from_staging(&path)
     }
 
@@ -210,7 +210,7 @@ impl Cloud {
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
             // A locked directory belongs to a running call.
-            match hold(&path, true) {
+            match lock_directory(&path, true) {
                 Ok(Some(_held)) => {
                     self.remove_from_staging(&path)?;
                     removed_count += 1;
@@ -269,7 +269,7 @@ pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
 
 /// Locks a directory. Returns `None` if it does not exist. With `only_if_free`, also returns `None` if
 /// another process holds the lock.
-fn hold(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
+fn lock_directory(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -320,9 +320,9 @@ mod tests {
         assert_eq!(cloud.remove_leftovers().unwrap(), 1);
 
         let staged = cloud.create_staging(&cid).unwrap();
-        let held = cloud.publish(&cid, staged).unwrap();
+        let lock = cloud.publish(&cid, staged).unwrap();
         assert!(cloud.has(&cid).unwrap());
-        cloud.delete(&cid, held).unwrap();
+        cloud.delete(&cid, lock).unwrap();
         assert!(!cloud.has(&cid).unwrap());
         cloud.remove_if_empty();
         assert!(!root.exists());

@@ -37,9 +37,9 @@ impl<C> CallContext<'_, '_, C> {
 /// A disk that is attached to a VM or detached from it. Both are locked.
 pub(crate) struct DiskAndVm {
     pub disk: Cid,
-    pub held_disk: ObjectLock,
+    pub disk_lock: ObjectLock,
     pub vm: Cid,
-    pub held_vm: ObjectLock,
+    pub vm_lock: ObjectLock,
     /// True if the disk is attached to this VM.
     pub is_attached: bool,
 }
@@ -240,14 +240,14 @@ fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) ->
 fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let (cid, metadata) = (arguments.own_cid(kind)?, arguments.hash("metadata")?);
     let cloud = require_cloud(call, &cid)?;
-    records::set_metadata(&cloud.hold_existing(&cid)?, &cid, metadata)?;
+    records::set_metadata(&cloud.lock_existing(&cid)?, &cid, metadata)?;
     Ok(Value::Null)
 }
 
 /// Deletes an object that no other object uses: a stemcell, of which each VM has its own copy, or a snapshot.
 fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
-    delete_in_cloud(call, |call, cloud| match cloud.hold(cid)? {
-        Some(held) => cloud.delete(cid, held),
+    delete_in_cloud(call, |call, cloud| match cloud.lock(cid)? {
+        Some(lock) => cloud.delete(cid, lock),
         None => {
             log_missing(call, cid);
             Ok(())
@@ -256,12 +256,12 @@ fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
 }
 
 fn delete_disk<C: CloudMethods>(call: &mut C, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let Some(held) = cloud.hold(cid)? else {
+    let Some(lock) = cloud.lock(cid)? else {
         log_missing(call, cid);
         return Ok(());
     };
     attachment::check_before_delete(cid, C::vm_that_blocks_deletion(cloud, cid)?.as_ref())?;
-    cloud.delete(cid, held)
+    cloud.delete(cid, lock)
 }
 
 fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
@@ -269,21 +269,21 @@ fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
 }
 
 /// Locks a VM and a disk, and checks with `is_attached` that the disk is not attached to another VM.
-fn hold<C: CloudMethods>(
+fn lock_pair<C: CloudMethods>(
     cloud: &Cloud,
     vm: Cid,
     disk: Cid,
     is_attached: fn(&Cid, &Cid, Option<&Cid>) -> CpiResult<bool>,
 ) -> CpiResult<DiskAndVm> {
     // Locks are taken in the order VM, disk.
-    let (held_vm, held_disk) = (cloud.hold_existing(&vm)?, cloud.hold_existing(&disk)?);
+    let (vm_lock, disk_lock) = (cloud.lock_existing(&vm)?, cloud.lock_existing(&disk)?);
     let is_attached = is_attached(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
-    Ok(DiskAndVm { disk, held_disk, vm, held_vm, is_attached })
+    Ok(DiskAndVm { disk, disk_lock, vm, vm_lock, is_attached })
 }
 
 /// `attach_disk`: succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = hold::<C>(cloud, vm, disk, attachment::check_before_attach)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_before_attach)?;
     let hint = call.attach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {
@@ -295,7 +295,7 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = hold::<C>(cloud, vm, disk, attachment::check_before_detach)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_before_detach)?;
     call.detach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {

@@ -67,29 +67,29 @@ impl<T> VmRecord<T> {
 }
 
 /// Stores the record of an object of this type.
-pub(crate) fn write(held: &ObjectLock, kind: ObjectKind, record: &impl Serialize) -> CpiResult<()> {
-    write_json(&path(&held.path, kind), record)
+pub(crate) fn write(lock: &ObjectLock, kind: ObjectKind, record: &impl Serialize) -> CpiResult<()> {
+    write_json(&path(&lock.path, kind), record)
 }
 
 /// Returns the record of an object. Fails if it is missing.
-pub(crate) fn read<T: DeserializeOwned>(held: &ObjectLock, cid: &Cid) -> CpiResult<T> {
-    read_if_any(held, cid.kind())?.ok_or_else(|| {
-        let path = path(&held.path, cid.kind());
+pub(crate) fn read<T: DeserializeOwned>(lock: &ObjectLock, cid: &Cid) -> CpiResult<T> {
+    read_if_any(lock, cid.kind())?.ok_or_else(|| {
+        let path = path(&lock.path, cid.kind());
         let kind = cid.kind().noun();
         CpiFailure::cloud(format!("the record of {kind} '{cid}' is missing: '{}'", path.display()))
     })
 }
 
 /// Returns the record of an object, or `None` if it is missing.
-pub(crate) fn read_if_any<T: DeserializeOwned>(held: &ObjectLock, kind: ObjectKind) -> CpiResult<Option<T>> {
-    read_json(&path(&held.path, kind))
+pub(crate) fn read_if_any<T: DeserializeOwned>(lock: &ObjectLock, kind: ObjectKind) -> CpiResult<Option<T>> {
+    read_json(&path(&lock.path, kind))
 }
 
 /// Replaces the metadata in the record of an object.
-pub(crate) fn set_metadata(held: &ObjectLock, cid: &Cid, metadata: JsonObject) -> CpiResult<()> {
-    let mut record: JsonObject = read(held, cid)?;
+pub(crate) fn set_metadata(lock: &ObjectLock, cid: &Cid, metadata: JsonObject) -> CpiResult<()> {
+    let mut record: JsonObject = read(lock, cid)?;
     record.insert("metadata".to_owned(), json!(metadata));
-    write(held, cid.kind(), &record)
+    write(lock, cid.kind(), &record)
 }
 
 fn path(directory: &Path, kind: ObjectKind) -> PathBuf {

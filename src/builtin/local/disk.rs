@@ -63,7 +63,7 @@ pub(super) fn create(
 
 /// Returns true if the disk has its data, which an operator may have removed.
 pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
-    if cloud.hold(cid)?.is_none() {
+    if cloud.lock(cid)?.is_none() {
         return Ok(false);
     }
     if find_data(cloud, cid)?.is_some() {
@@ -90,14 +90,14 @@ pub(super) fn update(
     size: u64,
     cloud_properties: Option<JsonObject>,
 ) -> CpiResult<()> {
-    let held = cloud.hold_existing(cid)?;
-    let mut record: DiskRecord = records::read(&held, cid)?;
+    let lock = cloud.lock_existing(cid)?;
+    let mut record: DiskRecord = records::read(&lock, cid)?;
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     record.size = size;
     if let Some(cloud_properties) = cloud_properties {
         record.cloud_properties = cloud_properties;
     }
-    records::write(&held, cid.kind(), &record)
+    records::write(&lock, cid.kind(), &record)
 }
 
 /// `attach_disk`: returns the disk hint under contract v2. Under contract v1, adds the disk to the agent's
@@ -105,12 +105,12 @@ pub(super) fn update(
 pub(super) fn attach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<Value> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if !pair.is_attached {
-        move_data(&pair.held_disk.path.join(DATA), &vm::device(&pair.held_vm.path, disk))?;
+        move_data(&pair.disk_lock.path.join(DATA), &vm::device(&pair.vm_lock.path, disk))?;
     }
     if call.is_v2 {
         return Ok(hint(disk));
     }
-    settings::add_disk(call, &pair.held_vm, vm, disk)?;
+    settings::add_disk(call, &pair.vm_lock, vm, disk)?;
     Ok(Value::Null)
 }
 
@@ -123,35 +123,35 @@ pub(super) fn hint(cid: &Cid) -> Value {
 pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if pair.is_attached {
-        if vm::mounts(&pair.held_vm, disk)? {
+        if vm::mounts(&pair.vm_lock, disk)? {
             return Err(CpiFailure::cloud(format!(
                 "disk '{disk}' is still mounted in VM '{vm}': the agent must unmount it first"
             )));
         }
-        move_data(&vm::device(&pair.held_vm.path, disk), &pair.held_disk.path.join(DATA))?;
+        move_data(&vm::device(&pair.vm_lock.path, disk), &pair.disk_lock.path.join(DATA))?;
     }
     match call.is_v2 {
         true => Ok(()),
-        false => settings::remove_disk(call, &pair.held_vm, vm, disk),
+        false => settings::remove_disk(call, &pair.vm_lock, vm, disk),
     }
 }
 
 /// Moves the data of a disk back from the devices of a VM that has ended.
 pub(super) fn give_back(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()> {
-    let held = cloud.hold(cid)?.ok_or_else(|| {
+    let lock = cloud.lock(cid)?.ok_or_else(|| {
         CpiFailure::cloud(format!(
             "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
             device.display()
         ))
     })?;
-    move_data(device, &held.path.join(DATA))
+    move_data(device, &lock.path.join(DATA))
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
-pub(super) fn data(cloud: &Cloud, held: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
+pub(super) fn data(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
     Ok(match attached_to(cloud, cid)? {
         Some(vm) => vm::device(&cloud.path(&vm), cid),
-        None => held.path.join(DATA),
+        None => lock.path.join(DATA),
     })
 }
 

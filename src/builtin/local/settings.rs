@@ -62,15 +62,15 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
 }
 
 /// Adds an attached disk with its hint to the settings of a VM.
-pub(super) fn add_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
-    change(call, held, vm, |disks| {
+pub(super) fn add_disk(call: &LocalCall, lock: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
+    change(call, lock, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Removes a disk from the settings of a VM.
-pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
-    change(call, held, vm, |disks| {
+pub(super) fn remove_disk(call: &LocalCall, lock: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
+    change(call, lock, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
@@ -78,11 +78,11 @@ pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &
 /// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
 fn change(
     call: &LocalCall,
-    held: &ObjectLock,
+    lock: &ObjectLock,
     vm: &Cid,
     change: impl FnOnce(&mut JsonObject),
 ) -> CpiResult<()> {
-    if vm::settings_are_in_registry(held)? {
+    if vm::settings_are_in_registry(lock)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
         let mut settings = settings.ok_or_else(|| {
@@ -94,7 +94,7 @@ fn change(
         change(persistent_disks(&mut settings)?);
         return client.put(vm.as_str(), &settings).map_err(agent_settings_error);
     }
-    let path = held.path.join(SETTINGS);
+    let path = lock.path.join(SETTINGS);
     let mut settings: JsonObject = read_json(&path)?.ok_or_else(|| {
         let path = path.display();
         CpiFailure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
@@ -102,10 +102,10 @@ fn change(
     change(persistent_disks(&mut settings)?);
     write_json(&path, &settings)?;
     // The first boot of a VM copies its settings there.
-    if held.path.join(INSIDE).is_dir() {
+    if lock.path.join(INSIDE).is_dir() {
         let text = serde_json::to_vec(&settings)
             .map_err(|error| CpiFailure::io(format_args!("encoding the settings of VM '{vm}'"), error))?;
-        replace_inside(&held.path, &text)
+        replace_inside(&lock.path, &text)
             .map_err(|error| CpiFailure::io(format_args!("writing the settings inside VM '{vm}'"), error))?;
     }
     Ok(())

@@ -19,8 +19,8 @@ pub(super) fn create(
     disk: &Cid,
     metadata: JsonObject,
 ) -> CpiResult<Value> {
-    let held = cloud.hold_existing(disk).map_err(CpiFailure::before_any_effect)?;
-    let data = disk::data(cloud, &held, disk).map_err(CpiFailure::before_any_effect)?;
+    let lock = cloud.lock_existing(disk).map_err(CpiFailure::before_any_effect)?;
+    let data = disk::data(cloud, &lock, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
     let staged = cloud.create_staging(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;

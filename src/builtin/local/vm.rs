@@ -61,7 +61,7 @@ pub(super) fn create(
             listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
-        Ok((namespace, networks, cloud.hold_existing(&arguments.stemcell)?))
+        Ok((namespace, networks, cloud.lock_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
@@ -103,18 +103,18 @@ pub(super) fn create(
 
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
 pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let Some(held) = cloud.hold(cid)? else {
+    let Some(lock) = cloud.lock(cid)? else {
         let outcome =
             if stop_unrecorded(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {outcome}"));
         return Ok(());
     };
-    stop(&held)?;
+    stop(&lock)?;
     stop_unrecorded(cloud, cid)?;
-    return_disks(cloud, &held.path)?;
+    return_disks(cloud, &lock.path)?;
     // An unreadable record must not prevent the deletion.
-    let in_registry = settings_are_in_registry(&held).unwrap_or(false);
-    cloud.delete(cid, held)?;
+    let in_registry = settings_are_in_registry(&lock).unwrap_or(false);
+    cloud.delete(cid, lock)?;
     if in_registry {
         settings::withdraw(call, cid);
     }
@@ -124,33 +124,33 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let held = cloud.hold_existing(cid)?;
-    stop(&held)?;
+    let lock = cloud.lock_existing(cid)?;
+    stop(&lock)?;
     // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
-        let path = held.path.join(volatile);
-        if is_real_directory(&held.path, volatile) {
+        let path = lock.path.join(volatile);
+        if is_real_directory(&lock.path, volatile) {
             files::remove_tree(&path)
                 .map_err(|error| CpiFailure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }
-    let record: VmRecord<LocalFields> = records::read(&held, cid)?;
+    let record: VmRecord<LocalFields> = records::read(&lock, cid)?;
     let namespace = network::namespace(&record.cloud_properties)?;
-    boot(call, &held, namespace.as_deref())?;
+    boot(call, &lock, namespace.as_deref())?;
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(())
 }
 
 /// Returns true if the VM was created with its agent's settings in the registry.
-pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
-    let record: Option<VmRecord<LocalFields>> = records::read_if_any(held, ObjectKind::Vm)?;
+pub(super) fn settings_are_in_registry(lock: &ObjectLock) -> CpiResult<bool> {
+    let record: Option<VmRecord<LocalFields>> = records::read_if_any(lock, ObjectKind::Vm)?;
     Ok(record.is_some_and(|record| record.cpi_fields.settings_in_registry))
 }
 
 /// Implements `get_disks`.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
-    let held = cloud.hold_existing(cid)?;
-    let names = cloud::names(&held.path.join(DEVICES))?;
+    let lock = cloud.lock_existing(cid)?;
+    let names = cloud::names(&lock.path.join(DEVICES))?;
     Ok(names.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
 
@@ -160,8 +160,8 @@ pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 /// Returns true if the running VM has mounted the attached disk.
-pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
-    let Some(process) = read_json::<ProcessIdentity>(&held.path.join(PROCESS))? else { return Ok(false) };
+pub(super) fn mounts(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
+    let Some(process) = read_json::<ProcessIdentity>(&lock.path.join(PROCESS))? else { return Ok(false) };
     let is_running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !is_running {
         return Ok(false);
@@ -216,8 +216,8 @@ pub(super) fn prepare_removal(cloud: &Cloud, path: &Path) -> CpiResult<()> {
 }
 
 /// Stops the VM by the init on record, if there is one.
-fn stop(held: &ObjectLock) -> CpiResult<()> {
-    match read_json::<ProcessIdentity>(&held.path.join(PROCESS))? {
+fn stop(lock: &ObjectLock) -> CpiResult<()> {
+    match read_json::<ProcessIdentity>(&lock.path.join(PROCESS))? {
         Some(process) => stop_init(&process),
         None => Ok(()),
     }
@@ -248,14 +248,14 @@ fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
 }
 
 /// Boots the VM in this directory and records its init.
-fn boot(call: &mut LocalCall, held: &ObjectLock, namespace: Option<&Path>) -> CpiResult<()> {
-    let booted = launch::boot(call.executable, &held.path, namespace)?;
+fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> CpiResult<()> {
+    let booted = launch::boot(call.executable, &lock.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
     }
     // If the call is killed before this line, the VM ends. If it is killed after it, the next call finds the
     // VM.
-    write_json(&held.path.join(PROCESS), &booted.init)?;
+    write_json(&lock.path.join(PROCESS), &booted.init)?;
     booted.commit()
 }
 

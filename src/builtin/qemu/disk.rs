@@ -90,17 +90,17 @@ pub(super) fn update(
     size: u64,
     cloud_properties: Option<&JsonObject>,
 ) -> CpiResult<()> {
-    let held = cloud.hold_existing(cid)?;
-    let mut record: DiskRecord = records::read(&held, cid)?;
+    let lock = cloud.lock_existing(cid)?;
+    let mut record: DiskRecord = records::read(&lock, cid)?;
     if let Some(cloud_properties) = cloud_properties {
         properties::check_disk("update_disk", cloud_properties)?;
     }
     check_size("resize_disk", size)?;
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
-        Images::new(&call.programs())?.resize(&held, &held.path.join(IMAGE), size)?;
+        Images::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
         record.size = size;
-        records::write(&held, cid.kind(), &record)?;
+        records::write(&lock, cid.kind(), &record)?;
     }
     Ok(())
 }
@@ -108,9 +108,9 @@ pub(super) fn update(
 /// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated call plugs
 /// the disk in if an earlier one was interrupted.
 pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
-    let (vm, disk) = (&pair.held_vm.path, &pair.disk);
-    if !has_image(&pair.held_disk.path) {
-        let path = pair.held_disk.path.join(IMAGE);
+    let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
+    if !has_image(&pair.disk_lock.path) {
+        let path = pair.disk_lock.path.join(IMAGE);
         return Err(CpiFailure::cloud(format!("the image of disk '{disk}' is lost: '{}'", path.display())));
     }
     record_device(vm, disk).map_err(|error| {
@@ -127,7 +127,7 @@ pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
 
 /// Implements `detach_disk`.
 pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
-    let (vm, disk) = (&pair.held_vm.path, &pair.disk);
+    let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
     if !pair.is_attached {
         return Ok(());
     }

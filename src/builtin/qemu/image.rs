@@ -98,10 +98,10 @@ impl Images {
 
     /// Grows an image that no VM uses. The program holds the lock of the disk, so that the next call waits
     /// for it if this one is killed.
-    pub(super) fn resize(&self, held: &ObjectLock, image: &Path, mib: u64) -> CpiResult<()> {
+    pub(super) fn resize(&self, lock: &ObjectLock, image: &Path, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}M");
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run("resize", &arguments, None, held.as_stdin()?, TIMEOUT).map(drop)
+        self.run("resize", &arguments, None, lock.as_stdin()?, TIMEOUT).map(drop)
     }
 
     /// Copies an image of the given format to a new one in format qcow2.

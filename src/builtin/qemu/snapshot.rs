@@ -31,8 +31,8 @@ pub(super) fn create(
     let (vm_lock, disk_lock, images) = (|| {
         // Locks are taken in the order VM, disk.
         let vm = disk::attached_to(cloud, disk)?;
-        let vm_lock = vm.map(|vm| cloud.hold_existing(&vm)).transpose()?;
-        Ok((vm_lock, cloud.hold_existing(disk)?, Images::new(&call.programs())?))
+        let vm_lock = vm.map(|vm| cloud.lock_existing(&vm)).transpose()?;
+        Ok((vm_lock, cloud.lock_existing(disk)?, Images::new(&call.programs())?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let running = match &vm_lock {

@@ -47,7 +47,7 @@ pub(super) fn create(
         let config = &call.config;
         let ports = &hardware.ports;
         let planned = network::plan(&cid, &arguments.networks, &config.agent, ports, config.restrict)?;
-        Ok((hardware, system, images, planned, cloud.hold_existing(&arguments.stemcell)?))
+        Ok((hardware, system, images, planned, cloud.lock_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
@@ -122,29 +122,29 @@ fn with_disks(mut settings: JsonObject, hardware: &VmHardware) -> JsonObject {
 
 /// `delete_vm`: ends the VM and removes its directory. Its persistent disks are detached by that.
 pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let Some(held) = cloud.hold(cid)? else {
+    let Some(lock) = cloud.lock(cid)? else {
         let lost = process::stop_unrecorded(cid.as_str())?;
         let outcome = if lost { "its process is ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {outcome}"));
         return Ok(());
     };
-    process::stop(&held.path)?;
+    process::stop(&lock.path)?;
     process::stop_unrecorded(cid.as_str())?;
-    cloud.delete(cid, held)?;
+    cloud.delete(cid, lock)?;
     call.log(format_args!("VM '{cid}' deleted"));
     Ok(())
 }
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let held = cloud.hold_existing(cid)?;
-    let record: QemuRecord = records::read(&held, cid)?;
+    let lock = cloud.lock_existing(cid)?;
+    let record: QemuRecord = records::read(&lock, cid)?;
     let hardware = VmHardware::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;
-    process::shut_down(&held.path, call.config.guest_timeout())?;
+    process::shut_down(&lock.path, call.config.guest_timeout())?;
     let networks = &record.cpi_fields;
     networks.check_host()?;
-    boot(call, &held, cid, &record, &hardware, &system)?;
+    boot(call, &lock, cid, &record, &hardware, &system)?;
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(())
 }
@@ -152,7 +152,7 @@ pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
 /// Starts the QEMU of the VM in this directory.
 fn boot(
     call: &mut QemuCall,
-    held: &ObjectLock,
+    lock: &ObjectLock,
     cid: &Cid,
     record: &QemuRecord,
     hardware: &VmHardware,
@@ -160,15 +160,15 @@ fn boot(
 ) -> CpiResult<()> {
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
-    let disks = disk::of_vm(&held.path)?;
-    let kernel = kernel::start(&held.path, &call.config);
+    let disks = disk::of_vm(&lock.path)?;
+    let kernel = kernel::start(&lock.path, &call.config);
     let networks = &record.cpi_fields;
     let machine = Machine { cid, accelerator, hardware, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
-    process::start(&start, &held.path)?;
+    process::start(&start, &lock.path)?;
     networks.connect().inspect_err(|_| {
         // The error names the cause. What still runs is stopped when the directory is removed.
-        let _ = process::stop(&held.path);
+        let _ = process::stop(&lock.path);
     })
 }

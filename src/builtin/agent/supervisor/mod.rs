@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use self::proc::ProcessId;
+use self::proc::SupervisedProcess;
 use self::service::{Phase, Service};
 use super::directories::{self, Directories};
 use super::process::TaskControl;
@@ -297,7 +297,7 @@ impl Supervisor {
 
     /// Returns the process to stop, if any. Waits for a process that is starting, because it would otherwise
     /// run after the stop.
-    fn await_start(&self, name: &str, task: &TaskControl) -> Result<Option<ProcessId>> {
+    fn await_start(&self, name: &str, task: &TaskControl) -> Result<Option<SupervisedProcess>> {
         loop {
             let starting = {
                 let mut state = self.lock();
@@ -368,7 +368,7 @@ impl service::Wake for Supervisor {
 }
 
 /// Ends a process without a stop program, with SIGTERM and then SIGKILL.
-fn terminate(process: ProcessId, task: &TaskControl) -> Result<()> {
+fn terminate(process: SupervisedProcess, task: &TaskControl) -> Result<()> {
     let signal = |signal| {
         if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
             let _ = rustix::process::kill_process(pid, signal);
@@ -396,8 +396,8 @@ pub(super) fn boot_identity() -> String {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     // If the agent is the first process, it has no parent.
     let init = if parent > 0 { parent } else { i32::try_from(std::process::id()).unwrap_or_default() };
-    let started = proc::find(init).map_or(0, |process| process.started);
-    format!("{} {init} {started}", boot.trim())
+    let start_time = proc::find(init).map_or(0, |process| process.start_time);
+    format!("{} {init} {start_time}", boot.trim())
 }
 
 /// Removes all pid files after a boot of the VM, because they are from an earlier boot.

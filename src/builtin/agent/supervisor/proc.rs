@@ -3,17 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-/// The identity of a process. It differs from that of a later process with the same pid.
+/// A process of a job. It differs from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessId {
+pub(crate) struct SupervisedProcess {
     /// The process id.
     pub pid: i32,
     /// The start time, in clock ticks since boot.
-    pub started: u64,
+    pub start_time: u64,
 }
 
 /// Returns the process in a pid file, if it runs.
-pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
+pub(super) fn in_pidfile(path: &Path) -> Option<SupervisedProcess> {
     // A pid file has one number, so only its beginning is read.
     let text = read_start(path, 64)?;
     let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
@@ -21,12 +21,12 @@ pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
 }
 
 /// Returns the process with this pid, if it runs. A zombie counts as ended.
-pub(crate) fn find(pid: i32) -> Option<ProcessId> {
+pub(crate) fn find(pid: i32) -> Option<SupervisedProcess> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
     let state = fields.first()?;
-    let started = fields.get(19)?.parse().ok()?;
-    (!matches!(*state, "Z" | "X")).then_some(ProcessId { pid, started })
+    let start_time = fields.get(19)?.parse().ok()?;
+    (!matches!(*state, "Z" | "X")).then_some(SupervisedProcess { pid, start_time })
 }
 
 /// Returns the resident memory in KiB and the processor time in clock ticks.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::directories;
 use super::super::process::{ending, spawn};
 use super::parse::{ProcessSpec, Program};
-use super::proc::{self, ProcessId};
+use super::proc::{self, SupervisedProcess};
 use base::{Error, Result};
 
 /// The PATH that monit gives to its programs.
@@ -50,7 +50,7 @@ pub(super) enum Phase {
     /// The process runs.
     Up {
         /// The process, by pid and start time.
-        process: ProcessId,
+        process: SupervisedProcess,
         /// The time when the supervisor first saw it.
         since: Instant,
     },

@@ -239,8 +239,12 @@ impl StorageTool for Tgt {
             return Err(failure);
         }
         let portals = self.settings.portals.clone();
-        let ways = portals.len();
-        Ok(Export::Iscsi(Iscsi { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] }))
+        let path_count = portals.len();
+        Ok(Export::Iscsi(Iscsi {
+            portals,
+            iqns: vec![self.iqn(volume); path_count],
+            luns: vec![LUN; path_count],
+        }))
     }
 
     fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {

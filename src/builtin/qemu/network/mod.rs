@@ -95,7 +95,7 @@ pub(super) fn plan(
         ));
     }
     recorded.check_host()?;
-    let agent = AgentConfig { mbus: Some(everywhere(agent.url()?)), cert: agent.cert.clone() };
+    let agent = AgentConfig { mbus: Some(with_wildcard_host(agent.url()?)), cert: agent.cert.clone() };
     Ok(VmNetworks { recorded, answered, guest, agent })
 }
 
@@ -181,7 +181,7 @@ fn unsupported_error(message: String) -> CpiFailure {
 }
 
 /// Replaces the host of an mbus URL by 0.0.0.0, because the address in it may exist only outside the VM.
-fn everywhere(url: &str) -> String {
+fn with_wildcard_host(url: &str) -> String {
     let (rest, path) = match url.strip_prefix("https://").unwrap_or(url).split_once('/') {
         Some((authority, path)) => (authority, format!("/{path}")),
         None => (url.strip_prefix("https://").unwrap_or(url), String::new()),
