@@ -18,8 +18,8 @@ pub(super) const MIN_THREAD_BYTES: u64 = 1 << 20;
 
 /// A reader whose input is read ahead and hashed on a thread of its own.
 pub(super) struct ReadAhead<'scope, R> {
-    full: Receiver<io::Result<Vec<u8>>>,
-    empty: Sender<Vec<u8>>,
+    full_receiver: Receiver<io::Result<Vec<u8>>>,
+    empty_sender: Sender<Vec<u8>>,
     chunk: Vec<u8>,
     used: usize,
     thread: ScopedJoinHandle<'scope, (R, Hasher)>,
@@ -32,19 +32,19 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         mut input: R,
         mut hasher: Hasher,
     ) -> io::Result<Self> {
-        let (full_sender, full) = sync_channel(MAX_WAITING_CHUNKS);
-        let (empty, emptied) = channel();
+        let (full_sender, full_receiver) = sync_channel(MAX_WAITING_CHUNKS);
+        let (empty_sender, empty_receiver) = channel();
         let thread = Builder::new().spawn_scoped(scope, move || {
-            read_on(&mut input, &mut hasher, &full_sender, &emptied);
+            read_on(&mut input, &mut hasher, &full_sender, &empty_receiver);
             (input, hasher)
         })?;
-        Ok(ReadAhead { full, empty, chunk: Vec::new(), used: 0, thread })
+        Ok(ReadAhead { full_receiver, empty_sender, chunk: Vec::new(), used: 0, thread })
     }
 
     /// Stops the thread and returns the input and the hasher. Both are at the same position, at or after the
     /// last byte consumed.
     pub(super) fn stop(self) -> (R, Hasher) {
-        drop(self.full);
+        drop(self.full_receiver);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
@@ -53,26 +53,26 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
 fn read_on(
     input: &mut impl Read,
     hasher: &mut Hasher,
-    full: &SyncSender<io::Result<Vec<u8>>>,
-    emptied: &Receiver<Vec<u8>>,
+    full_sender: &SyncSender<io::Result<Vec<u8>>>,
+    empty_receiver: &Receiver<Vec<u8>>,
 ) {
     loop {
-        let mut chunk = emptied.try_recv().unwrap_or_default();
+        let mut chunk = empty_receiver.try_recv().unwrap_or_default();
         chunk.resize(CHUNK_BYTES, 0);
-        let read = match input.read(&mut chunk) {
+        let sent = match input.read(&mut chunk) {
             Ok(0) => return,
             Ok(count) => {
                 chunk.truncate(count);
                 hasher.update(&chunk);
-                full.send(Ok(chunk))
+                full_sender.send(Ok(chunk))
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                let _ = full.send(Err(error));
+                let _ = full_sender.send(Err(error));
                 return;
             }
         };
-        if read.is_err() {
+        if sent.is_err() {
             // The receiver was dropped by `stop`.
             return;
         }
@@ -83,10 +83,10 @@ impl<R> BufRead for ReadAhead<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.chunk.len() {
             // At the end of the input the thread drops its sender.
-            let next = self.full.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
+            let next = self.full_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
             self.used = 0;
             // The thread may have ended, and then the chunk is not needed.
-            let _ = self.empty.send(std::mem::replace(&mut self.chunk, next));
+            let _ = self.empty_sender.send(std::mem::replace(&mut self.chunk, next));
         }
         Ok(self.chunk.get(self.used..).unwrap_or_default())
     }
@@ -122,34 +122,34 @@ pub(super) fn copy(
         return copy_here(data, file, hasher);
     }
     scope(|scope| {
-        let (full, filled) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
-        let (empty, emptied) = channel();
+        let (full_sender, full_receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
+        let (empty_sender, empty_receiver) = channel();
         let write = move || -> io::Result<Option<Hasher>> {
             let (mut file, mut hasher) = (file, hasher);
-            for chunk in filled {
+            for chunk in full_receiver {
                 if let Some(hasher) = &mut hasher {
                     hasher.update(&chunk);
                 }
                 file.write_all(&chunk)?;
-                let _ = empty.send(chunk);
+                let _ = empty_sender.send(chunk);
             }
             Ok(hasher)
         };
         let writer = Builder::new().spawn_scoped(scope, write).map_err(CopyError::Write)?;
         let read = loop {
-            let mut chunk = emptied.try_recv().unwrap_or_default();
+            let mut chunk = empty_receiver.try_recv().unwrap_or_default();
             chunk.resize(CHUNK_BYTES, 0);
             match fill(data, &mut chunk) {
                 Ok(0) => break Ok(()),
                 Ok(count) => chunk.truncate(count),
                 Err(error) => break Err(error),
             }
-            if full.send(chunk).is_err() {
+            if full_sender.send(chunk).is_err() {
                 // Writing failed; the error is returned below.
                 break Ok(());
             }
         };
-        drop(full);
+        drop(full_sender);
         let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         read.map_err(CopyError::Read)?;
         written.map_err(CopyError::Write)

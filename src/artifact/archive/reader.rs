@@ -80,9 +80,9 @@ pub(super) struct Entries<R> {
     inner: R,
     compression: Compression,
     /// Bytes of the current entry's data that have not been read.
-    data: u64,
+    unread_bytes: u64,
     /// Bytes of padding after that data.
-    padding: u64,
+    padding_bytes: u64,
     count: u64,
     limits: Limits,
 }
@@ -106,7 +106,7 @@ struct ExtensionFields {
 
 impl<R: Read> Entries<R> {
     pub(super) fn new(inner: R, compression: Compression, limits: Limits) -> Self {
-        Entries { inner, compression, data: 0, padding: 0, count: 0, limits }
+        Entries { inner, compression, unread_bytes: 0, padding_bytes: 0, count: 0, limits }
     }
 
     /// Returns the number of headers read so far.
@@ -191,8 +191,8 @@ impl<R: Read> Entries<R> {
     }
 
     fn begin_data(&mut self, size: u64) {
-        self.data = size;
-        self.padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
+        self.unread_bytes = size;
+        self.padding_bytes = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
     }
 
     fn read_header(&mut self) -> Result<Option<Header>, ArchiveError> {
@@ -295,7 +295,7 @@ impl<R: Read> Entries<R> {
     }
 
     fn skip_rest(&mut self) -> Result<(), ArchiveError> {
-        self.data = self.data.saturating_add(std::mem::take(&mut self.padding));
+        self.unread_bytes = self.unread_bytes.saturating_add(std::mem::take(&mut self.padding_bytes));
         io::copy(&mut self.by_ref_data(), &mut io::sink()).map_err(read_error)?;
         Ok(())
     }
@@ -308,7 +308,7 @@ struct EntryData<'a, R> {
 
 impl<R: Read> Read for EntryData<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = buffer.len().min(usize::try_from(self.entries.data).unwrap_or(usize::MAX));
+        let length = buffer.len().min(usize::try_from(self.entries.unread_bytes).unwrap_or(usize::MAX));
         if length == 0 {
             return Ok(0);
         }
@@ -316,7 +316,7 @@ impl<R: Read> Read for EntryData<'_, R> {
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.entries.data -= count as u64;
+        self.entries.unread_bytes -= count as u64;
         Ok(count)
     }
 }
