@@ -18,7 +18,7 @@ use super::table::Layout;
 use super::{duration, encryption, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
-use crate::ui::{self, bosh::Document};
+use crate::ui::{self, bosh::BoshDocument};
 use artifact::{Cache, InterruptCheck};
 use base::signals::SignalCounter;
 use base::timing::Clock;
@@ -50,7 +50,7 @@ pub(super) struct Session {
     pub(super) clock: Clock,
     log: Option<RunLog>,
     /// The document of `--json=bosh`.
-    document: Option<Document>,
+    document: Option<BoshDocument>,
     /// The name of the command in the log and the history, once the log has begun.
     command: OnceLock<String>,
     record: RunRecord,
@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// Returns the document of `--json=bosh`.
-    pub(super) fn document(&self) -> Option<&Document> {
+    pub(super) fn document(&self) -> Option<&BoshDocument> {
         self.document.as_ref()
     }
 

@@ -30,7 +30,7 @@ pub struct Table {
 
 /// The document of a run, printed at its end. Cheap to clone; clones share it.
 #[derive(Clone)]
-pub struct Document {
+pub struct BoshDocument {
     content: Arc<Mutex<DocumentContent>>,
     /// True if the command has output of its own. Stages and notes are then left out.
     has_output: bool,
@@ -52,9 +52,9 @@ struct ShownStage {
     is_outer: bool,
 }
 
-impl Document {
+impl BoshDocument {
     pub(super) fn new(has_output: bool, output: OutputStreams) -> Self {
-        Document { content: Arc::default(), has_output, output }
+        BoshDocument { content: Arc::default(), has_output, output }
     }
 
     /// Adds a table.
@@ -116,7 +116,7 @@ impl Document {
     }
 }
 
-impl Sink for Document {
+impl Sink for BoshDocument {
     fn emit(&self, event: &Event) {
         match event {
             Event::Warning { text } => self.add_line(format!("Warning: {text}\n")),
@@ -150,7 +150,7 @@ impl Sink for Document {
     }
 }
 
-impl RenderSink for Document {
+impl RenderSink for BoshDocument {
     fn log_line(&self, line: &str) {
         self.output.print_err(line);
     }
@@ -305,8 +305,8 @@ impl GoJsonWriter {
 mod tests {
     use super::*;
 
-    fn document(has_output: bool) -> Document {
-        Document::new(has_output, OutputStreams::standard(true))
+    fn document(has_output: bool) -> BoshDocument {
+        BoshDocument::new(has_output, OutputStreams::standard(true))
     }
 
     #[test]

@@ -46,7 +46,7 @@ struct DisplayState {
 }
 
 /// The lasting lines of an event, each with the indentation of its continuation lines.
-type KeptLines = Vec<(Styled, usize)>;
+type LastingLines = Vec<(Styled, usize)>;
 
 impl Progress {
     pub(super) fn new(options: Options, output: OutputStreams) -> Self {
@@ -93,34 +93,34 @@ impl Progress {
         Styled::default().colored(color, if self.options.shows_unicode { unicode } else { ascii })
     }
 
-    /// Prints lasting lines above the live part: to standard output, or to standard error if `to_stderr`. On
-    /// a terminal, wraps them between words.
-    fn keep(&self, kept: &KeptLines, to_stderr: bool) {
-        if kept.is_empty() {
+    /// Prints lasting lines above the live part: to standard output, or to standard error if `uses_stderr`.
+    /// On a terminal, wraps them between words.
+    fn print_lasting(&self, lines: &LastingLines, uses_stderr: bool) {
+        if lines.is_empty() {
             return;
         }
         let color = self.options.allows_color;
         self.bar.suspend(|| {
-            for (line, hang) in kept {
-                let lines = match self.is_live {
+            for (line, hang) in lines {
+                let rows = match self.is_live {
                     true => line.wrapped(canvas::stderr_size().0.into(), *hang, color),
                     false => vec![line.whole(color)],
                 };
-                for line in lines {
-                    if to_stderr { self.output.print_err(&line) } else { self.output.print_out(&line) }
+                for row in rows {
+                    if uses_stderr { self.output.print_err(&row) } else { self.output.print_out(&row) }
                 }
             }
         });
     }
 
-    fn start(&self, state: &mut DisplayState, event: &Event) -> KeptLines {
-        let Event::StageStarted { id, parent, name, usual } = event else { return KeptLines::new() };
-        let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
+    fn start(&self, state: &mut DisplayState, event: &Event) -> LastingLines {
+        let Event::StageStarted { id, parent, name, usual } = event else { return LastingLines::new() };
+        let mut lines = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
         if !self.is_live {
-            kept.push(self.headline(stage.depth, &stage.name));
+            lines.push(self.headline(stage.depth, &stage.name));
         }
-        kept
+        lines
     }
 
     fn headline(&self, depth: usize, name: &str) -> (Styled, usize) {
@@ -129,9 +129,9 @@ impl Progress {
     }
 
     /// Turns a stage into the heading of its first child.
-    fn heading(&self, state: &mut DisplayState, id: StageId) -> KeptLines {
+    fn heading(&self, state: &mut DisplayState, id: StageId) -> LastingLines {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
-            return KeptLines::new();
+            return LastingLines::new();
         };
         let headline = self.is_live.then(|| self.headline(stage.depth, &stage.name));
         state.heading = Some(id);
@@ -145,8 +145,8 @@ impl Progress {
         id: StageId,
         outcome: &Outcome,
         elapsed: Duration,
-    ) -> KeptLines {
-        let Some(stage) = state.tree.finish(id) else { return KeptLines::new() };
+    ) -> LastingLines {
+        let Some(stage) = state.tree.finish(id) else { return LastingLines::new() };
         if stage.parent.is_none() {
             state.step = None;
         }
@@ -178,7 +178,7 @@ impl Progress {
     }
 
     /// Splits a text into lasting lines.
-    fn text(&self, text: &str) -> KeptLines {
+    fn text(&self, text: &str) -> LastingLines {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), continuation_indent(line))).collect()
     }
 
@@ -206,7 +206,7 @@ impl Progress {
         let in_full = self.options.verbose || *elapsed >= summary::LONG_RUN;
         let report = report.as_deref().map(|report| summary::lines(report, *exit_code, in_full));
         let report = report.unwrap_or_default();
-        self.keep(&report, false);
+        self.print_lasting(&report, false);
         if *success {
             let summary = base::text::clean(summary);
             let (first, others) = summary.split_once('\n').unwrap_or((&*summary, ""));
@@ -214,17 +214,20 @@ impl Progress {
             let done = done.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
             let others = others.lines().map(Styled::plain);
             let log = log.as_ref().map(|log| Styled::plain(format!("log: {}", base::text::clean_line(log))));
-            self.keep(&[done].into_iter().chain(others).chain(log).map(|line| (line, 2)).collect(), false);
+            self.print_lasting(
+                &[done].into_iter().chain(others).chain(log).map(|line| (line, 2)).collect(),
+                false,
+            );
         } else {
             let lines = text::failure_lines(errors, notes, hints, log.as_deref());
             let lines = lines.into_iter().map(|line| (line, 4)).collect();
-            self.keep(&lines, true);
+            self.print_lasting(&lines, true);
         }
     }
 }
 
 /// Puts a label before the first of some lines.
-fn labelled(color: Color, label: &str, mut lines: KeptLines) -> KeptLines {
+fn labelled(color: Color, label: &str, mut lines: LastingLines) -> LastingLines {
     if let Some((first, _)) = lines.first_mut() {
         *first = Styled::default().colored(color, label).and(" ").joined(first.clone());
     }
@@ -246,13 +249,13 @@ impl Sink for Progress {
     fn emit(&self, event: &Event) {
         let _order = self.order.lock();
         let mut state = self.state.lock();
-        let kept = match event {
+        let lines = match event {
             Event::StageStarted { .. } => self.start(&mut state, event),
             Event::StageProgress { id, done, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
                     stage.advance(*done, *total, *unit, Instant::now());
                 }
-                KeptLines::new()
+                LastingLines::new()
             }
             Event::StageLog { id, line } => {
                 let line = base::text::clean_line(line);
@@ -260,7 +263,7 @@ impl Sink for Progress {
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
                 let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
-                if self.options.verbose { vec![(shown, indent + 2)] } else { KeptLines::new() }
+                if self.options.verbose { vec![(shown, indent + 2)] } else { LastingLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepStarted { number, count, description, .. } => {
@@ -269,16 +272,16 @@ impl Sink for Progress {
                     count: *count,
                     description: base::text::clean_line(description),
                 });
-                KeptLines::new()
+                LastingLines::new()
             }
             // The stages show each step.
-            Event::Planned { .. } | Event::StepApplied | Event::ChangeStarted => KeptLines::new(),
+            Event::Planned { .. } | Event::StepApplied | Event::ChangeStarted => LastingLines::new(),
             Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text(line)).collect(),
             Event::State { path } => self.text(&format!("state: {path}")),
             Event::Note { text } => labelled(Color::Bold, "note:", self.text(text)),
             Event::Warning { text } => {
                 drop(state);
-                return self.keep(&labelled(Color::Yellow, "warning:", self.text(text)), true);
+                return self.print_lasting(&labelled(Color::Yellow, "warning:", self.text(text)), true);
             }
             Event::RunFinished { .. } => {
                 drop(state);
@@ -286,7 +289,7 @@ impl Sink for Progress {
             }
         };
         drop(state);
-        self.keep(&kept, false);
+        self.print_lasting(&lines, false);
     }
 }
 
@@ -304,7 +307,7 @@ mod tests {
     use base::events::{Reporter, Unit};
 
     /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
-    fn kept(shows_unicode: bool) -> String {
+    fn shown_lines(shows_unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
         let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
@@ -348,7 +351,7 @@ mod tests {
 
     #[test]
     fn finished_stages_are_printed_as_a_tree() {
-        insta::assert_snapshot!(kept(true), @r"
+        insta::assert_snapshot!(shown_lines(true), @r"
         out ✓ validating N s
         out ▸ compiling
         out ▸ uploading
@@ -364,7 +367,7 @@ mod tests {
 
     #[test]
     fn terminals_without_unicode_get_words_for_symbols() {
-        insta::assert_snapshot!(kept(false), @r"
+        insta::assert_snapshot!(shown_lines(false), @r"
         out ok validating N s
         out > compiling
         out > uploading

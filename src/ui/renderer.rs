@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bosh::Document;
+use super::bosh::BoshDocument;
 use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
@@ -54,7 +54,7 @@ pub(super) trait RenderSink: Sink {
 #[derive(Clone)]
 pub struct Renderer {
     sink: Arc<dyn RenderSink>,
-    document: Option<Document>,
+    document: Option<BoshDocument>,
     redactor: Redactor,
 }
 
@@ -65,7 +65,7 @@ impl Renderer {
     }
 
     /// Returns the document of [`Format::Bosh`].
-    pub fn document(&self) -> Option<&Document> {
+    pub fn document(&self) -> Option<&BoshDocument> {
         self.document.as_ref()
     }
 
@@ -89,7 +89,7 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
         Format::Plain => Arc::new(Plain::new(options, output)),
         Format::Progress => Arc::new(Progress::new(options, output)),
         Format::Json => Arc::new(Json::new(output)),
-        Format::Bosh => Arc::new(document.insert(Document::new(options.stdout_reserved, output)).clone()),
+        Format::Bosh => Arc::new(document.insert(BoshDocument::new(options.stdout_reserved, output)).clone()),
     };
     Renderer { sink, document, redactor }
 }
