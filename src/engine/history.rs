@@ -146,7 +146,7 @@ pub struct RunningRecord {
     path: PathBuf,
     record: HistoryEntry,
     /// The locked record. The end of the process releases the lock.
-    held: UnlockOnDrop,
+    lock: UnlockOnDrop,
 }
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
@@ -176,23 +176,23 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         uuid::Uuid::new_v4().simple()
     );
     let path = directory.join(name);
-    let held = write_record(&path, &record)?;
+    let lock = write_record(&path, &record)?;
     prune(directory);
-    Ok(RunningRecord { path, record, held })
+    Ok(RunningRecord { path, record, lock })
 }
 
 impl RunningRecord {
     /// Records the plan of the run.
     pub fn record_plan(&mut self, plan: RecordedPlan) -> Result<()> {
         self.record.plan = Some(plan);
-        self.held = write_record(&self.path, &self.record)?;
+        self.lock = write_record(&self.path, &self.record)?;
         Ok(())
     }
 
     /// Records that the run begins a step. A killed run has no end, so this is written at once.
     pub fn record_step(&mut self) -> Result<()> {
         *self.record.begun_steps.get_or_insert(0) += 1;
-        self.held = write_record(&self.path, &self.record)?;
+        self.lock = write_record(&self.path, &self.record)?;
         Ok(())
     }
 
@@ -273,13 +273,13 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {
-    let (record, held) = read_record(path)?;
+    let (record, is_held) = read_record(path)?;
     let outcome = |record: &HistoryEntry| match &record.end {
         Some(end) if end.was_declined => RunOutcome::Declined,
         Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
         Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
         Some(_) => RunOutcome::Failed,
-        None if held => RunOutcome::Running,
+        None if is_held => RunOutcome::Running,
         None => RunOutcome::Killed,
     };
     if outcome(&record) != RunOutcome::Killed {
@@ -302,7 +302,7 @@ fn read_record(path: &Path) -> Option<(HistoryEntry, bool)> {
 /// Removes the oldest records in the directory of a state. Records that cannot be removed stay.
 fn prune(directory: &Path) {
     let records = paths(directory).unwrap_or_default();
-    let is_over = |path: &&PathBuf| read_record(path).is_some_and(|(_, held)| !held);
+    let is_over = |path: &&PathBuf| read_record(path).is_some_and(|(_, is_held)| !is_held);
     // The record of the current run is the newest one.
     for path in records.iter().skip(MAX_KEPT_RECORDS + 1).filter(is_over) {
         let _ = remove_temporaries(path).and_then(|()| fs::remove_file(path));

@@ -66,8 +66,8 @@ impl Reporter {
     }
 
     /// Reports the state that the run uses.
-    pub fn report_state(&self, path: impl std::fmt::Display) {
-        self.emit(Event::State { path: path.to_string() });
+    pub fn report_state(&self, storage: impl std::fmt::Display) {
+        self.emit(Event::State { path: storage.to_string() });
     }
 
     /// Starts a stage ("Creating VM"). It counts as failed unless it is ended otherwise.

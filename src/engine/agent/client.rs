@@ -455,8 +455,8 @@ impl Agent {
         }
     }
 
-    /// Returns the error of a request. `answer` is the timeout for the answer.
-    fn request_error(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
+    /// Returns the error of a request. `answer_timeout` is that for the answer.
+    fn request_error(&self, method: &str, answer_timeout: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.signal_check)() {
             return AgentError::interrupted(signal);
         }
@@ -476,7 +476,7 @@ impl Agent {
                     ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
                         format!("no byte moved for {:?}", self.timeouts.stall)
                     }
-                    _ => format!("no complete answer within {answer:?}"),
+                    _ => format!("no complete answer within {answer_timeout:?}"),
                 };
                 AgentError::Stalled { address, method: method.to_owned(), problem }
             }

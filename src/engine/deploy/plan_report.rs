@@ -139,9 +139,9 @@ struct PlanInputs {
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
 /// and calls no CPI.
 pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanReport> {
-    let path = &run.paths.state;
-    run.reporter.report_state(path);
-    let state = match State::read(path)? {
+    let storage = &run.paths.state;
+    run.reporter.report_state(storage);
+    let state = match State::read(storage)? {
         Some(state) => state,
         None => match legacy_state::read(&request.inputs.manifest)? {
             Some((file, state)) => {
@@ -149,7 +149,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
                 state
             }
             None => {
-                lock::refuse_lost_state(path)?;
+                lock::refuse_lost_state(storage)?;
                 State::new()
             }
         },
@@ -178,7 +178,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
     validating.finish();
-    Ok(PlanReport::from_draft(request, &draft, &state, packages, path))
+    Ok(PlanReport::from_draft(request, &draft, &state, packages, storage))
 }
 
 /// Fails if create-env would stop at an open call. Notes calls that it settles first. Returns true if one of
@@ -502,7 +502,7 @@ impl From<Difference> for PlanChange {
     fn from(difference: Difference) -> Self {
         let shown = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
         let text = difference.to_string();
-        let (change, old, value) = match difference.alteration {
+        let (change, old, value) = match difference.change {
             LeafChange::Added(value) => ("added", None, shown(value)),
             LeafChange::Changed { from, to } => ("changed", from, shown(to)),
             LeafChange::Removed(value) => ("removed", value, None),

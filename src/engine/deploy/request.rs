@@ -25,7 +25,7 @@ impl Default for StopOptions {
 
 impl StopOptions {
     /// Returns the drain timeout; `None` means no draining.
-    pub(super) fn drain(&self) -> Option<Duration> {
+    pub(super) fn drain_timeout(&self) -> Option<Duration> {
         (!self.skip_drain).then_some(self.drain_timeout)
     }
 }

@@ -17,7 +17,7 @@ pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContex
     let jobs = reachable.jobs(run);
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
-    jobs.stop(stop_options.drain(), StopReason::Stop, &stage)?;
+    jobs.stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = run.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {

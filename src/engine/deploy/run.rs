@@ -251,7 +251,7 @@ impl<'a> DeployRun<'a> {
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
-            drain: self.deletion_run.stop_options.drain(),
+            drain_timeout: self.deletion_run.stop_options.drain_timeout(),
         }
     }
 

@@ -16,7 +16,7 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     reachable.check_has_jobs()?;
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
-    reachable.jobs(run).stop(stop_options.drain(), StopReason::Stop, &stage)?;
+    reachable.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

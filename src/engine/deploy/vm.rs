@@ -261,6 +261,6 @@ pub(super) fn stop(
     }
 
     let jobs = Jobs { run: deletion_run.run, agent, instance };
-    jobs.stop(deletion_run.stop_options.drain(), deletion_run.reason, stage)?;
+    jobs.stop(deletion_run.stop_options.drain_timeout(), deletion_run.reason, stage)?;
     jobs.unmount(stage)
 }

@@ -23,7 +23,7 @@ pub(crate) struct Instance<'a> {
     pub(crate) deployment: &'a Deployment,
     pub(crate) packages: &'a Packages<'a>,
     /// The drain timeout for replaced jobs; `None` stops them without draining.
-    pub(crate) drain: Option<Duration>,
+    pub(crate) drain_timeout: Option<Duration>,
 }
 
 /// The configuration hash that the bosh CLI sends before jobs are rendered.
@@ -96,7 +96,7 @@ impl<'a> Instance<'a> {
         let jobs = self.jobs();
         let stopped_at = Instant::now();
         let update = || {
-            jobs.stop(self.drain, StopReason::Update(&spec), stage)?;
+            jobs.stop(self.drain_timeout, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec).map_err(|error| error.during(&updating))?;

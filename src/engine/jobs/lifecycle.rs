@@ -27,12 +27,17 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Drains the jobs and stops them. Without `drain` (`--skip-drain`), pre-stop and drain scripts do not
-    /// run.
-    pub(crate) fn stop(&self, drain: Option<Duration>, reason: StopReason<'_>, stage: &Stage) -> Result<()> {
+    /// Drains the jobs and stops them. Without `drain_timeout` (`--skip-drain`), pre-stop and drain scripts
+    /// do not run.
+    pub(crate) fn stop(
+        &self,
+        drain_timeout: Option<Duration>,
+        reason: StopReason<'_>,
+        stage: &Stage,
+    ) -> Result<()> {
         let instance = &self.instance;
         self.run.signals.begin_change();
-        if let Some(timeout) = drain {
+        if let Some(timeout) = drain_timeout {
             self.script("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
             let began = SystemTime::now();

@@ -26,7 +26,7 @@ pub struct Difference {
     /// Its path, in the syntax of ops files.
     pub path: String,
     /// The kind of change.
-    pub alteration: LeafChange,
+    pub change: LeafChange,
 }
 
 /// The kind of change of a leaf, with its values in short form. A value is `None` if it is secret, or was
@@ -50,14 +50,14 @@ pub enum LeafChange {
 /// manifest, with removed leaves at the end.
 pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference> {
     let desired_paths: BTreeSet<&str> = desired.iter().map(|leaf| leaf.path.as_str()).collect();
-    let old: BTreeSet<&str> = deployed.paths().collect();
+    let deployed_paths: BTreeSet<&str> = deployed.paths().collect();
     let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
     let mut differences: Vec<Difference> = desired
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
-        .filter(|leaf| !has_leaves_below(&old, &leaf.path))
+        .filter(|leaf| !has_leaves_below(&deployed_paths, &leaf.path))
         .filter_map(|leaf| {
-            let alteration = match deployed.had_value(&leaf.path, &leaf.value) {
+            let change = match deployed.had_value(&leaf.path, &leaf.value) {
                 Some(true) => return None,
                 Some(false) => {
                     let to = leaf.shown();
@@ -67,17 +67,14 @@ pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference
                 }
                 None => LeafChange::Added(leaf.shown()),
             };
-            Some(Difference { path: leaf.path.clone(), alteration })
+            Some(Difference { path: leaf.path.clone(), change })
         })
         .collect();
     differences.extend(
         deployed
             .paths()
             .filter(|path| !desired_paths.contains(path) && !has_leaves_below(&desired_paths, path))
-            .map(|path| Difference {
-                path: path.to_owned(),
-                alteration: LeafChange::Removed(old_value(path)),
-            }),
+            .map(|path| Difference { path: path.to_owned(), change: LeafChange::Removed(old_value(path)) }),
     );
     differences
 }
@@ -113,7 +110,7 @@ impl DesiredLeaf {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
-        match &self.alteration {
+        match &self.change {
             LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
             // The values differ, but their short forms are equal.

@@ -608,7 +608,7 @@ impl State {
         }
         let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-            match blank_name(&untyped) {
+            match parse_problem(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
                 None if untyped.is_object() && STATE_KEYS.iter().all(|key| untyped.get(key).is_none()) => {
                     let problem = "it has no `director_id`, which every state has: it is another JSON file";
@@ -866,7 +866,7 @@ struct Unusable {
 
 /// Describes the problem of a state that cannot be parsed: a newer format, or a blank CID or request id. Also
 /// returns a word near it in the file.
-fn blank_name(state: &Value) -> Option<(&str, String)> {
+fn parse_problem(state: &Value) -> Option<(&str, String)> {
     let monopile = &state["monopile"];
     if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT_VERSION.into()) {
         return Some(("format", newer_format(format)));

@@ -10,9 +10,9 @@ mod explorer;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod model_tests;
+mod model_state;
 #[cfg(test)]
-mod world;
+mod model_tests;
 
 /// A step before the CPI process of a call starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

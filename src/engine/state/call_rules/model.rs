@@ -12,7 +12,7 @@
 //!   resources of the open calls.
 
 use super::explorer::System;
-use super::world::{
+use super::model_state::{
     AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState, Owner,
     Phase, RUNS, Run, to_u8,
 };
