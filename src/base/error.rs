@@ -226,17 +226,17 @@ impl Error {
         // A parent directory may be `/` or belong to the system, so it is not to be taken over.
         let is_own = path == failed_path;
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
-        let alternatives = |ways: [Option<String>; 3]| {
-            let ways: Vec<String> = ways.into_iter().flatten().collect();
-            match ways.split_last() {
+        let alternatives = |actions: [Option<String>; 3]| {
+            let actions: Vec<String> = actions.into_iter().flatten().collect();
+            match actions.split_last() {
                 Some((last, [])) => last.clone(),
                 Some((last, others)) => format!("{}, or {last}", others.join(", ")),
                 None => String::new(),
             }
         };
         self.with_hint(if cause == io::ErrorKind::ReadOnlyFilesystem {
-            let ways = alternatives([None, other, Some("mount it for writing".to_owned())]);
-            format!("'{path}' is on a read-only file system: {ways}")
+            let actions = alternatives([None, other, Some("mount it for writing".to_owned())]);
+            format!("'{path}' is on a read-only file system: {actions}")
         } else if owner == rustix::process::geteuid().as_raw() {
             let bits = if metadata.is_dir() { "rwx" } else { "rw" };
             let access = format!("give yourself access: `chmod u+{bits} '{path}'`");
@@ -244,8 +244,8 @@ impl Error {
         } else {
             let owner = user_name(owner);
             let chown = is_own.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
-            let ways = alternatives([Some(format!("run as {owner}")), other, chown]);
-            format!("'{path}' belongs to {owner}: {ways}")
+            let actions = alternatives([Some(format!("run as {owner}")), other, chown]);
+            format!("'{path}' belongs to {owner}: {actions}")
         })
     }
 

@@ -5,7 +5,7 @@ use clap::Command;
 use super::call::Call;
 use super::field::{Field, Purpose, ValueKind};
 use super::resource::{ALLOCATION, CONNECTOR, CONNECTOR_TYPES, NODE, PORT, Resource, TARGET};
-use super::{collect, output, records, states};
+use super::{collect, object_commands, output, states};
 use crate::cli::finish::CommandResult;
 use base::Result;
 
@@ -170,7 +170,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
-        run: records::create,
+        run: object_commands::create,
     },
     CommandSpec {
         path: "node list",
@@ -180,7 +180,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::Query(NODE_QUERY), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
-        run: records::list,
+        run: object_commands::list,
     },
     CommandSpec {
         path: "node show",
@@ -190,7 +190,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
-        run: records::show,
+        run: object_commands::show,
     },
     CommandSpec {
         path: "node validate",
@@ -211,7 +211,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
-        run: records::set,
+        run: object_commands::set,
     },
     CommandSpec {
         path: "node unset",
@@ -221,7 +221,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS]), ArgGroup::Fields(Purpose::Unset)],
         transition: None,
-        run: records::unset,
+        run: object_commands::unset,
     },
     CommandSpec {
         path: "node delete",
@@ -234,7 +234,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS])],
         transition: None,
-        run: records::delete,
+        run: object_commands::delete,
     },
     CommandSpec {
         path: "node manage",
@@ -438,7 +438,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &PORT,
         args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
-        run: records::create,
+        run: object_commands::create,
     },
     CommandSpec {
         path: "port list",
@@ -448,7 +448,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &PORT,
         args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
-        run: records::list,
+        run: object_commands::list,
     },
     CommandSpec {
         path: "port show",
@@ -458,7 +458,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &PORT,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
-        run: records::show,
+        run: object_commands::show,
     },
     CommandSpec {
         path: "port delete",
@@ -468,7 +468,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &PORT,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
         transition: None,
-        run: records::delete,
+        run: object_commands::delete,
     },
     CommandSpec {
         path: "allocation list",
@@ -478,7 +478,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &ALLOCATION,
         args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
         transition: None,
-        run: records::list,
+        run: object_commands::list,
     },
     CommandSpec {
         path: "allocation show",
@@ -488,7 +488,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &ALLOCATION,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
-        run: records::show,
+        run: object_commands::show,
     },
     CommandSpec {
         path: "allocation delete",
@@ -498,7 +498,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &ALLOCATION,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
         transition: None,
-        run: records::delete,
+        run: object_commands::delete,
     },
     CommandSpec {
         path: "volume connector create",
@@ -509,7 +509,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &CONNECTOR,
         args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
         transition: None,
-        run: records::create,
+        run: object_commands::create,
     },
     CommandSpec {
         path: "volume connector collect",
@@ -540,7 +540,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
             ArgGroup::PrintsMany,
         ],
         transition: None,
-        run: records::list,
+        run: object_commands::list,
     },
     CommandSpec {
         path: "volume connector show",
@@ -550,7 +550,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
         transition: None,
-        run: records::show,
+        run: object_commands::show,
     },
     CommandSpec {
         path: "volume connector set",
@@ -560,7 +560,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
-        run: records::set,
+        run: object_commands::set,
     },
     CommandSpec {
         path: "volume connector unset",
@@ -570,7 +570,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Unset)],
         transition: None,
-        run: records::unset,
+        run: object_commands::unset,
     },
     CommandSpec {
         path: "volume connector delete",
@@ -581,7 +581,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS, POWER_OFF])],
         transition: None,
-        run: records::delete,
+        run: object_commands::delete,
     },
     CommandSpec {
         path: "volume target create",
@@ -596,7 +596,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
             ArgGroup::PrintsOne,
         ],
         transition: None,
-        run: records::create,
+        run: object_commands::create,
     },
     CommandSpec {
         path: "volume target list",
@@ -612,7 +612,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
             ArgGroup::PrintsMany,
         ],
         transition: None,
-        run: records::list,
+        run: object_commands::list,
     },
     CommandSpec {
         path: "volume target show",
@@ -622,7 +622,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &TARGET,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS, SHOW_USERNAMES]), ArgGroup::PrintsOne],
         transition: None,
-        run: records::show,
+        run: object_commands::show,
     },
     CommandSpec {
         path: "volume target set",
@@ -632,7 +632,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &TARGET,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
         transition: None,
-        run: records::set,
+        run: object_commands::set,
     },
     CommandSpec {
         path: "volume target unset",
@@ -646,7 +646,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
             ArgGroup::Fields(Purpose::Unset),
         ],
         transition: None,
-        run: records::unset,
+        run: object_commands::unset,
     },
     CommandSpec {
         path: "volume target delete",
@@ -657,7 +657,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         resource: &TARGET,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS, POWER_OFF])],
         transition: None,
-        run: records::delete,
+        run: object_commands::delete,
     },
 ];
 

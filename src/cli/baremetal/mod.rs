@@ -10,9 +10,9 @@ mod commands;
 mod connection;
 mod field;
 mod grid;
+mod object_commands;
 mod output;
 mod pairs;
-mod records;
 mod resource;
 mod states;
 

@@ -142,7 +142,7 @@ pub(crate) fn float_strict(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
     let (is_negative, unsigned) = sign(text);
     if let Some(hex) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
-        return hex_float(hex).map(|size| if is_negative { -size } else { size });
+        return hex_float(hex).map(|magnitude| if is_negative { -magnitude } else { magnitude });
     }
     if text.is_empty() || float_length(text) != text.len() {
         return None;
@@ -165,9 +165,9 @@ fn hex_float(text: &str) -> Option<f64> {
     if whole.is_empty() {
         return None;
     }
-    let mut size = 0.0;
+    let mut magnitude = 0.0;
     for digit in whole.chars().chain(fraction.chars()) {
-        size = size * 16.0 + f64::from(digit.to_digit(16)?);
+        magnitude = magnitude * 16.0 + f64::from(digit.to_digit(16)?);
     }
-    Some(size * 2f64.powi(power.saturating_sub(fraction.len() as i32 * 4)))
+    Some(magnitude * 2f64.powi(power.saturating_sub(fraction.len() as i32 * 4)))
 }
