@@ -555,9 +555,13 @@ mod tests {
             "{full}"
         );
         assert_eq!(hints_for(io::ErrorKind::TimedOut, &path), "");
-        let of_root = hints_for(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
+        let hints_of_root = hints_for(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!(of_root.contains("belongs to root: run as root, choose another"), !is_root, "{of_root}");
+        assert_eq!(
+            hints_of_root.contains("belongs to root: run as root, choose another"),
+            !is_root,
+            "{hints_of_root}"
+        );
     }
 
     #[test]

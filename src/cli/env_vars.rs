@@ -167,9 +167,9 @@ pub fn env_file() -> (String, &'static str) {
 /// Returns the directories that all environments of a user share, with their descriptions.
 pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
-    let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL, &QEMU];
-    let below =
-        of_state.map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
+    let state_directories = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL, &QEMU];
+    let below = state_directories
+        .map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
     let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");
     let scratch = (format!("${}/monopile-*", TMPDIR.name), "Scratch space of a run");
     below.into_iter().chain([cache, scratch]).collect()

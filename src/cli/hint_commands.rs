@@ -57,17 +57,17 @@ impl EnvironmentWords {
             let raw = matches.try_get_raw(id).ok().flatten().filter(|_| is_given(id));
             raw.into_iter().flatten().map(|word| word.to_string_lossy().into_owned()).collect()
         };
-        let of_option = |(id, option): &(&str, &'static str)| -> Vec<(&'static str, String)> {
+        let values_of_option = |(id, option): &(&str, &'static str)| -> Vec<(&'static str, String)> {
             values(id).into_iter().map(|value| (*option, without_secrets(id, value))).collect()
         };
-        let mut options: Vec<_> = OPTIONS.iter().flat_map(of_option).collect();
+        let mut options: Vec<_> = OPTIONS.iter().flat_map(values_of_option).collect();
         let mut manifest = values("manifest").into_iter().next();
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
         EnvironmentWords {
             manifest,
             options,
-            global_options: GLOBAL_OPTIONS.iter().flat_map(of_option).collect(),
+            global_options: GLOBAL_OPTIONS.iter().flat_map(values_of_option).collect(),
             is_manifest_found: false,
         }
     }

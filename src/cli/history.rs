@@ -67,8 +67,8 @@ fn limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
 }
 
 fn no_runs_text(state: Option<&Path>) -> String {
-    let of_state = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
-    format!("No runs{of_state} are recorded on this machine.\n")
+    let state_phrase = state.map(|state| format!(" of '{}'", state.display())).unwrap_or_default();
+    format!("No runs{state_phrase} are recorded on this machine.\n")
 }
 
 /// Formats runs as a table, optionally with the state.

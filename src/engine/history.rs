@@ -403,8 +403,8 @@ mod tests {
         let directory = base.path().join("history");
         let run = begin_at(&directory, "/x");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let of_state = run.path.parent().unwrap();
-        assert_eq!((mode(&directory), mode(of_state), mode(&run.path)), (0o700, 0o700, 0o600));
+        let state_directory = run.path.parent().unwrap();
+        assert_eq!((mode(&directory), mode(state_directory), mode(&run.path)), (0o700, 0o700, 0o600));
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl Context {
                     }
                 }
                 b'-' | b'0'..=b'9' => {
-                    let of_number = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-                    at += bytes[at..].iter().take_while(of_number).count();
+                    let is_number_byte = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                    at += bytes[at..].iter().take_while(is_number_byte).count();
                     let number = &text[from..at];
                     let is_float = number.contains(['.', 'e', 'E']);
                     if !is_float && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {

@@ -190,15 +190,19 @@ mod tests {
         let stranger = Issuer::new(stranger, KeyPair::generate().unwrap());
 
         let known_certificate = issued(&authority, HOST, 2020);
-        let of_other_host = issued(&authority, "192.0.2.2", 2020);
-        let of_stranger = issued(&stranger, HOST, 2020);
+        let certificate_of_other_host = issued(&authority, "192.0.2.2", 2020);
+        let certificate_of_stranger = issued(&stranger, HOST, 2020);
         let mut roots = RootCertStore::empty();
         roots.add(root).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let verifier = Verifier {
             usual,
-            known_certificates: vec![known_certificate.clone(), of_other_host.clone(), of_stranger.clone()],
+            known_certificates: vec![
+                known_certificate.clone(),
+                certificate_of_other_host.clone(),
+                certificate_of_stranger.clone(),
+            ],
         };
         let accepts = |certificate: &CertificateDer<'_>| {
             let host = ServerName::try_from(HOST).unwrap();
@@ -209,7 +213,7 @@ mod tests {
         assert!(accepts(&known_certificate));
         assert!(accepts(&issued(&authority, HOST, 2025)), "it is valid");
         assert!(!accepts(&issued(&authority, HOST, 2020)), "expired, and not known");
-        assert!(!accepts(&of_other_host), "known, and of another host");
-        assert!(!accepts(&of_stranger), "known, and of another CA");
+        assert!(!accepts(&certificate_of_other_host), "known, and of another host");
+        assert!(!accepts(&certificate_of_stranger), "known, and of another CA");
     }
 }

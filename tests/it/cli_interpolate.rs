@@ -88,13 +88,13 @@ fn file_beside_the_manifest_that_has_the_values_is_named() {
     };
     assert!(hints()[0].starts_with("give a value with --var NAME=VALUE"), "{:?}", hints());
     world.write("env/vars.yml", "ip: 10.0.0.6\nname: z\n");
-    let of_variables = "pass the variables beside the manifest (ip): `--vars-file env/vars.yml`";
+    let vars_file_hint = "pass the variables beside the manifest (ip): `--vars-file env/vars.yml`";
     let some = hints();
-    assert!(some.len() == 2 && some[0] == of_variables, "{some:?}");
+    assert!(some.len() == 2 && some[0] == vars_file_hint, "{some:?}");
     assert!(some[1].starts_with("for the others (x), give a value with --var NAME=VALUE"), "{some:?}");
     world.write("env/creds.yml", "x: secret\n");
-    let of_store = "pass the vars store beside the manifest (x): `--vars-store env/creds.yml`";
-    assert_eq!(hints(), [of_store, of_variables]);
+    let vars_store_hint = "pass the vars store beside the manifest (x): `--vars-store env/creds.yml`";
+    assert_eq!(hints(), [vars_store_hint, vars_file_hint]);
 }
 
 #[test]

@@ -222,8 +222,8 @@ impl FailureLife {
     fn check_all_is_known(&mut self, point: &CallPoint) {
         let records = self.hello.announced_or_recorded();
         for cid in self.hello.cloud() {
-            let of_failed_call = point.creates() && records.contains(self.request_id(point).as_str());
-            if !records.contains(&cid) && !of_failed_call {
+            let is_of_failed_call = point.creates() && records.contains(self.request_id(point).as_str());
+            if !records.contains(&cid) && !is_of_failed_call {
                 self.leaks.push(format!("{}: {cid} exists, and nothing knows it", self.context));
             }
         }

@@ -204,8 +204,10 @@ fn page_quotes_existing_messages() {
     let quoted: Vec<&str> =
         page.lines().filter_map(|line| Some(shown.captures(line)?.get(1)?.as_str())).collect();
     assert!(quoted.len() > 30, "{} messages", quoted.len());
-    let of_the_system = |message: &str| ["No space left on device", "Permission denied"].contains(&message);
-    let missing = quoted.into_iter().filter(|message| !of_the_system(message) && !program.is_match(message));
+    let is_of_the_system =
+        |message: &str| ["No space left on device", "Permission denied"].contains(&message);
+    let missing =
+        quoted.into_iter().filter(|message| !is_of_the_system(message) && !program.is_match(message));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new(), "the program has no such messages");
 }
 

@@ -99,7 +99,7 @@ fn root_keeps_the_owner_of_the_state() {
             }
         }
     }
-    let of_user = BTreeSet::from([user]);
+    let only_user = BTreeSet::from([user]);
     // A call whose answer cannot be used leaves the journal. The lock is checked during the call.
     let path = |name: &str| hello.world.path(name).display().to_string();
     let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
@@ -108,14 +108,14 @@ fn root_keeps_the_owner_of_the_state() {
     hello.create(&["--recreate"]).exits_with(1);
     assert_eq!(hello.world.read("look"), format!("{} {}\n", user.0, user.1));
     for name in ["state.json", "state.json.bak", "state.json.versions", "state.json.journal", "creds.yml"] {
-        assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
+        assert_eq!(owners(&hello.world.path(name)), only_user, "{name}");
     }
     assert!(std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().count() >= 2);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
     for name in ["state.json", "state.json.bak", "creds.yml"] {
-        assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
+        assert_eq!(owners(&hello.world.path(name)), only_user, "{name}");
     }
     hello.create(&[]).success();
     hello.delete(&[]).success();

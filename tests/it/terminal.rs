@@ -313,12 +313,12 @@ fn reports_fit_eighty_columns() {
     let run = |hello: &Hello, command: &str, more: &[&str], code: i32| {
         mask_report(&run_at_80_columns(hello, hello.command(command, more), code))
     };
-    let of_state =
+    let run_on_state =
         |hello: &Hello, words: &[&str]| mask_report(&run_at_80_columns(hello, hello.state_command(words), 0));
     insta::assert_snapshot!("terminal_80_status", run(&hello, "status", &[], 0));
-    insta::assert_snapshot!("terminal_80_state", of_state(&hello, &["state", "show"]));
-    insta::assert_snapshot!("terminal_80_disks", of_state(&hello, &["state", "show", "--only", "disks"]));
-    let snapshots = of_state(&hello, &["state", "show", "--only", "snapshots"]);
+    insta::assert_snapshot!("terminal_80_state", run_on_state(&hello, &["state", "show"]));
+    insta::assert_snapshot!("terminal_80_disks", run_on_state(&hello, &["state", "show", "--only", "disks"]));
+    let snapshots = run_on_state(&hello, &["state", "show", "--only", "snapshots"]);
     assert_eq!(snapshots.trim_end(), "No snapshot is on record.");
     insta::assert_snapshot!("terminal_80_check", run(&hello, "cloud-check", &["--report"], 0));
     insta::assert_snapshot!("terminal_80_unchanged", run(&hello, "create-env", &[], 0));
@@ -351,7 +351,7 @@ fn reports_fit_eighty_columns() {
     pty.press("n\r");
     assert_eq!(pty.end(), 2, "{}", pty.text());
     insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n\r", 2));
-    insta::assert_snapshot!("terminal_80_history", of_state(&hello, &["history"]));
+    insta::assert_snapshot!("terminal_80_history", run_on_state(&hello, &["history"]));
 
     // The last cases are stopped jobs, a VM that is gone, and the end.
     hello.world.finish(hello.command("stop-env", &[])).success();

@@ -63,11 +63,11 @@ fn measure(suite: &Suite) -> Findings {
             Some(ratio),
             ratio >= SHARE,
         );
-        let of_limit = peak as f64 / MEMORY_KIB as f64;
+        let share_of_limit = peak as f64 / MEMORY_KIB as f64;
         findings.demand(
             &format!("{ours}: streamed, under 64 MiB"),
             number,
-            Some(of_limit),
+            Some(share_of_limit),
             peak <= MEMORY_KIB,
         );
     }

@@ -42,8 +42,8 @@ fn measure(suite: &Suite) -> Findings {
     if let Some((figure, all)) = findings.find("status --all --no-cpi", 16) {
         let (time, peak) = (all.median / LIMIT_MS, all.peak_kib.unwrap_or_default());
         findings.demand("1,000 environments in at most 10 s", figure, Some(time), time <= 1.0);
-        let of_limit = peak as f64 / MEMORY_KIB as f64;
-        findings.demand("each process under 64 MiB", figure, Some(of_limit), peak <= MEMORY_KIB);
+        let share_of_limit = peak as f64 / MEMORY_KIB as f64;
+        findings.demand("each process under 64 MiB", figure, Some(share_of_limit), peak <= MEMORY_KIB);
     }
     findings
 }

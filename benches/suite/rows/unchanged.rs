@@ -155,9 +155,9 @@ fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
     hello.world.enter(&mut traced);
     process::run(traced.stderr(Stdio::inherit()));
     let text = std::fs::read_to_string(&trace).unwrap();
-    let of_them =
+    let reads_artifact =
         |line: &&str| ["/stemcell.tar>", "/one.tar>", "/two.tar>"].iter().any(|name| line.contains(name));
-    Some(text.lines().filter(of_them).map(count).sum())
+    Some(text.lines().filter(reads_artifact).map(count).sum())
 }
 
 /// Returns the bytes of one traced call.

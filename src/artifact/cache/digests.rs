@@ -138,10 +138,10 @@ fn hash(
         return Ok(hasher.finish());
     }
     // If there are several algorithms, this thread computes one and the reading thread the others.
-    let (of_this_thread, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
-    let mut hasher = (!of_this_thread.is_empty()).then(|| Hasher::new(of_this_thread));
+    let (own_algorithms, other_algorithms) = algorithms.split_at(usize::from(algorithms.len() > 1));
+    let mut hasher = (!own_algorithms.is_empty()).then(|| Hasher::new(own_algorithms));
     std::thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, file, Hasher::new(ahead))?;
+        let mut ahead = ReadAhead::start(scope, file, Hasher::new(other_algorithms))?;
         let (mut done, mut reported) = (0, 0);
         loop {
             let bytes = ahead.fill_buf()?;

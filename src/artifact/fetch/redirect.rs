@@ -21,6 +21,6 @@ pub(super) fn target(response: &Response<ureq::Body>, url: &HttpUrl) -> Option<H
 /// Returns the header `Authorization` of a request for `url`, to which redirects led from `first`. The
 /// credentials of `first` go only to its own host and port.
 pub(super) fn authorization(first: &HttpUrl, url: &HttpUrl) -> Option<String> {
-    let of_first = || first.user().filter(|_| first.may_share_credentials(url));
-    url.user().or_else(of_first).map(|(user, password)| basic_authorization(&user, &password))
+    let first_credentials = || first.user().filter(|_| first.may_share_credentials(url));
+    url.user().or_else(first_credentials).map(|(user, password)| basic_authorization(&user, &password))
 }

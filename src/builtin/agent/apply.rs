@@ -132,7 +132,7 @@ impl Agent {
         let mut files = Vec::new();
         for job in spec.jobs() {
             let directory = job_directory(&self.directories, &spec, job);
-            let mut of_job: Vec<_> = packages::list(&directory)
+            let mut job_files: Vec<_> = packages::list(&directory)
                 .into_iter()
                 .filter(|entry| {
                     let name = entry.file_name();
@@ -140,8 +140,8 @@ impl Agent {
                 })
                 .map(|entry| entry.path())
                 .collect();
-            of_job.sort();
-            for path in of_job {
+            job_files.sort();
+            for path in job_files {
                 let label = match path.file_stem().and_then(|stem| stem.to_str()) {
                     Some("monit") | None => job.name.clone(),
                     Some(stem) => format!("{}_{stem}", job.name),

@@ -110,12 +110,12 @@ fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
 /// VMs, so that the operator can find a VM whose CID was lost.
 fn no_node(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
-    let of_class = vec![("resource_class", class.to_owned())];
-    let filter = ListOptions { filters: of_class.clone(), detail: true, ..ListOptions::default() };
+    let class_filter = vec![("resource_class", class.to_owned())];
+    let filter = ListOptions { filters: class_filter.clone(), detail: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
     let allocations = match call.ironic.version() >= Microversion::ALLOCATIONS {
         true => {
-            let filter = ListOptions { filters: of_class, ..ListOptions::default() };
+            let filter = ListOptions { filters: class_filter, ..ListOptions::default() };
             call.ironic.list(Collection::Allocations, &filter)?
         }
         false => Vec::new(),

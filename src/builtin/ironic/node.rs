@@ -96,15 +96,15 @@ impl Node {
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };
         let connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&self.uuid))?;
-        let of_type = |kind: &str| -> Vec<String> {
+        let names_of_type = |kind: &str| -> Vec<String> {
             let matching = connectors.iter().filter(|connector| text(connector, "type") == kind);
             matching.map(|connector| text(connector, "connector_id").to_owned()).collect()
         };
-        let names = of_type(kind);
+        let names = names_of_type(kind);
         Ok(match (names.is_empty(), kind) {
             (true, _) => Err(missing),
             (false, "iqn") => Ok(Initiators::Iscsi(names)),
-            _ => Ok(Initiators::FibreChannel { ports: names, nodes: of_type("wwnn") }),
+            _ => Ok(Initiators::FibreChannel { ports: names, nodes: names_of_type("wwnn") }),
         })
     }
 

@@ -222,8 +222,8 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
     let mut file_names: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
-    let of_options = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]);
-    file_names.extend(of_options.map(|path| format!("'{path}'")));
+    let option_paths = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]);
+    file_names.extend(option_paths.map(|path| format!("'{path}'")));
     file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),
     );
@@ -238,9 +238,9 @@ fn files_of_manifest(loaded: &LoadedManifest) -> BTreeSet<String> {
         // A key can also be in the manifest itself.
         (!key.trim_start().starts_with("-----")).then_some(key)
     });
-    let of_userlands = userlands(loaded).filter_map(|userland| userland.get("files")?.as_seq()).flatten();
+    let userland_files = userlands(loaded).filter_map(|userland| userland.get("files")?.as_seq()).flatten();
     let urls = urls(loaded).into_iter().filter(|url| host(url).is_none());
-    let paths = urls.chain(key).chain(of_userlands.filter_map(Node::as_str));
+    let paths = urls.chain(key).chain(userland_files.filter_map(Node::as_str));
     paths.map(|path| format!("'{path}'")).collect()
 }
 
@@ -260,8 +260,8 @@ fn urls(loaded: &LoadedManifest) -> Vec<&str> {
     let releases = entries(root, "releases").iter().filter_map(|release| release.get("url"));
     let pools = entries(root, "resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
     let stemcells = entries(root, "stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
-    let of_userlands = userlands(loaded).map(|userland| userland.get("url").unwrap_or(userland));
-    let urls = releases.chain(pools).chain(stemcells).chain(of_userlands);
+    let userland_urls = userlands(loaded).map(|userland| userland.get("url").unwrap_or(userland));
+    let urls = releases.chain(pools).chain(stemcells).chain(userland_urls);
     urls.filter_map(Node::as_str).collect()
 }
 

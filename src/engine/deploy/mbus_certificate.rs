@@ -25,13 +25,13 @@ pub(super) fn check(
 ) -> Result<()> {
     let now = UnixTime::now();
     if !matches!(certificate.has_own_key, Ok(true)) {
-        let of_key = |problem: &str| {
+        let key_error = |problem: &str| {
             let place = &certificate.property;
             Error::invalid(format!("the private key of the agent's certificate (`{place}`) {problem}"))
         };
         let error = match &certificate.has_own_key {
-            Ok(_) => of_key("does not match it"),
-            Err(cause) => of_key("is refused").with_source(cause.to_string()).with_advice_of(cause),
+            Ok(_) => key_error("does not match it"),
+            Err(cause) => key_error("is refused").with_source(cause.to_string()).with_advice_of(cause),
         };
         let error = error.with_hint(renewal(certificate, "a certificate and its own key"));
         return Err(match certificate.variable.as_ref().and_then(CertificateVariable::store) {

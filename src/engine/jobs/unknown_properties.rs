@@ -18,15 +18,15 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
         let properties = &find_release(releases, &job.release)?.job(&job.name)?.properties;
         declared.extend(properties.iter().map(|property| property.name.as_str()));
     }
-    let of_jobs = group.jobs.iter().filter_map(|job| Some((Some(job), job.properties.as_ref()?)));
-    let of_group = format!("instance group '{}'", group.name);
+    let job_properties = group.jobs.iter().filter_map(|job| Some((Some(job), job.properties.as_ref()?)));
+    let group_place = format!("instance group '{}'", group.name);
     let mut warnings = Vec::new();
-    for (job, properties) in of_jobs.chain([(None, &group.properties)]) {
+    for (job, properties) in job_properties.chain([(None, &group.properties)]) {
         let mut unknown = Vec::new();
         find_unknown(properties, "", &declared, &mut unknown);
         warnings.extend(unknown.into_iter().map(|name| {
             let hint = did_you_mean(&name, with_parents(&declared));
-            let place = job.map_or(of_group.as_str(), |job| job.place_of(&name));
+            let place = job.map_or(group_place.as_str(), |job| job.place_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
         }));
     }

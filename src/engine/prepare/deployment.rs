@@ -230,14 +230,14 @@ fn mbus_certificate(
     host: &str,
 ) -> Option<MbusCertificate> {
     let cert = deployment.vm.env.get("bosh").map(|bosh| &bosh["mbus"]["cert"]);
-    let of_vm = |key: &str| cert.and_then(|cert| cert[key].as_str());
-    let of_cpi = &deployment.cloud_provider.cert;
-    let (property, pem, key) = match of_vm("certificate").filter(|pem| !pem.trim().is_empty()) {
-        Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem, of_vm("private_key")),
+    let vm_cert_key = |key: &str| cert.and_then(|cert| cert[key].as_str());
+    let cpi_cert = &deployment.cloud_provider.cert;
+    let (property, pem, key) = match vm_cert_key("certificate").filter(|pem| !pem.trim().is_empty()) {
+        Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem, vm_cert_key("private_key")),
         None => (
             "cloud_provider.cert".to_owned(),
-            of_cpi.certificate.as_deref().filter(|pem| !pem.trim().is_empty())?,
-            of_cpi.private_key.as_ref().map(Secret::expose),
+            cpi_cert.certificate.as_deref().filter(|pem| !pem.trim().is_empty())?,
+            cpi_cert.private_key.as_ref().map(Secret::expose),
         ),
     };
     let has_own_key = key.map_or(Ok(None), |key| vars_store::has_key(pem, key));

@@ -22,10 +22,10 @@ pub(crate) fn find<K: CidKind>(
         [first, ..] if matches.iter().all(|other| other == first) => Ok((*first).clone()),
         [] => {
             let cids: Vec<&str> = handles.iter().map(|handle| handle.cid.as_str()).collect();
-            let of_cpi = cpi.map_or_else(String::new, |cpi| {
+            let cpi_phrase = cpi.map_or_else(String::new, |cpi| {
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
-            Err(Error::invalid(format!("no {kind} '{cid}'{of_cpi} is on record")).with_nearest(
+            Err(Error::invalid(format!("no {kind} '{cid}'{cpi_phrase} is on record")).with_nearest(
                 cid.as_str(),
                 cids.iter().copied().filter(|other| *other != cid.as_str()),
                 || {

@@ -435,10 +435,10 @@ fn same_cid_of_two_cpis_is_two_resources() {
         );
     }
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
-    let of_a = VmHandle::new("same".parse().unwrap(), Some("a"));
+    let vm_of_a = VmHandle::new("same".parse().unwrap(), Some("a"));
     assert_eq!(
-        state.apply(Change::VmAdopted { handle: of_a.clone(), vm: None }).map(|()| state.vm_handle()),
-        Ok(Some(of_a))
+        state.apply(Change::VmAdopted { handle: vm_of_a.clone(), vm: None }).map(|()| state.vm_handle()),
+        Ok(Some(vm_of_a))
     );
 }
 

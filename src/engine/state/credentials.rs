@@ -147,12 +147,17 @@ impl Credentials {
         values: &'v [VariableValue],
         choose: impl Fn(Vec<&'v VariableValue>) -> Vec<&'v VariableValue>,
     ) -> Vec<&'v str> {
-        let of_source = |is_given| {
+        let choose_from_source = |is_given| {
             let is_of_source =
                 |variable: &&VariableValue| self.given_names.contains(&variable.name) == is_given;
             choose(self.recorded(values).filter(is_of_source).collect())
         };
-        [false, true].map(of_source).concat().into_iter().map(|variable| variable.name.as_str()).collect()
+        [false, true]
+            .map(choose_from_source)
+            .concat()
+            .into_iter()
+            .map(|variable| variable.name.as_str())
+            .collect()
     }
 
     /// Returns true if the variable was in the vars store.

@@ -766,23 +766,23 @@ impl State {
 
     /// Returns the static addresses of the manifest last deployed.
     pub fn static_addresses(&self) -> Vec<String> {
-        let of_leaves = self.monopile.manifest.iter().flat_map(|leaves| {
+        let addresses = self.monopile.manifest.iter().flat_map(|leaves| {
             let paths = leaves
                 .paths()
                 .filter(|path| path.rsplit_once('/').is_some_and(|(list, _)| list.ends_with("/static_ips")));
             paths.filter_map(|path| serde_json::from_str::<String>(leaves.shown(path)?).ok())
         });
-        of_leaves.collect()
+        addresses.collect()
     }
 
     /// Returns the addresses of the VM that are on record: those of the CPI, then those of the manifest last
     /// deployed.
     pub fn vm_addresses(&self) -> Vec<String> {
         let networks = self.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
-        let of_cpi =
+        let cpi_addresses =
             networks.into_iter().flat_map(Map::values).filter_map(|network| network.get("ip")?.as_str());
         let mut addresses: Vec<String> = Vec::new();
-        for address in of_cpi.map(str::to_owned).chain(self.static_addresses()) {
+        for address in cpi_addresses.map(str::to_owned).chain(self.static_addresses()) {
             if !address.is_empty() && !addresses.contains(&address) {
                 addresses.push(address);
             }

@@ -295,14 +295,20 @@ fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
 /// Returns the properties of all CPIs. Those of a built-in CPI in the manifest are left out: their meaning is
 /// known, and only values that are always secret are secret there.
 fn properties(document: &Node) -> Vec<(&str, &Node)> {
-    let of_config = list(document, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
+    let config_properties =
+        list(document, "cpis").iter().filter_map(|entry| entry.get("properties")?.as_map());
     let provider = document.get("cloud_provider");
     let provider =
         provider.filter(|provider| provider.get("cpi").and_then(|cpi| cpi.get("builtin")).is_none());
     let parents = [provider, provider.and_then(|provider| provider.get("cpi"))];
-    let of_provider = parents.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
+    let provider_properties =
+        parents.into_iter().flatten().filter_map(|parent| parent.get("properties")?.as_map());
     // A CPI reports its stemcell formats openly.
-    of_config.chain(of_provider).flat_map(entries).filter(|(key, _)| *key != "stemcell_formats").collect()
+    config_properties
+        .chain(provider_properties)
+        .flat_map(entries)
+        .filter(|(key, _)| *key != "stemcell_formats")
+        .collect()
 }
 
 fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {

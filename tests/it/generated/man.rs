@@ -285,14 +285,14 @@ fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
 
 /// Returns the variables of the options of a command. For the main page, returns all other variables too.
 fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
-    let of_option = |arg: &Arg| {
+    let option_variable = |arg: &Arg| {
         let option = arg.get_long()?;
         Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{option}")))
     };
-    let of_options = arguments(command).filter_map(of_option);
+    let option_variables = arguments(command).filter_map(option_variable);
     let others =
         env_vars::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
-    of_options.chain(others.filter(|_| all)).collect()
+    option_variables.chain(others.filter(|_| all)).collect()
 }
 
 /// Returns the files of the environment, if a command uses them. For the main page, returns all files.

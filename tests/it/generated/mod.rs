@@ -201,10 +201,10 @@ fn anchor(heading: &str) -> String {
 
 /// Returns the arguments of a command itself. Those of the program are listed once.
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
-    let of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some(GLOBAL);
+    let is_of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some(GLOBAL);
     command
         .get_arguments()
-        .filter(move |arg| !arg.is_hide_set() && !of_program(arg) && arg.get_id() != "help")
+        .filter(move |arg| !arg.is_hide_set() && !is_of_program(arg) && arg.get_id() != "help")
 }
 
 /// The options that several commands share, by heading and name.
@@ -307,8 +307,8 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     }
     for group in groups {
         writeln!(text, "\n{group}:\n").unwrap();
-        let of_group = arguments(command).filter(|arg| arg.get_help_heading() == Some(group));
-        add_table(text, "argument", of_group.map(with_anchor(command)));
+        let group_arguments = arguments(command).filter(|arg| arg.get_help_heading() == Some(group));
+        add_table(text, "argument", group_arguments.map(with_anchor(command)));
     }
     common.link(text, command);
     if let Some(notes) = command.get::<HelpNotes>() {

@@ -83,9 +83,9 @@ fn texts(code: &str) -> String {
     let inside = |text: &'_ str| {
         text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
     };
-    let of_line =
+    let line_texts =
         |line| strings.find_iter(line).map(|matched| inside(matched.as_str())).collect::<Vec<_>>().join(" ");
-    code.lines().map(of_line).collect::<Vec<_>>().join("\n")
+    code.lines().map(line_texts).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -156,16 +156,16 @@ static PATH: LazyLock<Regex> =
 #[derive(Default)]
 struct Names {
     /// By crate, all words of its code.
-    of_crates: BTreeMap<String, BTreeSet<String>>,
+    words_by_crate: BTreeMap<String, BTreeSet<String>>,
     /// Names outside of code: whole strings, such as the name of a method or a key, and code in documents.
     outside: BTreeSet<String>,
 }
 
 impl Names {
     fn add(&mut self, crate_name: &str, source: &Source) {
-        let of_crate = self.of_crates.entry(crate_name.to_owned()).or_default();
-        of_crate.extend(words(&source.code));
-        of_crate.extend(source.strings.iter().flat_map(|string| words(string)));
+        let crate_words = self.words_by_crate.entry(crate_name.to_owned()).or_default();
+        crate_words.extend(words(&source.code));
+        crate_words.extend(source.strings.iter().flat_map(|string| words(string)));
         self.outside.extend(source.strings.iter().map(|string| folded(string)));
     }
 
@@ -177,11 +177,11 @@ impl Names {
             let first = path.split("::").next().unwrap();
             let exists = |name: &&str| {
                 let in_crate = |name_of_crate: &str| {
-                    self.of_crates.get(name_of_crate).is_some_and(|names| names.contains(&folded(name)))
+                    self.words_by_crate.get(name_of_crate).is_some_and(|names| names.contains(&folded(name)))
                 };
                 in_crate(crate_name)
                     || in_crate(first)
-                    || self.of_crates.contains_key(*name)
+                    || self.words_by_crate.contains_key(*name)
                     || (*name == first && self.outside.contains(&folded(name)))
                     || OTHER_NAMES.contains(name)
             };

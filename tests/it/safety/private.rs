@@ -49,9 +49,9 @@ fn all_files_are_private_with_umask_zero() {
         let mine: Vec<String> =
             open_to_others(&hello.world.path("")).into_iter().filter(|path| !before.contains(path)).collect();
         // The CPI of the tests writes these files itself.
-        let of_cpi = ["/cloud", "/calls.", "/requests.jsonl", "/ledger"];
+        let cpi_files = ["/cloud", "/calls.", "/requests.jsonl", "/ledger"];
         let mine: Vec<String> =
-            mine.into_iter().filter(|path| !of_cpi.iter().any(|name| path.contains(name))).collect();
+            mine.into_iter().filter(|path| !cpi_files.iter().any(|name| path.contains(name))).collect();
         assert_eq!(mine, Vec::<String>::new(), "after {words:?}");
     }
 }

@@ -109,13 +109,13 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
         &run,
         "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in AZ 'z-default'",
     );
-    let of_vm = |cloud: &str| {
+    let vm_properties = |cloud: &str| {
         let vms = clouds.resources(cloud, "vms");
         let text = clouds.hello.world.read(format!("{cloud}/vms/{}/vm.json", vms.first().unwrap()));
         serde_json::from_str::<Value>(&text).unwrap()["cloud_properties"].clone()
     };
     clouds.create("z-east", &[]).success();
-    assert_eq!(of_vm("east"), json!({"zone": "e", "more": "az", "size": "e"}));
+    assert_eq!(vm_properties("east"), json!({"zone": "e", "more": "az", "size": "e"}));
     // No CPI of this name exists, and the other ones need not be asked.
     let list = clouds.hello.world.finish(
         clouds.hello.subcommand(&["cpi", "list"], &["--cpi-config", "cpis.yml", "-v", "az=z-east", "--json"]),
@@ -124,7 +124,7 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
     let names: Vec<&Value> = names.iter().map(|cpi| &cpi["name"]).collect();
     assert_eq!(names, ["east", "west", "foreign"]);
     let run = clouds.create("z-west", &["-n"]).success();
-    assert_eq!(of_vm("west"), json!({"size": "w", "zone": "own"}), "{}", output_of(&run));
+    assert_eq!(vm_properties("west"), json!({"size": "w", "zone": "own"}), "{}", output_of(&run));
     assert_eq!(clouds.nonempty(), ["west"]);
     clouds.delete("z-west").success();
     clouds.hello.add_ops(

@@ -56,8 +56,9 @@ impl ResolvedCpis<'_> {
             }
             Some(BuiltinCpi::Ironic) | None => {
                 let mut location_properties = Vec::new();
-                let of_location = properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
-                of_location
+                let chosen_properties =
+                    properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
+                chosen_properties
                     .for_each(|(key, value)| leaves(self.run, key, key, value, &mut location_properties));
                 LocationSource::Properties(location_properties)
             }

@@ -163,8 +163,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             }
         } else if checked_vm.is_some_and(|checked_vm| checked_vm.presence != Presence::Gone) {
             match ask_mounted_disks(probe, &vm, timeout)? {
-                Err(AgentProblem { problem, hints: of_agent }) => {
-                    hints = of_agent;
+                Err(AgentProblem { problem, hints: agent_hints }) => {
+                    hints = agent_hints;
                     if let Some(other) = OtherAddress::find(probe.endpoint, &probe.state) {
                         probe.run.reporter.note(other.note());
                         hints = vec![OtherAddress::HINT.to_owned()];
@@ -196,9 +196,9 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         });
     }
     checking.finish();
-    let (of_calls, calls) = failed_calls(probe)?;
-    let of_disks: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
-    let is_contradicted = of_disks.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
+    let (call_problem, call_findings) = failed_calls(probe)?;
+    let disk_problems: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
+    let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     if is_contradicted && !claim.is_vm_alive {
         hints.push(CHECK_PROPERTIES.to_owned());
     }
@@ -207,7 +207,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         _ => None,
     }));
     let problems: Vec<Problem> =
-        of_disks.into_iter().chain(untracked).chain(vm_problems).chain(of_calls).collect();
+        disk_problems.into_iter().chain(untracked).chain(vm_problems).chain(call_problem).collect();
     let detached = state.detached_disk().map(|disk| Resource::Disk(disk.handle()));
     let resources = checked_resources.iter().map(|checked| {
         let is_detached = detached.as_ref() == Some(&checked.resource);
@@ -218,7 +218,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         let resource = problem.affected.resource()?;
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
-    let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
+    let findings = resources.chain(untracked).chain(agent_finding).chain(call_findings).collect();
     let unchecked = Unchecked::among(&checked_resources);
     if !problems.is_empty() && !unchecked.is_empty() {
         probe.run.reporter.warn(format!("{}: {}", unchecked.problem(), unchecked.reason));
@@ -245,10 +245,11 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
     let resource = &checked.resource;
     let (kind, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
-    let of_agent =
+    let agent_kinds =
         [ProblemKind::UnresponsiveAgent, ProblemKind::RefusedCredentials, ProblemKind::ForeignAgent];
-    let mut of_resources = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
-    if let Some(problem) = of_resources.find(|problem| problem.affected.resource().as_ref() == Some(resource))
+    let mut resource_problems = problems.iter().filter(|problem| !agent_kinds.contains(&problem.kind));
+    if let Some(problem) =
+        resource_problems.find(|problem| problem.affected.resource().as_ref() == Some(resource))
     {
         return Finding::of(problem, kind, cid, cpi);
     }

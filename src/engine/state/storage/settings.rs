@@ -68,10 +68,10 @@ impl BucketSettings {
             Service::Azure => "AZURE_",
         };
         let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
-        let of_use = env_vars.iter().filter(|(name, value)| {
+        let used_variables = env_vars.iter().filter(|(name, value)| {
             !value.is_empty() && (name.starts_with(prefix) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
-        let env_vars = of_use.cloned().collect();
+        let env_vars = used_variables.cloned().collect();
         let interrupt_check = never_interrupted();
         let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupt_check };
         settings.secrets().iter().for_each(|secret| redactor.add(secret));
@@ -180,8 +180,8 @@ impl BucketSettings {
         // `check_endpoint` checks URLs with http.
         let options = ClientOptions::new().with_allow_http(true);
         let settings_of = |prefix: &'static str| {
-            let of_service = self.env_vars.iter().filter(move |(name, _)| name.starts_with(prefix));
-            of_service.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+            let service_variables = self.env_vars.iter().filter(move |(name, _)| name.starts_with(prefix));
+            service_variables.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
         };
         self.check_endpoint()?;
         let bucket = &self.address.bucket;
