@@ -132,8 +132,8 @@ fn main() -> ExitCode {
         report::write(&suite, &measured);
     }
     println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
-    let missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
-    match missed && !suite.quick {
+    let is_missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
+    match is_missed && !suite.quick {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }

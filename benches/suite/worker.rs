@@ -70,7 +70,7 @@ fn gunzip(file: &Path) {
 }
 
 /// Writes `bytes` bytes and does nothing else.
-fn write(file: &Path, bytes: u64, through: bool) {
+fn write(file: &Path, bytes: u64, syncs: bool) {
     let mut file = File::create(file).unwrap();
     let buffer = vec![0x5a; 256 << 10];
     let mut remaining = bytes;
@@ -79,7 +79,7 @@ fn write(file: &Path, bytes: u64, through: bool) {
         file.write_all(&buffer[..usize::try_from(count).unwrap()]).unwrap();
         remaining -= count;
     }
-    if through {
+    if syncs {
         file.sync_all().unwrap();
     }
 }

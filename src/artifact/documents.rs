@@ -139,8 +139,8 @@ pub(super) struct ReleaseManifest {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) commit_hash: Option<String>,
-    #[serde(default)]
-    pub(super) uncommitted_changes: Option<bool>,
+    #[serde(default, rename = "uncommitted_changes")]
+    pub(super) has_uncommitted_changes: Option<bool>,
     pub(super) jobs: Option<Vec<ReleaseEntry>>,
     pub(super) packages: Option<Vec<ReleaseEntry>>,
     pub(super) compiled_packages: Option<Vec<ReleaseEntry>>,
@@ -324,9 +324,9 @@ mod tests {
         ] {
             let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
             let reason = error.chain().join(": ");
-            let refused =
+            let is_refused =
                 ["nested deeper", "recursion limit", "nodes"].iter().any(|word| reason.contains(word));
-            assert!(refused, "{reason}");
+            assert!(is_refused, "{reason}");
         }
         assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
         // Brackets in text do not count as depth.

@@ -17,7 +17,8 @@ pub struct ReleaseReport {
     /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
     /// True if the repository had changes beyond that commit.
-    pub uncommitted_changes: bool,
+    #[serde(rename = "uncommitted_changes")]
+    pub has_uncommitted_changes: bool,
     /// Path of the release.
     pub archive: String,
     /// The jobs, sorted by name.
@@ -70,7 +71,7 @@ impl ReleaseReport {
             name: release.name.clone(),
             version: release.version.clone(),
             commit_hash: release.commit_hash.clone(),
-            uncommitted_changes: release.uncommitted_changes,
+            has_uncommitted_changes: release.has_uncommitted_changes,
             archive: archive.to_owned(),
             jobs,
             packages,

@@ -142,7 +142,7 @@ pub fn redigest_release(
         name: &release.name,
         version: &release.version,
         commit_hash: &release.commit_hash,
-        uncommitted_changes: release.uncommitted_changes,
+        has_uncommitted_changes: release.has_uncommitted_changes,
         jobs: release.jobs.iter().map(ManifestEntry::job).collect(),
         packages: release.packages.iter().map(ManifestEntry::package).collect(),
         compiled_packages: release.compiled_packages.iter().map(ManifestEntry::package).collect(),
@@ -159,7 +159,8 @@ struct Manifest<'a> {
     name: &'a str,
     version: &'a str,
     commit_hash: &'a str,
-    uncommitted_changes: bool,
+    #[serde(rename = "uncommitted_changes")]
+    has_uncommitted_changes: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     jobs: Vec<ManifestEntry>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

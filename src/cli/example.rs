@@ -223,8 +223,8 @@ mod tests {
         for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {
             let name = entry.file_name().to_string_lossy();
             // A developer may have left an environment there.
-            let deployed = name.contains("-state.json") || name.ends_with("-vars.yml");
-            if entry.file_type().is_file() && !deployed {
+            let is_of_environment = name.contains("-state.json") || name.ends_with("-vars.yml");
+            if entry.file_type().is_file() && !is_of_environment {
                 file_names.push(entry.path().strip_prefix(&root).unwrap().to_owned());
             }
         }

@@ -95,7 +95,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
         Ok((summary, true, _)) => {
             session.end_record(0, elapsed, &summary, false);
             session.reporter.emit(Event::RunFinished {
-                success: true,
+                has_succeeded: true,
                 summary,
                 elapsed,
                 errors: Vec::new(),
@@ -119,7 +119,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
             let log_path = log_path.filter(|_| !is_invalid || session.has_started_a_step());
             session.end_record(exit_code, elapsed, &error.summary(), is_declined);
             session.reporter.emit(Event::RunFinished {
-                success: false,
+                has_succeeded: false,
                 summary: error.to_string(),
                 elapsed,
                 errors: error.chain(),
@@ -151,7 +151,7 @@ pub(super) fn print_help_page(error: &clap::Error) {
 }
 
 /// Prints help, the version, or the error for an invalid command line of this command.
-pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -> ExitCode {
+pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool) -> ExitCode {
     if !error.use_stderr() {
         // A closed standard output does not fail `--help`.
         let _ = error.print();
@@ -162,7 +162,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -
     let rendered = error.render();
     let text = plain_numbers(&base::text::clean(&rendered.to_string())).replace("\n  tip: ", "\n  hint: ");
     let text = with_help_of(&text, command);
-    if json {
+    if is_json {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
@@ -172,15 +172,15 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -
                 allows_color: false,
                 shows_unicode: false,
                 is_dumb: false,
-                verbose: false,
-                stdout_reserved: false,
+                is_verbose: false,
+                is_stdout_reserved: false,
                 prints_stages: false,
             },
             base::redact::Redactor::default(),
         )
         .sink();
         Reporter::new(sink).emit(Event::RunFinished {
-            success: false,
+            has_succeeded: false,
             summary: message.clone(),
             elapsed: Duration::ZERO,
             errors: vec![message],

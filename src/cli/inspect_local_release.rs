@@ -54,7 +54,7 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandR
 }
 
 fn summary(report: &ReleaseReport) -> bosh::Table {
-    let mark = if report.uncommitted_changes { "+" } else { "" };
+    let mark = if report.has_uncommitted_changes { "+" } else { "" };
     let commit = format!("{}{mark}", report.commit_hash);
     bosh::Table {
         content: "",

@@ -455,7 +455,7 @@ impl Command {
 
     fn output_mode(&self) -> OutputMode {
         OutputMode {
-            stdout_reserved: self.reserves_stdout(),
+            is_stdout_reserved: self.reserves_stdout(),
             shows_progress: self.shows_progress(),
             prints_stages: !self.reserves_stdout() || self.runs_long(),
             keeps_log: self.changes_environment(),
@@ -635,8 +635,8 @@ fn run() -> ExitCode {
             let error = suggestions::improve(bosh_only_commands::explain_bosh_only_command(error), command);
             let grammar = suggestions::with_usage(grammar.clone());
             let error = suggestions::show_usage(error, help::named_command(&grammar, &args).1);
-            let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
-            return finish::print_clap_error(&error, &name, json);
+            let is_json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
+            return finish::print_clap_error(&error, &name, is_json);
         }
     };
     if cli.globals.json == Some(JsonForm::Bosh) {

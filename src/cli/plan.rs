@@ -70,8 +70,8 @@ impl PlanArgs {
                 _ => session.reporter.note(saved),
             }
         }
-        let changes = self.detailed_exitcode && plan_report.action != PlanAction::Nothing;
-        Ok(if changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
+        let has_pending_changes = self.detailed_exitcode && plan_report.action != PlanAction::Nothing;
+        Ok(if has_pending_changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn make_plan_report(deploy: DeployArgs, session: &Session) -> Result<
 /// Makes the plan without changing anything, and returns it with its inputs.
 fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Inputs)> {
     let (mut request, prepared_run) = deploy.prepare(session)?;
-    request.inputs.discard_generated = true;
+    request.inputs.discards_generated = true;
     note_run_in_progress(&prepared_run.run);
     let plan_report = deploy::plan_env(&request, &prepared_run.run)?;
     Ok((plan_report, request.inputs))

@@ -168,7 +168,7 @@ impl Sink for LoggingSink {
             Event::State { path } => self.log.add_line("INFO", &format!("state: {path}")),
             Event::Note { text } => self.log.add_line("INFO", text),
             Event::Warning { text } => self.log.add_line("WARN", text),
-            Event::RunFinished { success: true, summary, .. } => self.log.add_line("INFO", summary),
+            Event::RunFinished { has_succeeded: true, summary, .. } => self.log.add_line("INFO", summary),
             Event::RunFinished { errors, notes, hints, exit_code, .. } => {
                 let errors = errors.join("\n  cause: ");
                 let notes: String = notes.iter().map(|note| format!("\n  note: {note}")).collect();

@@ -93,8 +93,8 @@ impl Drop for Scratch {
 /// Removes the directories of killed runs. Those that cannot be removed stay.
 fn clean_up(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \
                 killed");
             if let Err(error) = remove(&entry.path()) {

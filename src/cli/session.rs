@@ -31,7 +31,7 @@ use engine::state::{BucketPrefix, BucketSettings, BucketUrl, Storage};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutputMode {
     /// True if the command has output of its own, for which standard output is reserved.
-    pub(super) stdout_reserved: bool,
+    pub(super) is_stdout_reserved: bool,
     /// True if the command shows progress even if standard output is reserved.
     pub(super) shows_progress: bool,
     /// True if the command prints the stages of a long run on standard error.
@@ -57,7 +57,7 @@ pub(super) struct Session {
     /// The signals of the run, once it has begun.
     signals: OnceLock<SignalCounter>,
     ends_by_signal: bool,
-    stdout_reserved: bool,
+    is_stdout_reserved: bool,
     words: EnvironmentWords,
 }
 
@@ -90,7 +90,7 @@ impl Session {
             format: match () {
                 () if globals.json == Some(JsonForm::Bosh) => ui::Format::Bosh,
                 () if globals.prints_json() => ui::Format::Json,
-                () if output_mode.stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
+                () if output_mode.is_stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if is_terminal && ui::can_redraw() && !is_dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
@@ -98,8 +98,8 @@ impl Session {
             allows_color: allows_color && (is_terminal || globals.tty),
             shows_unicode: is_utf8_locale(),
             is_dumb,
-            verbose: globals.verbose > 0,
-            stdout_reserved: output_mode.stdout_reserved,
+            is_verbose: globals.verbose > 0,
+            is_stdout_reserved: output_mode.is_stdout_reserved,
             prints_stages: output_mode.prints_stages,
         };
         let renderer = ui::renderer(options, redactor.clone());
@@ -125,7 +125,7 @@ impl Session {
             record,
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
-            stdout_reserved: output_mode.stdout_reserved,
+            is_stdout_reserved: output_mode.is_stdout_reserved,
             words,
         }
     }
@@ -193,7 +193,7 @@ impl Session {
     /// Reports the steps and stages of a run that has a log and no output of its own. `has_failed` marks the
     /// last step as failed.
     pub(super) fn report(&self, has_failed: bool) -> Option<base::events::RunReport> {
-        self.log().filter(|_| !self.stdout_reserved)?;
+        self.log().filter(|_| !self.is_stdout_reserved)?;
         let mut report = self.record.report(has_failed)?;
         // A successful delete-env has removed its state, unless suspects are still on record.
         let deletes = !has_failed && self.command.get().is_some_and(|command| command == "delete-env");

@@ -107,7 +107,7 @@ impl StatusArgs {
             false => {
                 let state = self.state.path_of_deployed(&path)?;
                 let mut inputs = self.configs.add_to(self.options.inputs_with_default_store(&path, &state)?);
-                inputs.discard_generated = true;
+                inputs.discards_generated = true;
                 (state, Some(inputs))
             }
         };
@@ -363,7 +363,7 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
     };
     let mut table = Table::of_kind("disk", header);
     for disk in &status.disks {
-        let state = match (disk.exists, disk.mounted) {
+        let state = match (disk.exists, disk.is_mounted) {
             (PresenceStatus::No, _) => "DOES NOT EXIST",
             (_, Some(true)) => "mounted",
             (_, Some(false)) if disk.in_use => "NOT MOUNTED",

@@ -31,7 +31,8 @@ pub struct FinishedCall {
     /// Mistakes in the answer, and forms that some callers reject.
     pub problems: Vec<String>,
     /// True if the call succeeded.
-    pub success: bool,
+    #[serde(rename = "success")]
+    pub has_succeeded: bool,
     /// The error that the CPI answered with.
     pub error: Option<String>,
     /// The result of `info`, if it was called.
@@ -84,11 +85,11 @@ fn finish_call(
     let raw_answer = raw_answer::read(exchange);
     let mut problems = raw_answer.unpromised;
     problems.extend(raw_answer.problems);
-    let (mut success, mut info, mut error) = (false, None, None);
+    let (mut has_succeeded, mut info, mut error) = (false, None, None);
     match &raw_answer.content {
         AnswerBody::Result(result) => {
             // A run refuses an answer with other text beside it.
-            success = serde_json::from_slice::<IgnoredAny>(&exchange.stdout).is_ok();
+            has_succeeded = serde_json::from_slice::<IgnoredAny>(&exchange.stdout).is_ok();
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {
@@ -99,7 +100,7 @@ fn finish_call(
                 }
                 Ok(Err(problem)) => {
                     problems.push(problem);
-                    success = false;
+                    has_succeeded = false;
                 }
                 Err(_unknown) => {}
             }
@@ -107,7 +108,7 @@ fn finish_call(
         AnswerBody::Refused(refusal) => {
             // A CPI without `info` has API version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
-                success = true;
+                has_succeeded = true;
                 info = Some(Info { api_version: 1, stemcell_formats: None, version: None });
             }
             error = Some(refusal.text());
@@ -127,7 +128,7 @@ fn finish_call(
         },
         duration: exchange.duration,
         problems: problems.iter().map(|problem| redact(problem)).collect(),
-        success,
+        has_succeeded,
         error: error.as_deref().map(redact),
         info,
     }

@@ -74,8 +74,8 @@ pub struct ListOptions {
     /// Return only objects with these values. The client compares them, because the server refuses such
     /// filters.
     pub matching: Vec<(&'static str, Value)>,
-    /// Return all fields. Cannot be combined with `fields`.
-    pub detail: bool,
+    /// True to return all fields. Cannot be combined with `fields`.
+    pub has_all_fields: bool,
     /// Return only these fields. If empty, the server chooses.
     pub fields: Vec<String>,
     /// The maximum number of objects to return, over all pages.
@@ -99,7 +99,11 @@ pub struct SortKey {
 impl ListOptions {
     /// Selects the objects of one node, given by name or UUID, with all fields.
     pub fn of_node(node: &str) -> Self {
-        ListOptions { filters: vec![("node", node.to_owned())], detail: true, ..ListOptions::default() }
+        ListOptions {
+            filters: vec![("node", node.to_owned())],
+            has_all_fields: true,
+            ..ListOptions::default()
+        }
     }
 
     /// Returns the requested fields, and those that the client needs to ask for the next page, to sort and to
@@ -118,7 +122,7 @@ impl ListOptions {
 
     fn query(&self, limit: usize, marker: Option<&str>) -> Vec<(&str, String)> {
         let mut query = self.filters.clone();
-        if self.detail {
+        if self.has_all_fields {
             query.push(("detail", "true".to_owned()));
         }
         if !self.fields.is_empty() {
@@ -156,7 +160,7 @@ impl Client {
             request.sort.clear();
         }
         match request.fields.is_empty() {
-            true => request.detail = true,
+            true => request.has_all_fields = true,
             false => request.fields = options.needed_fields(),
         }
         let mut objects = self.list_pages(collection, &request)?;

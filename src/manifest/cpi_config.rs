@@ -160,11 +160,11 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             if earlier == Some(&cpi.name) {
                 report("that is this CPI itself".to_owned());
             } else if let Some(still) = earlier.filter(|earlier| names.contains_key(earlier)) {
-                let back = cpis
+                let is_cycle = cpis
                     .iter()
                     .find(|other| other.name == still)
                     .is_some_and(|other| other.migrated_from.iter().flatten().any(|name| *name == cpi.name));
-                report(match back {
+                report(match is_cycle {
                     true => "that CPI is migrated from this one: a cycle".to_owned(),
                     false => "the CPI config still defines it".to_owned(),
                 });

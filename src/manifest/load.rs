@@ -567,7 +567,7 @@ pub fn environment_name(inputs: &Inputs) -> Option<String> {
 
 /// Returns the `static_ips` of the instance group, if the manifest can be read.
 pub fn static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
-    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
     let Ok(loaded) = load_with(&inputs, &options, redactor) else { return Vec::new() };
@@ -676,7 +676,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
                 false => format!("name a new file: `--vars-store {}`", shell_word(&name)),
             })
         })?;
-        if inputs.discard_generated {
+        if inputs.discards_generated {
             return Ok(Some(store.detached()));
         }
         store.reencrypted().map(Some)
@@ -813,12 +813,12 @@ mod tests {
     #[test]
     fn command_that_only_reads_does_not_claim_to_generate() {
         let directory = tempfile::tempdir().unwrap();
-        let load_with_length = |length: u8, discard_generated: bool| {
+        let load_with_length = |length: u8, discards_generated: bool| {
             let manifest = format!(
                 "name: env\nvariables:\n- {{name: pin, type: password, update_mode: converge, options: \
                  {{length: {length}}}}}\n"
             );
-            let inputs = Inputs { discard_generated, ..inputs(directory.path(), &manifest, None, &[]) };
+            let inputs = Inputs { discards_generated, ..inputs(directory.path(), &manifest, None, &[]) };
             load(&inputs, &Redactor::default()).unwrap().notes
         };
         let stored = || std::fs::read(directory.path().join("vars.yml")).unwrap();

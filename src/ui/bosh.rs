@@ -120,14 +120,14 @@ impl Sink for BoshDocument {
     fn emit(&self, event: &Event) {
         match event {
             Event::Warning { text } => self.add_line(format!("Warning: {text}\n")),
-            Event::RunFinished { success: true, summary, .. } => {
+            Event::RunFinished { has_succeeded: true, summary, .. } => {
                 if !summary.is_empty() {
                     self.add_line(format!("{summary}\n"));
                 }
                 self.add_line("Succeeded");
                 self.print();
             }
-            Event::RunFinished { success: false, errors, notes, hints, exit_code, .. } => {
+            Event::RunFinished { has_succeeded: false, errors, notes, hints, exit_code, .. } => {
                 self.add_line(format_causes(errors));
                 notes.iter().for_each(|note| self.add_line(format!("Note: {note}")));
                 hints.iter().for_each(|hint| self.add_line(format!("Hint: {hint}")));

@@ -145,21 +145,21 @@ impl TerminalSpace {
             text.map_or_else(Styled::default, |text| Styled::plain(format!("  {text}")))
         };
         let (amount, usual) = (detail(stage.amount(now)), self.usual_duration(stage, now));
-        let in_full = amount.clone().joined(usual);
+        let all_details = amount.clone().joined(usual);
         let forms = match stage.done_and_total() {
             Some((done, total)) => {
                 let percent = u128::from(done) * 100 / u128::from(total);
                 let percent = first.clone().and(format!("{percent:>3}% "));
                 match self.is_wide() {
                     true => vec![
-                        (first.joined(self.bar(done, total)), in_full),
+                        (first.joined(self.bar(done, total)), all_details),
                         (percent.clone(), amount),
                         (percent, detail(stage.speed(now))),
                     ],
                     false => vec![(percent, Styled::default())],
                 }
             }
-            None => vec![(first, in_full)],
+            None => vec![(first, all_details)],
         };
         let room = self.columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
         let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;

@@ -16,21 +16,21 @@ pub struct FullScreen {
     /// True while the alternate screen of a terminal is open.
     is_screen_open: bool,
     /// True for output to a program: each text is one line, and no empty line separates them.
-    one_line_per_text: bool,
+    is_one_line_per_text: bool,
     frame: String,
     /// True until a text was drawn.
     is_empty: bool,
 }
 
 impl FullScreen {
-    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `one_line_per_text`, a program
+    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `is_one_line_per_text`, a program
     /// reads the output, even from a terminal.
-    pub fn open(one_line_per_text: bool) -> Self {
-        let is_screen_open = !one_line_per_text && std::io::stdout().is_terminal();
+    pub fn open(is_one_line_per_text: bool) -> Self {
+        let is_screen_open = !is_one_line_per_text && std::io::stdout().is_terminal();
         if is_screen_open {
             write("\x1b[?1049h\x1b[?25l");
         }
-        FullScreen { is_screen_open, one_line_per_text, frame: String::new(), is_empty: true }
+        FullScreen { is_screen_open, is_one_line_per_text, frame: String::new(), is_empty: true }
     }
 
     /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
@@ -74,7 +74,7 @@ impl FullScreen {
         if self.is_screen_open {
             return write(&fit_frame(&self.frame, size));
         }
-        let between = if self.is_empty || self.one_line_per_text { "" } else { "\n" };
+        let between = if self.is_empty || self.is_one_line_per_text { "" } else { "\n" };
         self.is_empty = false;
         write(&format!("{between}{}", self.frame))
     }

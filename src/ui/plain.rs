@@ -62,14 +62,14 @@ impl Inner {
 
     /// Prints the line of a stage, unless the command prints no stages and `--verbose` is not set.
     fn print_stage_line(&self, depth: usize, text: &str) {
-        if self.options.prints_stages || self.options.verbose {
+        if self.options.prints_stages || self.options.is_verbose {
             self.output.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
     }
 
     /// Returns the time at the start of a line.
     fn time(&self) -> String {
-        match self.output.stdout_reserved {
+        match self.output.is_stdout_reserved {
             true => String::new(),
             false => format!("{} ", paint(self.options.allows_color, Color::Dim, &base::encoding::now())),
         }
@@ -98,7 +98,7 @@ impl Inner {
             Event::StageLog { id, line } => {
                 let line = base::text::clean_line(line);
                 if let Some(stage) = state.tree.get_mut(*id) {
-                    if self.options.verbose {
+                    if self.options.is_verbose {
                         stage.last_printed = Instant::now();
                         self.print_stage_line(stage.depth, &format!("  | {line}"));
                     }
@@ -137,7 +137,7 @@ impl Inner {
                 let label = Styled::default().colored(Color::Yellow, "warning:");
                 self.output.print_err(&self.format_message(label, text));
             }
-            Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
+            Event::RunFinished { has_succeeded: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.print_report(report.as_deref(), *exit_code, *elapsed);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
@@ -173,7 +173,7 @@ impl Inner {
     /// Breaks a line of a message to fit a terminal. Lines for logs stay whole.
     fn fit(&self, line: &Styled) -> Vec<String> {
         let color = self.options.allows_color;
-        match self.output.stdout_reserved && std::io::stderr().is_terminal() {
+        match self.output.is_stdout_reserved && std::io::stderr().is_terminal() {
             true => line.wrapped(canvas::stderr_size().0.into(), 4, color),
             false => vec![line.whole(color)],
         }
@@ -181,8 +181,8 @@ impl Inner {
 
     /// Prints the summary before the result.
     fn print_report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
-        let in_full = self.options.verbose || elapsed >= summary::LONG_RUN;
-        let lines = report.map(|report| summary::lines(report, exit_code, in_full));
+        let shows_all = self.options.is_verbose || elapsed >= summary::LONG_RUN;
+        let lines = report.map(|report| summary::lines(report, exit_code, shows_all));
         for (line, _) in lines.unwrap_or_default() {
             self.output.print_out(&line.whole(self.options.allows_color));
         }
@@ -241,17 +241,17 @@ mod tests {
     use base::events::{Reporter, Unit};
 
     /// Returns the output of a run with two nested stages, without times.
-    fn shown(verbose: bool, stdout_reserved: bool) -> String {
+    fn shown(is_verbose: bool, is_stdout_reserved: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { stdout_reserved, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { is_stdout_reserved, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
             allows_color: false,
             shows_unicode: true,
             is_dumb: false,
-            verbose,
-            stdout_reserved,
-            prints_stages: !stdout_reserved,
+            is_verbose,
+            is_stdout_reserved,
+            prints_stages: !is_stdout_reserved,
         };
         let reporter = Reporter::new(Arc::new(Plain::new(options, output)));
         let deploying = reporter.stage("deploying");
@@ -264,7 +264,7 @@ mod tests {
         reporter.warn("expires soon");
         drop(deploying);
         reporter.emit(Event::RunFinished {
-            success: false,
+            has_succeeded: false,
             summary: "it failed".to_owned(),
             elapsed: Duration::from_secs(3),
             errors: vec!["it failed".to_owned(), "because".to_owned()],
@@ -276,7 +276,7 @@ mod tests {
             report: None,
         });
         reporter.emit(Event::RunFinished {
-            success: true,
+            has_succeeded: true,
             summary: "it runs".to_owned(),
             elapsed: Duration::from_secs(75),
             errors: Vec::new(),
@@ -343,14 +343,14 @@ mod tests {
         stage.advance(3, Some(7), Unit::Items, Instant::now());
         stage.started -= Duration::from_secs(90);
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { is_stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
             allows_color: false,
             shows_unicode: true,
             is_dumb: false,
-            verbose: false,
-            stdout_reserved: false,
+            is_verbose: false,
+            is_stdout_reserved: false,
             prints_stages: true,
         };
         let plain = Plain::new(options, output);

@@ -186,7 +186,7 @@ impl Progress {
     /// summary.
     fn finish_run(&self, event: &Event) {
         let Event::RunFinished {
-            success,
+            has_succeeded,
             summary,
             elapsed,
             errors,
@@ -203,11 +203,11 @@ impl Progress {
         // Drop stages that did not end; nothing is drawn after this.
         drop(std::mem::take(&mut *self.state.lock()));
         self.bar.finish_and_clear();
-        let in_full = self.options.verbose || *elapsed >= summary::LONG_RUN;
-        let report = report.as_deref().map(|report| summary::lines(report, *exit_code, in_full));
+        let shows_all = self.options.is_verbose || *elapsed >= summary::LONG_RUN;
+        let report = report.as_deref().map(|report| summary::lines(report, *exit_code, shows_all));
         let report = report.unwrap_or_default();
         self.print_lasting(&report, false);
-        if *success {
+        if *has_succeeded {
             let summary = base::text::clean(summary);
             let (first, others) = summary.split_once('\n').unwrap_or((&*summary, ""));
             let done = Styled::default().colored(Color::Green, "Succeeded");
@@ -263,7 +263,7 @@ impl Sink for Progress {
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
                 let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
-                if self.options.verbose { vec![(shown, indent + 2)] } else { LastingLines::new() }
+                if self.options.is_verbose { vec![(shown, indent + 2)] } else { LastingLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepStarted { number, count, description, .. } => {
@@ -309,14 +309,14 @@ mod tests {
     /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
     fn shown_lines(shows_unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { is_stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Progress,
             allows_color: false,
             shows_unicode,
             is_dumb: false,
-            verbose: false,
-            stdout_reserved: false,
+            is_verbose: false,
+            is_stdout_reserved: false,
             prints_stages: true,
         };
         let progress = Progress::drawing(options, output, true, ProgressDrawTarget::hidden());
@@ -334,7 +334,7 @@ mod tests {
         left.finish();
         drop(right);
         reporter.emit(Event::RunFinished {
-            success: true,
+            has_succeeded: true,
             summary: "it runs".to_owned(),
             elapsed: Duration::from_secs(3),
             errors: Vec::new(),

@@ -11,7 +11,7 @@ use dialoguer::console::{Key, Term};
 pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 
 /// True while a prompt waits for an answer. It stays true after a signal at a prompt, which ends the run.
-static ASKING: AtomicBool = AtomicBool::new(false);
+static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
 /// The columns that stay free for ` [y/N] ` and the answer.
 const ANSWER_COLUMNS: usize = 12;
@@ -22,7 +22,7 @@ const END_OF_INPUT: char = '\u{4}';
 
 /// Returns true while a prompt waits. The prompt then reports signals itself.
 pub fn is_asking() -> bool {
-    ASKING.load(Ordering::SeqCst)
+    IS_ASKING.load(Ordering::SeqCst)
 }
 
 /// The way in which a prompt reads.
@@ -39,7 +39,7 @@ fn ask<T>(
     mode: ReadMode,
     prompt: impl FnOnce() -> dialoguer::Result<T>,
 ) -> Result<T> {
-    ASKING.store(true, Ordering::SeqCst);
+    IS_ASKING.store(true, Ordering::SeqCst);
     if mode == ReadMode::Keys {
         discard_input();
     }
@@ -50,7 +50,7 @@ fn ask<T>(
     guard.release();
     let answer = answer.map_err(|error| prompt_error(error, action, interrupted));
     let ends_run = answer.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Interrupted(_)));
-    ASKING.store(ends_run, Ordering::SeqCst);
+    IS_ASKING.store(ends_run, Ordering::SeqCst);
     answer
 }
 

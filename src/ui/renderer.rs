@@ -36,10 +36,10 @@ pub struct Options {
     /// True if the terminal can only append text.
     pub is_dumb: bool,
     /// True to print every log line of stages, not only the last one.
-    pub verbose: bool,
+    pub is_verbose: bool,
     /// True if standard output is reserved for the output of the command (a manifest, a script). All other
     /// text goes to standard error.
-    pub stdout_reserved: bool,
+    pub is_stdout_reserved: bool,
     /// True to print a line for the start and the end of each stage in [`Format::Plain`].
     pub prints_stages: bool,
 }
@@ -83,13 +83,15 @@ impl Sink for Renderer {
 
 /// Creates the renderer of this format. It redacts the texts of events before it renders them.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
-    let output = OutputStreams::standard(options.stdout_reserved);
+    let output = OutputStreams::standard(options.is_stdout_reserved);
     let mut document = None;
     let sink: Arc<dyn RenderSink> = match options.format {
         Format::Plain => Arc::new(Plain::new(options, output)),
         Format::Progress => Arc::new(Progress::new(options, output)),
         Format::Json => Arc::new(Json::new(output)),
-        Format::Bosh => Arc::new(document.insert(BoshDocument::new(options.stdout_reserved, output)).clone()),
+        Format::Bosh => {
+            Arc::new(document.insert(BoshDocument::new(options.is_stdout_reserved, output)).clone())
+        }
     };
     Renderer { sink, document, redactor }
 }
@@ -135,7 +137,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         Event::Note { text } => Event::Note { text: redact(text) },
         Event::Warning { text } => Event::Warning { text: redact(text) },
         Event::RunFinished {
-            success,
+            has_succeeded,
             summary,
             elapsed,
             errors,
@@ -146,7 +148,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             log,
             report,
         } => Event::RunFinished {
-            success: *success,
+            has_succeeded: *has_succeeded,
             summary: redact(summary),
             elapsed: *elapsed,
             errors: redact_all(errors),
@@ -228,7 +230,7 @@ mod tests {
             Event::Note { text: secret() },
             Event::Warning { text: secret() },
             Event::RunFinished {
-                success: false,
+                has_succeeded: false,
                 summary: secret(),
                 elapsed: Duration::ZERO,
                 errors: vec![secret(), secret()],

@@ -19,20 +19,20 @@ const DURATION_COLUMNS: usize = 13;
 /// A line with the indentation of its continuation lines.
 type Line = (Styled, usize);
 
-/// Returns the lines for a run that ended with this exit code. Unless `in_full`, only the steps of a failed
+/// Returns the lines for a run that ended with this exit code. Unless `shows_all`, only the steps of a failed
 /// run are listed.
-pub(super) fn lines(report: &RunReport, exit_code: u8, in_full: bool) -> Vec<Line> {
+pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<Line> {
     let has_failed = exit_code != 0;
     let is_interrupted =
         [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
     let failure_label = if is_interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
-    if !report.steps.is_empty() && (has_failed || in_full) {
+    if !report.steps.is_empty() && (has_failed || shows_all) {
         lines.push(heading("What was done"));
         lines.extend(steps(report, failure_label));
     }
     // A run that failed before its first step did nothing that took long.
-    if !report.stages.is_empty() && in_full && !(has_failed && report.steps.is_empty()) {
+    if !report.stages.is_empty() && shows_all && !(has_failed && report.steps.is_empty()) {
         lines.push(heading("How long it took"));
         lines.extend(stages(&report.stages, failure_label));
     }

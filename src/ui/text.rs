@@ -76,7 +76,7 @@ pub(super) fn paint(is_colored: bool, color: Color, text: &str) -> Cow<'_, str> 
 #[derive(Debug, Clone)]
 pub(super) struct OutputStreams {
     /// True if all lines go to standard error.
-    pub(super) stdout_reserved: bool,
+    pub(super) is_stdout_reserved: bool,
     /// The output of tests: `out` or `err`, and the line.
     #[cfg(test)]
     pub(super) captured: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
@@ -84,9 +84,9 @@ pub(super) struct OutputStreams {
 
 impl OutputStreams {
     /// Returns the streams of the process.
-    pub(super) fn standard(stdout_reserved: bool) -> Self {
+    pub(super) fn standard(is_stdout_reserved: bool) -> Self {
         OutputStreams {
-            stdout_reserved,
+            is_stdout_reserved,
             #[cfg(test)]
             captured: None,
         }
@@ -94,7 +94,7 @@ impl OutputStreams {
 
     /// Prints an ordinary line.
     pub(super) fn print_out(&self, line: &str) {
-        if self.stdout_reserved {
+        if self.is_stdout_reserved {
             return self.print_err(line);
         }
         #[cfg(test)]

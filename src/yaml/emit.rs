@@ -87,10 +87,10 @@ impl Emitter {
     }
 
     fn write_sequence(&mut self, items: &[Node], context: Context) {
-        let indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
+        let is_indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
             && !self.has_only_indicators;
         let outer = self.indent;
-        if !indentless || outer.is_none() {
+        if !is_indentless || outer.is_none() {
             self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         }
         for item in items {
@@ -266,12 +266,12 @@ impl Emitter {
     fn write_double_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
-        let escape_all = text.starts_with('\u{feff}');
+        let escapes_all = text.starts_with('\u{feff}');
         let mut after_space = false;
         let mut rest = text.chars().peekable();
         let mut is_first = true;
         while let Some(character) = rest.next() {
-            if escape_all
+            if escapes_all
                 || !is_printable(character)
                 || is_break(character)
                 || matches!(character, '"' | '\\')
@@ -407,7 +407,7 @@ impl Traits {
                 allows_literal: true,
             };
         }
-        let mut indicators = text.starts_with("---") || text.starts_with("...");
+        let mut has_indicators = text.starts_with("---") || text.starts_with("...");
         let mut is_multiline = false;
         let mut has_special = false;
         let mut has_break_then_space = false;
@@ -416,7 +416,7 @@ impl Traits {
         let mut rest = text.chars().peekable();
         while let Some(character) = rest.next() {
             let blank_follows = rest.peek().is_none_or(|next| matches!(next, ' ' | '\t'));
-            indicators |= match (previous, character) {
+            has_indicators |= match (previous, character) {
                 (
                     None,
                     '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@'
@@ -437,11 +437,15 @@ impl Traits {
             previous = Some(character);
         }
         let edge = |character: char| character == ' ' || is_break(character);
-        let edges = text.starts_with(edge) || text.ends_with(edge);
+        let has_blank_edge = text.starts_with(edge) || text.ends_with(edge);
         let needs_escapes = has_space_then_break || has_special;
         Traits {
             is_multiline,
-            allows_plain: !(edges || has_break_then_space || needs_escapes || is_multiline || indicators),
+            allows_plain: !(has_blank_edge
+                || has_break_then_space
+                || needs_escapes
+                || is_multiline
+                || has_indicators),
             allows_single: !(has_break_then_space || needs_escapes),
             allows_literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
         }

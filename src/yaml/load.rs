@@ -57,7 +57,7 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
         });
     };
     let mut decoder = Decoder {
-        open: vec![false; tree.len()],
+        is_open: vec![false; tree.len()],
         tree,
         source,
         decoded_nodes: 0,
@@ -74,7 +74,7 @@ struct Decoder<'a> {
     tree: &'a SyntaxTree<'a>,
     source: &'a Arc<PathBuf>,
     /// For each node of the tree, true while the node is being decoded.
-    open: Vec<bool>,
+    is_open: Vec<bool>,
     /// The number of decoded nodes, those from aliases included.
     decoded_nodes: usize,
     /// The number of decoded nodes that come from aliases.
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn enter(&mut self, id: NodeId) -> Result<(), Error> {
-        self.open[id] = true;
+        self.is_open[id] = true;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let problem = format!("the document is nested deeper than {MAX_DEPTH} levels, aliases included");
@@ -237,7 +237,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn leave(&mut self, id: NodeId) {
-        self.open[id] = false;
+        self.is_open[id] = false;
         self.depth -= 1;
     }
 
@@ -247,7 +247,7 @@ impl<'a> Decoder<'a> {
         target: NodeId,
         decode: impl FnOnce(&mut Self, NodeId) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.open[target] {
+        if self.is_open[target] {
             return Err(self
                 .error(id, "this alias is inside the value that it refers to")
                 .with_hint("write out the value that the alias stands for"));

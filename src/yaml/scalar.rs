@@ -100,17 +100,17 @@ fn is_decimal(text: &str) -> bool {
         None => (rest, None),
     };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let mantissa_ok = match mantissa.split_once('.') {
+    let is_mantissa_valid = match mantissa.split_once('.') {
         Some((whole, fraction)) => {
             digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
         }
         None => !mantissa.is_empty() && digits(mantissa),
     };
-    let exponent_ok = exponent.is_none_or(|exponent| {
+    let is_exponent_valid = exponent.is_none_or(|exponent| {
         let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
         !exponent.is_empty() && digits(exponent)
     });
-    mantissa_ok && exponent_ok
+    is_mantissa_valid && is_exponent_valid
 }
 
 /// Parses a decimal float. Returns `None` if it is too large for 64 bits.
@@ -246,13 +246,13 @@ pub(super) fn is_base60(text: &str) -> bool {
     let mut groups = groups.split(':');
     let leading = groups.next().unwrap_or_default();
     let mut count = 0;
-    let sixties = groups.all(|group| {
+    let are_sixties = groups.all(|group| {
         count += 1;
         matches!(group.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
     });
     leading.starts_with(|first: char| first.is_ascii_digit())
         && digits(leading)
-        && sixties
+        && are_sixties
         && count > 0
         && fraction.is_none_or(digits)
 }

@@ -172,7 +172,7 @@ fn rejects_damaged_stemcells() {
     let good = || StemcellTarball::default();
     let cut = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
     for (bytes, sha, expected) in [
-        (StemcellTarball { manifest: false, ..good() }.build(), None, &["no stemcell.MF"][..]),
+        (StemcellTarball { has_manifest: false, ..good() }.build(), None, &["no stemcell.MF"][..]),
         (StemcellTarball { image: None, ..good() }.build(), None, &["no 'image'"]),
         (
             StemcellTarball { api_version: Some("two".into()), ..good() }.build(),
@@ -391,7 +391,7 @@ fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
 #[test]
 fn rejects_unusable_mbus_certificates() {
     const ROTATE: &str = "monopile vars rotate creds.yml mbus_bootstrap_ssl";
-    for (host, days, trusted, expected) in [
+    for (host, days, is_trusted, expected) in [
         (
             None,
             (-20, -10),
@@ -413,12 +413,12 @@ fn rejects_unusable_mbus_certificates() {
         (Some("agent.lan"), (-1, 20), true, &["it is for agent.lan\n"]),
     ] {
         let hello = Hello::new();
-        hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, trusted });
+        hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, is_trusted });
         assert_both_refuse(&hello, &[], 3, expected);
     }
     // A certificate that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
@@ -516,7 +516,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
         assert!(other.stderr.contains(text), "{text}: {}", other.stderr);
     }
     assert!(!other.stderr.contains("vars rotate"), "{}", other.stderr);
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     for more in [&[][..], &["--recreate"]] {
         let run = hello.create(more).exits_with(3);
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);

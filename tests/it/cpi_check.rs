@@ -361,11 +361,11 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
     assert!(call["answer"].as_str().unwrap().contains("\"result\":true"), "{call}");
 
     // The transcript serves as a CPI executable, with one process per call.
-    let as_cpi = |rewound: bool| {
+    let as_cpi = |is_rewound: bool| {
         let path = ["cpi", "check", "--path", MONOPILE, "--path-arg", "cpi", "--path-arg", "replay"];
         let more = ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
         let run = cpi.world.run(path.into_iter().chain(more));
-        assert_eq!(run.code, 0, "rewound: {rewound}: {}", run.stdout);
+        assert_eq!(run.code, 0, "rewound: {is_rewound}: {}", run.stdout);
         verdicts(&serde_json::from_str(&run.stdout).unwrap())
     };
     assert_eq!(as_cpi(false), verdicts(&report));

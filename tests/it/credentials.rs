@@ -100,7 +100,7 @@ const PASSWORD: &str = "dxq3vh81zkcm5b9t";
 
 /// Returns a vars store for this environment with other values than `creds.yml`.
 fn other_store(hello: &Hello) -> String {
-    vars_store(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true })
+    vars_store(&Certificate { host: hello.ip(), days: (-1, 365), is_trusted: true })
         .replace(PASSWORD, "v7m2kqz94hwt6xcd")
 }
 
@@ -413,7 +413,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
 
 /// Gives the running VM and the vars store a certificate that has expired.
 fn let_expire(hello: &Hello) {
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
+    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     let store: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     let path = hello.world.path(format!("cloud/vms/{vm}/settings.json"));

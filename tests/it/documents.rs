@@ -98,8 +98,8 @@ fn every_documented_command_runs() {
         let page = std::fs::read_to_string(&path).unwrap();
         let (blocks, outside) = blocks(&page);
         for (line, text) in outside {
-            let command = text.starts_with("    ") && text.trim_start().starts_with("monopile ");
-            assert!(!command, "{}:{line}: a command in no block marked sh is not run", path.display());
+            let is_command = text.starts_with("    ") && text.trim_start().starts_with("monopile ");
+            assert!(!is_command, "{}:{line}: a command in no block marked sh is not run", path.display());
         }
         let world = World::new();
         let bin = world.root().join("bin");

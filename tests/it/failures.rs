@@ -171,19 +171,19 @@ impl FailureLife {
             Failure::RetryOnce => self.expect(&run, 0),
             _ => assert!([0, 1].contains(&run.code), "{}: {}: {}", self.context, run.code, run.stderr),
         }
-        let failed = run.code == 1;
+        let has_failed = run.code == 1;
         if *failure == Failure::Hang {
             // The next run may find the call still running.
             self.hello.release_call();
         } else {
             self.hello.wait_until_idle();
-            if point.creates() && failed {
+            if point.creates() && has_failed {
                 self.check_what_may_exist(point, &run);
             }
             self.check_all_is_known(point);
             self.hello.set_script(Script::with_info(self.info));
         }
-        if failed {
+        if has_failed {
             self.run_again(stage, point, *failure);
         } else if *failure != Failure::RetryOnce && self.hello.world.exists("state.json") {
             // A superseded resource could not be deleted, so the next run deletes it.

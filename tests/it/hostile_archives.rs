@@ -75,13 +75,13 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
 }
 
 /// Runs a case through a command that reads `archive` from `it.tgz`, and returns the peak memory in KiB.
-/// `whole` is true if the command reads the complete archive.
+/// `reads_all` is true if the command reads the complete archive.
 fn drive(
     world: &World,
     case: &Case,
     archive: &[u8],
     args: &[&str],
-    whole: bool,
+    reads_all: bool,
     problems: &mut Vec<String>,
 ) -> u64 {
     world.write("it.tgz", archive);
@@ -98,7 +98,7 @@ fn drive(
     }
     match case.reason {
         // A command that reads only the first entries may miss defects in later ones.
-        _ if !whole && run.code == 0 => {}
+        _ if !reads_all && run.code == 0 => {}
         Some(reason) if run.code != 3 || !stderr.contains(reason) => {
             problem(format!("it is not refused because '{reason}'"));
         }

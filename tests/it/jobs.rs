@@ -193,11 +193,11 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
     let secret = ["-v", "secret=quite-a-secret"];
     let run = hello.create(&[&secret[..], &["--json"]].concat()).exits_with(1);
     let events = run.json();
-    let shown = events.iter().any(|event| {
+    let was_shown = events.iter().any(|event| {
         event["event"] == "stage_log"
             && event["line"].as_str().is_some_and(|line| line.starts_with("hello: "))
     });
-    assert!(shown, "nothing was said while waiting: {}", run.stdout);
+    assert!(was_shown, "nothing was said while waiting: {}", run.stdout);
     let warned = events.iter().find(|event| event["event"] == "warning").unwrap()["text"].as_str().unwrap();
     let start = "'hello' of instance 'hello/0' is failing (hello/hello.stderr.log: the key <redacted> does \
                  not open";

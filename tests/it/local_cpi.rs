@@ -23,7 +23,7 @@ struct Cloud {
     directory: tempfile::TempDir,
     executable: PathBuf,
     /// True if calls are made as user `nobody`.
-    as_nobody: bool,
+    runs_as_nobody: bool,
     port: u16,
 }
 
@@ -46,7 +46,7 @@ impl Cloud {
         fs::create_dir_all(directory.path().join("image/etc")).unwrap();
         fs::write(directory.path().join("image/etc/monopile-release"), "hello\n").unwrap();
         let executable = PathBuf::from(env!("CARGO_BIN_EXE_monopile"));
-        Cloud { directory, executable, as_nobody: false, port }
+        Cloud { directory, executable, runs_as_nobody: false, port }
     }
 
     /// Creates a cloud for user `nobody`, who cannot read the build directory.
@@ -55,7 +55,7 @@ impl Cloud {
         let copy = cloud.directory.path().join("monopile");
         copy_program(&cloud.executable, &copy);
         cloud.executable = copy;
-        cloud.as_nobody = true;
+        cloud.runs_as_nobody = true;
         fs::set_permissions(cloud.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for path in [cloud.directory.path().to_owned(), cloud.directory.path().join("config.json")] {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -72,7 +72,7 @@ impl Cloud {
     }
 
     fn spawn(&self, request: &[u8]) -> Child {
-        let mut command = if self.as_nobody {
+        let mut command = if self.runs_as_nobody {
             let mut command = prepare("setpriv");
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&self.executable);
             command

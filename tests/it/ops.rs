@@ -608,10 +608,10 @@ fn inserts(path: &ops::Path) -> bool {
 /// Returns the path of an inserted item. `beside` is its neighbour.
 fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
     use ops::{Modifier, Token};
-    let after = path.to_string().ends_with(&Modifier::After.to_string());
+    let is_after = path.to_string().ends_with(&Modifier::After.to_string());
     let mut tokens = beside.tokens().to_vec();
     if let Some(Token::Index { index, .. }) = tokens.last_mut() {
-        *index += i64::from(after);
+        *index += i64::from(is_after);
     }
     ops::Path::from(tokens).to_string()
 }

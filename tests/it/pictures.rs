@@ -114,9 +114,9 @@ fn with_quiet_load(text: &str) -> String {
 
 fn head(rows: usize, line: &str) -> String {
     let (width, height) = (2.0 * MARGIN + CELL.0 * f64::from(COLUMNS), 2.0 * MARGIN + CELL.1 * rows as f64);
-    let palette = |dark: bool| {
+    let palette = |is_dark: bool| {
         let colour = |(number, light, night): (u8, &str, &str)| {
-            format!(".c{number}{{fill:{}}}", if dark { night } else { light })
+            format!(".c{number}{{fill:{}}}", if is_dark { night } else { light })
         };
         PALETTE.map(colour).concat()
     };

@@ -89,8 +89,8 @@ fn measure(suite: &Suite) -> Findings {
         findings.demand("under 64 MiB", number, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
     }
     if let Some((number, figure)) = findings.find("read of stemcell and releases", 16) {
-        let none = figure.max == 0.0;
-        findings.demand("no byte of them read", number, None, none);
+        let is_zero = figure.max == 0.0;
+        findings.demand("no byte of them read", number, None, is_zero);
     }
     findings
 }

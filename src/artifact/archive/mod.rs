@@ -7,7 +7,7 @@
 //! - Names: relative, without `..` and NUL, and short enough for a file system. A name that occurs twice is
 //!   refused, so that no entry can replace a checked one. Directories may repeat.
 //! - Types: files, directories, symbolic and hard links. Sparse files are refused, and so are devices and
-//!   fifos, unless [`Options::skip_devices`] leaves them out.
+//!   fifos, unless [`Options::skips_devices`] leaves them out.
 //! - Links: a symbolic link must stay inside ([`Links::Inside`]) or is written unchanged
 //!   ([`Links::Verbatim`]). Nothing is ever written through a link. A hard link must name a file that was
 //!   unpacked before it.
@@ -80,7 +80,7 @@ pub struct Options<'a> {
     /// Selects the entries to write by their path; `None` writes all. Other entries are still checked.
     pub only: Option<&'a dyn Fn(&Path) -> bool>,
     /// Leaves out devices, fifos and sockets instead of refusing the archive. For root file systems.
-    pub skip_devices: bool,
+    pub skips_devices: bool,
     /// Algorithms to compute for every file written. Empty for none.
     pub hash: &'a [Algorithm],
     /// Returns the owner and the mode of everything written.

@@ -21,7 +21,7 @@ pub enum Input {
         /// Path of the file. A symbolic link is followed.
         path: PathBuf,
         /// Mode 0755 if true, 0644 if false. `None` takes the executable bits of the file.
-        executable: Option<bool>,
+        is_executable: Option<bool>,
     },
     /// A symbolic link with this target.
     Link(PathBuf),
@@ -57,14 +57,14 @@ impl Packer {
 
     fn try_add(&mut self, name: &Path, input: &Input) -> io::Result<()> {
         match input {
-            Input::File { path, executable } => {
+            Input::File { path, is_executable: mode_choice } => {
                 let file = File::open(path)?;
                 let metadata = file.metadata()?;
                 if !metadata.is_file() {
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
                 }
-                let executable = executable.unwrap_or_else(|| is_executable(&metadata));
-                let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
+                let is_executable = mode_choice.unwrap_or_else(|| is_executable(&metadata));
+                let mut header = header(EntryType::Regular, if is_executable { 0o755 } else { 0o644 });
                 header.set_size(metadata.len());
                 // A file that shrinks while it is read would break the archive. `ExactReader` makes that an
                 // error.
@@ -156,7 +156,7 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
         } else if kind.is_dir() {
             Input::Directory
         } else if kind.is_file() {
-            Input::File { path: entry.into_path(), executable: None }
+            Input::File { path: entry.into_path(), is_executable: None }
         } else {
             let path = entry.path().display();
             let message = format!("'{path}' cannot be packed: it is not a file, a directory or a link");

@@ -186,7 +186,7 @@ fn attributes_are_those_of_the_archive() {
         .pax(EntryType::XHeader, &[("uid", "3000000"), ("gid", "7")])
         .file("large-id", "")
         .raw(EntryType::Fifo, b"fifo", 0o644, b"", b"");
-    let options = Options { returns_attributes: true, skip_devices: true, ..Options::default() };
+    let options = Options { returns_attributes: true, skips_devices: true, ..Options::default() };
     let scratch = Scratch::new();
     let unpacked = scratch.unpack_with(&archive.tgz(), &options).unwrap();
     let shown = unpacked.attributes.iter().map(|(path, attributes)| {

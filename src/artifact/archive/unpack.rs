@@ -314,7 +314,7 @@ impl<'a> UnpackedTree<'a> {
                 EntryType::Directory => self.extract_directory(&path, &entry, is_selected, &mut modes)?,
                 EntryType::Symlink => self.extract_symlink(&path, &entry, is_selected)?,
                 EntryType::Link => self.extract_hard_link(&path, &entry, is_selected)?,
-                EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skip_devices => {}
+                EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skips_devices => {}
                 other => {
                     let kind = match other {
                         EntryType::Char => "character device".to_owned(),

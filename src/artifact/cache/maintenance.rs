@@ -95,9 +95,9 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         pruned.bytes += entry.size;
     }
     for path in children(&root.join(DIGESTS))? {
-        let current = digests::read_entry(&path)
+        let is_current = digests::read_entry(&path)
             .is_some_and(|entry| Stamp::of(&entry.stamp.path).is_ok_and(|now| now == entry.stamp));
-        if !current || unused.is_zero() {
+        if !is_current || unused.is_zero() {
             // A stored digest that cannot be removed takes only some hundred bytes.
             let _ = fs::remove_file(&path);
         }

@@ -132,7 +132,7 @@ impl Loader<'_> {
             name: manifest.name,
             version: manifest.version,
             commit_hash: manifest.commit_hash.unwrap_or_default(),
-            uncommitted_changes: manifest.uncommitted_changes.unwrap_or_default(),
+            has_uncommitted_changes: manifest.has_uncommitted_changes.unwrap_or_default(),
             jobs,
             packages,
             compiled_packages,

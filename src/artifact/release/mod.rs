@@ -27,7 +27,7 @@ pub struct Release {
     /// The commit of the release repository; empty if `release.MF` has none.
     pub commit_hash: String,
     /// True if the repository had changes beyond that commit.
-    pub uncommitted_changes: bool,
+    pub has_uncommitted_changes: bool,
     /// Its jobs in the order of `release.MF`.
     pub jobs: Vec<Job>,
     /// Source packages.

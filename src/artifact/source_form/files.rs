@@ -56,7 +56,7 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
             })?;
             files.insert(name, Input::Link(target));
         } else if kind.is_file() {
-            files.insert(name, Input::File { path: entry.into_path(), executable: None });
+            files.insert(name, Input::File { path: entry.into_path(), is_executable: None });
         }
     }
     Ok(files)
@@ -77,15 +77,15 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
     for (name, input) in files {
         add_part(name.as_os_str().as_encoded_bytes());
         match input {
-            Input::File { path, executable } => {
-                let executable = match executable {
-                    Some(executable) => *executable,
+            Input::File { path, is_executable: mode_choice } => {
+                let is_executable = match mode_choice {
+                    Some(is_executable) => *is_executable,
                     None => {
                         let read_error = |error| input::read_error("the file", path, error);
                         is_executable(&fs::metadata(path).map_err(read_error)?)
                     }
                 };
-                add_part(if executable { b"executable" } else { b"file" });
+                add_part(if is_executable { b"executable" } else { b"file" });
                 add_part(sha256(&Digest::of_file(path, &[Algorithm::Sha256])?).as_bytes());
             }
             Input::Bytes(content) => {

@@ -194,7 +194,7 @@ fn subdirectories(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn file(path: PathBuf) -> Input {
-    Input::File { path, executable: None }
+    Input::File { path, is_executable: None }
 }
 
 fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
@@ -216,7 +216,7 @@ fn read_job(directory: &Path, source_name: &str) -> Result<ReleasePart> {
     }
     let mut files = FileSet::new();
     // The mode of the spec is ignored, because editors and archives change it.
-    files.insert("job.MF".into(), Input::File { path: spec_path, executable: Some(false) });
+    files.insert("job.MF".into(), Input::File { path: spec_path, is_executable: Some(false) });
     for optional in ["monit", "properties_schema.json"] {
         let path = directory.join(optional);
         if path.is_file() {
@@ -281,7 +281,8 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
         let matcher = glob(&pattern)?;
         files.retain(|name, _| !matcher.is_match(name));
     }
-    if files.insert("packaging".into(), Input::File { path: packaging, executable: Some(false) }).is_some() {
+    if files.insert("packaging".into(), Input::File { path: packaging, is_executable: Some(false) }).is_some()
+    {
         return Err(Error::invalid(format!("`files` of {owner} match a second file 'packaging'"))
             .with_hint("rename that file in src/ or blobs/, or add it to `excluded_files`"));
     }

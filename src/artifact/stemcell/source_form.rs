@@ -49,7 +49,7 @@ pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<D
 fn content(directory: &Path, source_name: &str) -> Result<Digest> {
     let image = directory.join(IMAGE);
     let mut files = FileSet::new();
-    let file = |path| Input::File { path, executable: Some(false) };
+    let file = |path| Input::File { path, is_executable: Some(false) };
     files.insert(MANIFEST.into(), file(directory.join(MANIFEST)));
     if image.is_dir() {
         for (name, input) in archive::tree(&image)? {

@@ -116,7 +116,7 @@ fn light_stemcell_may_state_the_digest_of_the_full_image() {
 #[test]
 fn errors_name_the_key_or_file() {
     let cases = [
-        (StemcellTarball { manifest: false, ..Default::default() }, "has no stemcell.MF"),
+        (StemcellTarball { has_manifest: false, ..Default::default() }, "has no stemcell.MF"),
         (StemcellTarball { image: None, ..Default::default() }, "has no 'image'"),
         (
             StemcellTarball { api_version: Some("two".into()), ..Default::default() },

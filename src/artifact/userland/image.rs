@@ -151,7 +151,7 @@ pub(super) fn unpack(
         let unpack_error = |error| Error::io(format!("unpacking {layer_name}"), error);
         let file = open_inside(image, path).map_err(unpack_error)?;
         let directory = work.join("layer");
-        let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
+        let options = Options { links: Links::Verbatim, skips_devices: true, ..Options::default() };
         archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &options)?;
         merge(&directory, root).map_err(unpack_error)?;
         remove_tree(&directory).map_err(unpack_error)?;

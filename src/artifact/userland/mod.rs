@@ -187,7 +187,7 @@ fn unpack_root(archive: &Path, source_name: &str, root: &Path, stage: &Stage) ->
 }
 
 fn unpack_tree(archive: &Path, source_name: &str, directory: &Path, stage: &Stage) -> Result<()> {
-    let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
+    let options = Options { links: Links::Verbatim, skips_devices: true, ..Options::default() };
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
     archive::unpack_file(archive, source_name, directory, None, &options, &mut progress).map(drop)
 }

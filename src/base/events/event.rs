@@ -135,7 +135,8 @@ pub enum Event {
     /// The run ended.
     RunFinished {
         /// True if the run succeeded.
-        success: bool,
+        #[serde(rename = "success")]
+        has_succeeded: bool,
         /// The result in one sentence.
         summary: String,
         /// The duration of the run.

@@ -182,8 +182,8 @@ fn fix_permissions(directories: &Directories, job: &Path) -> Result<()> {
         if entry.file_type().is_symlink() {
             continue;
         }
-        let executable = entry.file_type().is_dir() || entry.path().starts_with(&bin);
-        directories::set_mode(entry.path(), if executable { 0o750 } else { 0o640 })?;
+        let is_executable = entry.file_type().is_dir() || entry.path().starts_with(&bin);
+        directories::set_mode(entry.path(), if is_executable { 0o750 } else { 0o640 })?;
     }
     Ok(())
 }

@@ -294,7 +294,7 @@ fn users(mount_point: &Path) -> String {
 
 /// Makes a mount read-only or writable. Returns false if the kernel does not permit that in this user
 /// namespace. The mount may then stay writable, because the jobs are stopped.
-fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
+fn set_read_only(mount_point: &Path, is_read_only: bool) -> Result<bool> {
     let now = rustix::fs::statvfs(mount_point)
         .map_err(|error| {
             Error::io(format!("reading the mount flags of '{}'", mount_point.display()), error.into())
@@ -314,7 +314,7 @@ fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
             flags |= flag;
         }
     }
-    if read_only {
+    if is_read_only {
         flags |= MountFlags::RDONLY;
     }
     match rustix::mount::mount_remount(mount_point, flags, "") {

@@ -294,13 +294,13 @@ impl Agent {
         Ok(json!(self.disks.mounted(&self.settings()?)?))
     }
 
-    fn state(&self, in_full: bool) -> Result<Value> {
+    fn state(&self, includes_vitals: bool) -> Result<Value> {
         let settings = self.settings()?;
         let mut state = serde_json::to_value(self.spec.get())
             .map_err(|error| Error::failure("Getting current spec").with_source(error))?;
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
-        if in_full {
+        if includes_vitals {
             state["vitals"] = vitals::vitals(&self.directories);
         }
         let processes = self.supervisor.processes();

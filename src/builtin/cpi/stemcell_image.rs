@@ -50,7 +50,7 @@ impl StemcellImage {
         // A root file system has absolute links and may have devices.
         let options = Options {
             links: Links::Verbatim,
-            skip_devices: true,
+            skips_devices: true,
             returns_attributes: true,
             ..Options::default()
         };

@@ -48,7 +48,7 @@ pub(super) fn claim(
     };
     let filter = ListOptions {
         filters: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
-        detail: true,
+        has_all_fields: true,
         ..ListOptions::default()
     };
     let candidates: Vec<String> = call
@@ -111,7 +111,8 @@ fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
 /// VMs, so that the operator can find a VM whose CID was lost.
 fn no_node(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
     let class_filter = vec![("resource_class", class.to_owned())];
-    let filter = ListOptions { filters: class_filter.clone(), detail: true, ..ListOptions::default() };
+    let filter =
+        ListOptions { filters: class_filter.clone(), has_all_fields: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
     let allocations = match call.ironic.version() >= Microversion::ALLOCATIONS {
         true => {

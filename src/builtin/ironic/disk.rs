@@ -77,8 +77,8 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
         .initiators(&call.ironic)?
         .map_err(|missing| CpiFailure::cloud(format!("node '{}' has {missing}", node.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
-    let attached = node.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
-    if !attached {
+    let is_attached = node.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
+    if !is_attached {
         let taken = node.all_targets(&call.ironic)?;
         let taken: Vec<u64> =
             taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
@@ -162,7 +162,7 @@ pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> C
 
 /// Returns the UUID of the node that the disk is attached to.
 fn holder(call: &IronicCall, disk: &VolumeName) -> CpiResult<Option<String>> {
-    let filter = ListOptions { detail: true, ..ListOptions::default() };
+    let filter = ListOptions { has_all_fields: true, ..ListOptions::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {
             continue;

@@ -46,7 +46,7 @@ impl Node {
     pub(super) fn of_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
         let filter = ListOptions {
             filters: vec![("instance_uuid", cid.to_owned())],
-            detail: true,
+            has_all_fields: true,
             ..ListOptions::default()
         };
         let object = ironic.list(Collection::Nodes, &filter)?.into_iter().next();

@@ -43,8 +43,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize, Deserialize)]
 struct LocalFields {
     /// True if the agent's settings are in the registry instead of this directory.
-    #[serde(default)]
-    settings_in_registry: bool,
+    #[serde(default, rename = "settings_in_registry")]
+    has_settings_in_registry: bool,
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
@@ -76,7 +76,7 @@ pub(super) fn create(
             .mode(0o755)
             .create(staged.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
-        let cpi_fields = LocalFields { settings_in_registry: false };
+        let cpi_fields = LocalFields { has_settings_in_registry: false };
         let mut record = VmRecord::new(&cid, &arguments, call.is_v2, &networks, cpi_fields);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &arguments.agent_id,
@@ -85,7 +85,7 @@ pub(super) fn create(
             env,
             ntp: &call.config.ntp,
         })?;
-        record.cpi_fields.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
+        record.cpi_fields.has_settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
         records::write(&staged, cid.kind(), &record)?;
         boot(call, &staged, namespace.as_deref())
     })();
@@ -144,7 +144,7 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 /// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(lock: &ObjectLock) -> CpiResult<bool> {
     let record: Option<VmRecord<LocalFields>> = records::read_if_any(lock, ObjectKind::Vm)?;
-    Ok(record.is_some_and(|record| record.cpi_fields.settings_in_registry))
+    Ok(record.is_some_and(|record| record.cpi_fields.has_settings_in_registry))
 }
 
 /// Implements `get_disks`.

@@ -111,11 +111,11 @@ impl Machine<'_> {
 }
 
 /// Describes an image for QEMU.
-pub(super) fn node(name: &str, format: &str, path: &str, read_only: bool) -> Value {
+pub(super) fn node(name: &str, format: &str, path: &str, is_read_only: bool) -> Value {
     json!({
         "node-name": name,
         "driver": format,
-        "read-only": read_only,
+        "read-only": is_read_only,
         "discard": "unmap",
         "file": {"driver": "file", "filename": path},
     })

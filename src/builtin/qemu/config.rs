@@ -54,8 +54,8 @@ pub(super) struct Config {
     #[serde(default)]
     pub accelerator: AcceleratorChoice,
     /// True if VMs cannot open connections.
-    #[serde(default)]
-    pub restrict: bool,
+    #[serde(default, rename = "restrict")]
+    pub is_restricted: bool,
     #[serde(default = "guest_timeout")]
     guest_timeout: u64,
     /// The directory of QEMU's programs; those of the usual directories by default.
@@ -171,7 +171,7 @@ mod tests {
         let file = json!({"root": "/a", "accelerator": "kvm", "openstack": {}, "registry": {}});
         let config = load(file, json!({"accelerator": "tcg", "director_uuid": "d"})).unwrap();
         assert_eq!(config.accelerator, AcceleratorChoice::Tcg);
-        assert_eq!((config.restrict, config.guest_timeout()), (false, Duration::from_secs(30)));
+        assert_eq!((config.is_restricted, config.guest_timeout()), (false, Duration::from_secs(30)));
     }
 
     #[test]

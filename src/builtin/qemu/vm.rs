@@ -46,7 +46,7 @@ pub(super) fn create(
         let (system, images) = (programs.system()?, Images::new(&programs)?);
         let config = &call.config;
         let ports = &hardware.ports;
-        let planned = network::plan(&cid, &arguments.networks, &config.agent, ports, config.restrict)?;
+        let planned = network::plan(&cid, &arguments.networks, &config.agent, ports, config.is_restricted)?;
         Ok((hardware, system, images, planned, cloud.lock_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;

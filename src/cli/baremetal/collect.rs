@@ -134,25 +134,25 @@ fn initiators(report: &str) -> Vec<(&'static str, String)> {
 
 /// Returns the name of an iSCSI initiator, if it can be one (RFC 3720, 3.2.6).
 fn valid_name(name: &str) -> Option<String> {
-    let begins = ["iqn.", "eui.", "naa."].iter().any(|start| name.starts_with(start));
+    let has_valid_start = ["iqn.", "eui.", "naa."].iter().any(|start| name.starts_with(start));
     let is_valid = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ':' | '-');
-    (begins && name.len() <= 223 && name.chars().all(is_valid)).then(|| name.to_owned())
+    (has_valid_start && name.len() <= 223 && name.chars().all(is_valid)).then(|| name.to_owned())
 }
 
 /// Returns `50:01:43:80:24:26:ba:f4` for the form of the kernel, `0x500143802426baf4`.
 fn world_wide_name(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text).to_ascii_lowercase();
-    let valid = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let is_valid = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let pairs = || (0..8).map(|index| &digits[2 * index..2 * index + 2]).collect::<Vec<_>>().join(":");
-    valid.then(pairs)
+    is_valid.then(pairs)
 }
 
 /// Returns a MAC address in lower case. Cards without an address have zeroes.
 fn mac_address(text: &str) -> Option<String> {
     let bytes: Vec<&str> = text.split(':').collect();
     let is_byte = |byte: &&str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let valid = bytes.len() == 6 && bytes.iter().all(is_byte) && bytes.iter().any(|byte| *byte != "00");
-    valid.then(|| text.to_ascii_lowercase())
+    let is_valid = bytes.len() == 6 && bytes.iter().all(is_byte) && bytes.iter().any(|byte| *byte != "00");
+    is_valid.then(|| text.to_ascii_lowercase())
 }
 
 /// Returns the address in `10.0.0.5/24`.

@@ -188,7 +188,8 @@ impl Field {
             }
             (false, aliases) => arg.long(self.option).aliases(aliases.iter().copied()),
         };
-        let required = self.uses & REQUIRED != 0 && matches!(purpose, Purpose::Create | Purpose::OfCommand);
+        let is_required =
+            self.uses & REQUIRED != 0 && matches!(purpose, Purpose::Create | Purpose::OfCommand);
         let arg = match purpose {
             Purpose::Filter => arg.help(format!("List only those with this `{}`", self.key)),
             Purpose::Unset => match self.kind {
@@ -198,7 +199,7 @@ impl Field {
                 }
                 _ => return arg.action(ArgAction::SetTrue).help(format!("Remove `{}`", self.key)),
             },
-            _ => arg.help(self.help).required(required),
+            _ => arg.help(self.help).required(is_required),
         };
         let arg = arg.hide(self.uses & HIDDEN != 0);
         let arg = if self.uses & REPEATED == 0 { arg } else { arg.action(ArgAction::Append) };

@@ -10,7 +10,7 @@ pub(super) struct Grid<'g> {
     pub header: Vec<&'g str>,
     pub rows: Vec<Vec<String>>,
     /// True for each column that is aligned to the right.
-    pub right: Vec<bool>,
+    pub is_right_aligned: Vec<bool>,
     /// The columns of the terminal to fit into.
     pub limit: Option<usize>,
     /// The minimum width of a cell that is wrapped to fit.
@@ -26,7 +26,7 @@ impl Grid<'_> {
         let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
         let mut text = format!("{line}{}{line}", self.row(&header, &widths, &vec![false; widths.len()]));
         for row in &self.rows {
-            text.push_str(&self.row(row, &widths, &self.right));
+            text.push_str(&self.row(row, &widths, &self.is_right_aligned));
         }
         text.push_str(&line);
         text
@@ -61,7 +61,7 @@ impl Grid<'_> {
         widths
     }
 
-    fn row(&self, cells: &[String], widths: &[usize], right: &[bool]) -> String {
+    fn row(&self, cells: &[String], widths: &[usize], is_right_aligned: &[bool]) -> String {
         let lines = |(cell, width): (&String, &usize)| match ui::width(cell) > *width {
             true => wrap(cell, *width),
             false => vec![cell.clone()],
@@ -70,10 +70,10 @@ impl Grid<'_> {
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         let mut text = String::new();
         for line in 0..height {
-            for ((cell, width), right) in cells.iter().zip(widths).zip(right) {
+            for ((cell, width), is_right_aligned) in cells.iter().zip(widths).zip(is_right_aligned) {
                 let part = cell.get(line).map_or("", String::as_str);
                 let blanks = " ".repeat(width.saturating_sub(ui::width(part)));
-                match right {
+                match is_right_aligned {
                     true => text.extend(["| ", &blanks, part, " "]),
                     false => text.extend(["| ", part, &blanks, " "]),
                 }
@@ -134,8 +134,14 @@ mod tests {
     fn grid(limit: Option<usize>) -> String {
         let rows = [["a", "1", "several words in a long line"], ["字", "23", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
-        Grid { header: vec!["name", "n", "note"], rows, right: vec![false, true, false], limit, least: 8 }
-            .print()
+        Grid {
+            header: vec!["name", "n", "note"],
+            rows,
+            is_right_aligned: vec![false, true, false],
+            limit,
+            least: 8,
+        }
+        .print()
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn create(call: &Call) -> Result<CommandResult> {
 /// Lists objects.
 pub(super) fn list(call: &Call) -> Result<CommandResult> {
     let mut options = ListOptions {
-        detail: call.has("long"),
+        has_all_fields: call.has("long"),
         fields: call.texts("fields"),
         limit: call.get("limit").map(|limit: u32| limit as usize).filter(|limit| *limit > 0),
         marker: call.text("marker"),
@@ -32,8 +32,8 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
         ..ListOptions::default()
     };
     let collection = call.resource().collection;
-    let server_sorts = options.sort.iter().all(|key| collection.server_sorts_by(&key.field));
-    if options.marker.is_some() && (options.sort.len() > 1 || !server_sorts) {
+    let is_sorted_by_server = options.sort.iter().all(|key| collection.server_sorts_by(&key.field));
+    if options.marker.is_some() && (options.sort.len() > 1 || !is_sorted_by_server) {
         return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
     }
     for field in call.fields(Purpose::Filter) {
@@ -44,7 +44,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
     }
     let objects = call.ironic()?.list(collection, &options)?;
     let all_of_server;
-    let columns: Vec<&str> = match (options.fields.is_empty(), options.detail) {
+    let columns: Vec<&str> = match (options.fields.is_empty(), options.has_all_fields) {
         (false, _) => options.fields.iter().map(String::as_str).collect(),
         (true, true) if call.resource().long.is_empty() && !objects.is_empty() => {
             all_of_server = field_names(&objects);

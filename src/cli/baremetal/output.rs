@@ -228,7 +228,7 @@ impl Output {
         let grid = Grid {
             header: header.iter().map(String::as_str).collect(),
             rows: rows.iter().map(cells).collect(),
-            right: (0..columns.len()).map(|column| !rows.is_empty() && numbers(column)).collect(),
+            is_right_aligned: (0..columns.len()).map(|column| !rows.is_empty() && numbers(column)).collect(),
             limit,
             least,
         };

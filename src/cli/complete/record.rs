@@ -83,7 +83,7 @@ impl TypedCommandLine {
 /// Returns the CIDs of a kind that completion offers, described with their size, use and CPI.
 fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<DescribedName> {
     let cpi_suffix = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
-    let used = |yes: bool| if yes { ", in use" } else { "" };
+    let use_suffix = |in_use: bool| if in_use { ", in use" } else { "" };
     match kind {
         ResourceKind::Vm => {
             let vm = record.vm.iter().map(|vm| {
@@ -100,7 +100,7 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
         }
         ResourceKind::Disk => {
             let describe =
-                |size, in_use, cpi| format!("disk of {size} MiB{}{}", used(in_use), cpi_suffix(cpi));
+                |size, in_use, cpi| format!("disk of {size} MiB{}{}", use_suffix(in_use), cpi_suffix(cpi));
             let disks = record.disks.iter();
             disks
                 .map(|disk| {
@@ -119,7 +119,7 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
                         "{}/{}{}{}",
                         one.name,
                         one.version,
-                        used(one.in_use),
+                        use_suffix(one.in_use),
                         cpi_suffix(one.cpi.as_deref())
                     );
                     DescribedName::new(one.cid.as_str(), description)

@@ -98,7 +98,7 @@ impl CallArgs {
             true => CommandResult::json(&called)?,
             false => CommandResult::Output(call_report(&called).into_bytes()),
         };
-        Ok(match called.success {
+        Ok(match called.has_succeeded {
             true => finished,
             false => finished.with_problem(call_error(&method, &called)),
         })

@@ -168,10 +168,10 @@ impl CheckArgs {
             false => drop(stage),
         }
         let written = junit_file.map_or(Ok(()), |file| file.write(&junit(&report)));
-        let recorded = prepared.is_recording_complete(session);
+        let is_recorded = prepared.is_recording_complete(session);
         let exit_code = match report.interrupted {
             Some(signal) => 128 + signal,
-            None => u8::from(!report.passed() || !recorded),
+            None => u8::from(!report.passed() || !is_recorded),
         };
         let finished = match session.globals.prints_json() {
             true => CommandResult::json(&report)?,
@@ -266,10 +266,10 @@ impl CheckArgs {
     }
 }
 
-/// Formats the report. Checks that passed are listed only if `verbose`.
-fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
+/// Formats the report. Checks that passed are listed only if `is_verbose`.
+fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
     let mut text = String::new();
-    if verbose {
+    if is_verbose {
         for check in report.checks.iter().filter(|check| check.verdict == Verdict::Pass) {
             let remarks = check.reasons.join("; ");
             let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };

@@ -74,7 +74,7 @@ impl InfoArgs {
 
 /// Adds the error if `info` failed.
 fn with_failure(finished: CommandResult, called: &FinishedCall) -> CommandResult {
-    match called.success {
+    match called.has_succeeded {
         true => finished,
         false => finished.with_problem(call_error(Method::Info.name(), called)),
     }

@@ -20,7 +20,7 @@ pub(crate) struct ListArgs {
 impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
-        target.inputs.discard_generated = true;
+        target.inputs.discards_generated = true;
         let listed = resources::list_cpis(&target, &prepared_run.run)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let output = match session.globals.prints_json() {

@@ -130,7 +130,7 @@ impl SourceArgs {
                 let mut inputs =
                     self.configs.add_to(self.options.inputs_with_default_store(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
-                inputs.discard_generated = !needs_vm_and_disk;
+                inputs.discards_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
                     inputs,
                     renderer_choice: self.renderer.into(),
@@ -235,7 +235,7 @@ impl PreparedCpi {
             timeout: self.cpi.timeout,
         };
         let called = call(&self.cpi, &control)?;
-        match called.success {
+        match called.has_succeeded {
             true => stage.finish(),
             false => drop(stage),
         }

@@ -157,7 +157,7 @@ pub(super) fn description(file: &EnvFile) -> String {
 /// the vars store, because their values are secret, and runs no programs.
 fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
-    let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
+    let mut inputs = Inputs { manifest: path.clone(), discards_generated: true, ..Inputs::default() };
     inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
     file.add_below(&mut inputs);
     let options = manifest::LoadOptions::default();

@@ -263,8 +263,8 @@ fn notes(arg: &Arg, shows_values: bool) -> Vec<String> {
         several => notes.push(format!("[aliases: {}]", several.join(", "))),
     }
     let values = values(arg);
-    let described = values.iter().any(|value| value.get_help().is_some());
-    if !values.is_empty() && (shows_values || !described) {
+    let are_described = values.iter().any(|value| value.get_help().is_some());
+    if !values.is_empty() && (shows_values || !are_described) {
         let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
         notes.push(format!("[possible values: {}]", names.join(", ")));
     }

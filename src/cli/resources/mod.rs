@@ -65,6 +65,6 @@ impl ChangeArgs {
 }
 
 /// Formats a boolean for a table.
-pub(super) fn yes_or_no(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
+pub(super) fn yes_or_no(is_true: bool) -> String {
+    if is_true { "yes" } else { "no" }.to_owned()
 }

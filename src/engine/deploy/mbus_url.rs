@@ -16,8 +16,8 @@ pub(super) fn check_credentials(deployment: &Deployment) -> Result<()> {
         Some((percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())))
     };
     let Some((place, agent_url)) = agent_url(deployment) else { return Ok(()) };
-    let (of_agent, of_run) = (credentials(agent_url), credentials(provider.mbus.expose()));
-    if of_agent.is_none() || of_agent == of_run {
+    let (agent_credentials, run_credentials) = (credentials(agent_url), credentials(provider.mbus.expose()));
+    if agent_credentials.is_none() || agent_credentials == run_credentials {
         return Ok(());
     }
     Err(Error::invalid(format!(

@@ -60,10 +60,10 @@ impl ReachableEnvironment {
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
         let vm = records::vm_on_record(run, state)?;
-        let booted = boots_vm && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
+        let was_booted = boots_vm && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
         validating.finish();
 
-        let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };
+        let timeout = if was_booted { timeout.max(boot::TIMEOUT) } else { timeout };
         let agent = contact(run, endpoint, (state, &vm), &(&loaded).into(), timeout)
             .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &loaded, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());

@@ -243,7 +243,8 @@ pub struct DiskStatus {
     /// The CPI's answer to whether it exists.
     pub exists: PresenceStatus,
     /// True if the agent has mounted it; `None` if the agent did not report it.
-    pub mounted: Option<bool>,
+    #[serde(rename = "mounted")]
+    pub is_mounted: Option<bool>,
     /// Its usage in percent, if the agent reports it.
     pub used_percent: Option<String>,
     /// The disk hint for the agent, credentials redacted.
@@ -382,14 +383,14 @@ impl StatusCollector<'_> {
                 // The agent knows only disks of the VM's CPI.
                 let near =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
-                let mounted = near.map(|mounted| mounted.contains(&handle.cid));
+                let is_mounted = near.map(|mounted| mounted.contains(&handle.cid));
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
                     exists: self.presence_of(&handle.clone().into()),
                     handle,
-                    mounted,
-                    used_percent: used.clone().filter(|_| disk.in_use && mounted == Some(true)),
+                    is_mounted,
+                    used_percent: used.clone().filter(|_| disk.in_use && is_mounted == Some(true)),
                     hint: disk.hint.clone(),
                 }
             })
@@ -609,8 +610,8 @@ impl StatusCollector<'_> {
 /// the operator.
 fn was_refused(recorded_run: &RecordedRun) -> bool {
     const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
-    let ended = recorded_run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
-    ended && recorded_run.record.plan.is_none()
+    let was_rejected = recorded_run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
+    was_rejected && recorded_run.record.plan.is_none()
 }
 
 /// Returns the state of the VM's own agent, or the id of a foreign agent.
@@ -812,7 +813,7 @@ impl Status {
                 });
             }
         }
-        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
+        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.is_mounted == Some(false)) {
             if let Some(recorded_run) = self.running() {
                 let (disk, command) = (&disk.handle, &recorded_run.record.command);
                 let text = format!("disk {disk} is not mounted while `{command}` is in progress");

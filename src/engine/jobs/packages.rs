@@ -314,7 +314,7 @@ impl<'r> Packages<'r> {
         index: usize,
         progress: &[PackageProgress],
         agent: &Agent,
-        sha2: bool,
+        uses_sha2: bool,
         stage: &Stage,
     ) -> Result<()> {
         let node = &self.nodes[index];
@@ -341,7 +341,7 @@ impl<'r> Packages<'r> {
         let source = PackageSource {
             name: node.package.name.clone(),
             version: node.package.fingerprint.clone(),
-            digest: source_digest(node.package, sha2)?.to_string(),
+            digest: source_digest(node.package, uses_sha2)?.to_string(),
             blobstore_id: node_progress
                 .source
                 .get()
@@ -448,8 +448,8 @@ fn upload_file(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     Ok(id)
 }
 /// Returns the digest with which the agent verifies the source. With `--sha2`, a SHA-256 replaces a SHA-1.
-fn source_digest(package: &Package, sha2: bool) -> Result<Digest> {
-    if !sha2 || package.digest.strongest() != Algorithm::Sha1 {
+fn source_digest(package: &Package, uses_sha2: bool) -> Result<Digest> {
+    if !uses_sha2 || package.digest.strongest() != Algorithm::Sha1 {
         return Ok(package.digest.clone());
     }
     Digest::of_file(&package.archive, &[Algorithm::Sha256])

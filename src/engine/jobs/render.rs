@@ -64,7 +64,8 @@ pub(crate) fn render(
     let mut packer = Packer::create(&archive)?;
     let mut hash = Sha256::new();
     for RenderedFile { name, path, is_executable } in &files {
-        packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*is_executable) })?;
+        packer
+            .add(Path::new(name), &Input::File { path: path.clone(), is_executable: Some(*is_executable) })?;
         hash.update(name);
         hash.update([0]);
         hash.update(

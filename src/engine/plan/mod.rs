@@ -273,8 +273,8 @@ impl Plan {
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
     /// is affected.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
-        let stops = |step: &Step| matches!(step, Step::StopVm(_) | Step::LeaveJobs(_));
-        let stops = self.steps.iter().any(|planned| stops(&planned.step));
+        let is_stop = |step: &Step| matches!(step, Step::StopVm(_) | Step::LeaveJobs(_));
+        let stops = self.steps.iter().any(|planned| is_stop(&planned.step));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
             false if stops => DOWNTIME_BY_NEW_VM,

@@ -127,8 +127,9 @@ fn new_content(kind: &str, identity: &ArtifactIdentity) -> String {
 /// Returns the reason for a changed manifest. The plan lists the changes.
 fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
     let deployed_leaves = state.monopile.manifest.as_ref();
-    let same_leaves = deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
-    let reason = if same_leaves {
+    let has_same_leaves =
+        deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
+    let reason = if has_same_leaves {
         "only the order of entries in the manifest changed"
     } else {
         "the manifest changed"

@@ -77,7 +77,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     }
     let validating = run.reporter.stage("Validating");
     // An agent knows no newly generated credentials.
-    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
+    let inputs = Inputs { discards_generated: true, ..request.inputs.clone() };
     let loaded = prepare::load(run, &inputs)?;
     let deployment = loaded.deployment()?;
     let cpi_inputs =

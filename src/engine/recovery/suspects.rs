@@ -98,8 +98,8 @@ pub(crate) fn find_answering<'s>(
     endpoint: &AgentEndpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
-    let any = state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm);
-    if !any || state.vm_cid().is_some() {
+    let has_suspected_vm = state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm);
+    if !has_suspected_vm || state.vm_cid().is_some() {
         return Ok(None);
     }
     let looking_for_vm = reporter.stage("Looking for a VM that a failed call may have created");
@@ -157,7 +157,7 @@ pub(crate) fn with_vm_search(
 
 /// Returns the agent at the address of the manifest, if that can be read.
 fn agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
-    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let loaded = prepare::load(run, &inputs).ok()?;
     let provider = loaded.provider().ok()?;
     Some(connect(run, endpoint(run, &provider).ok()?, state))

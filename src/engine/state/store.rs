@@ -356,10 +356,10 @@ mod tests {
         assert_eq!(store.keep_version().unwrap(), 1);
         drop(store);
         fs::write(&path, "{").unwrap();
-        let restore = |version: &str, agreed: bool| {
+        let restore = |version: &str, agrees: bool| {
             Store::restore(&at(&path), &holder(), &mut Err, version, &mut |present, _| {
                 assert!(present.is_none());
-                if agreed { Ok(()) } else { Err(Error::usage("no")) }
+                if agrees { Ok(()) } else { Err(Error::usage("no")) }
             })
         };
         assert_eq!(restore("7", true).unwrap_err().kind(), ErrorKind::InvalidInput);

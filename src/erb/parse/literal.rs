@@ -115,7 +115,7 @@ impl Lowerer {
 /// Lowers an integer literal. It may have a sign, a base prefix and underscores.
 pub(super) fn number(text: &str) -> Node {
     let clean = text.replace('_', "").to_ascii_lowercase();
-    let (negative, digits) = match clean.strip_prefix('-') {
+    let (is_negative, digits) = match clean.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, clean.as_str()),
     };
@@ -133,10 +133,10 @@ pub(super) fn number(text: &str) -> Node {
         (10, digits)
     };
     match i64::from_str_radix(digits, radix) {
-        Ok(value) => Node::Int(if negative { -value } else { value }),
+        Ok(value) => Node::Int(if is_negative { -value } else { value }),
         Err(_) => {
             let value = num_bigint::BigInt::parse_bytes(digits.as_bytes(), radix).unwrap_or_default();
-            Node::BigInt(Arc::from((if negative { -value } else { value }).to_string()))
+            Node::BigInt(Arc::from((if is_negative { -value } else { value }).to_string()))
         }
     }
 }

@@ -191,12 +191,12 @@ impl fmt::Display for Path {
     /// Writes `?` at the first optional token, and at any later key that would otherwise read as another kind
     /// of token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut marked = false;
+        let mut is_marked = false;
         for token in &self.tokens {
             let mut mark = |is_optional: bool, is_ambiguous: bool| {
-                let mark = is_optional && (!marked || is_ambiguous);
-                marked |= is_optional;
-                if mark { "?" } else { "" }
+                let needs_mark = is_optional && (!is_marked || is_ambiguous);
+                is_marked |= is_optional;
+                if needs_mark { "?" } else { "" }
             };
             match token {
                 Token::Key { key, is_optional } => {

@@ -223,8 +223,8 @@ impl<'a> TokenAt<'a> {
                 };
                 let message = format!("'{}' does not exist; {alternatives}", self.path_so_far());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
-                let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
-                error.hint = other_type.then(|| {
+                let has_other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
+                error.hint = has_other_type.then(|| {
                     format!("a path matches only strings: put the value {value} of '{key}' in quotes")
                 });
                 Err(error)

@@ -49,14 +49,14 @@ impl SshKey {
         {
             return Err(KeyError::Cipher(format!("{cipher} in the old PEM format")));
         }
-        let encrypted = legacy.is_some() || text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----");
-        if encrypted && passphrase.is_none() {
+        let is_encrypted = legacy.is_some() || text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----");
+        if is_encrypted && passphrase.is_none() {
             return Err(KeyError::Encrypted);
         }
         // With a passphrase, russh reads every PKCS#8 key as an encrypted one, and fails for a plain key.
         let plain = || decode_secret_key(&text, None);
         let decoded = match passphrase {
-            Some(passphrase) if encrypted => decode_secret_key(&text, Some(passphrase)),
+            Some(passphrase) if is_encrypted => decode_secret_key(&text, Some(passphrase)),
             Some(passphrase) => match plain() {
                 Err(RusshError::KeyIsEncrypted) => decode_secret_key(&text, Some(passphrase)),
                 other => other,
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn parses_every_key_type_and_format() {
         let pkcs8 = "openssl pkcs8 -topk8";
-        for (script, encrypted) in [
+        for (script, is_encrypted) in [
             ("ssh-keygen -q -t ed25519 -N '' -f k".to_owned(), false),
             ("ssh-keygen -q -t ed25519 -N secret -f k".to_owned(), true),
             ("openssl genpkey -algorithm ed25519 -out k".to_owned(), false),
@@ -125,7 +125,7 @@ mod tests {
             ("openssl ecparam -genkey -noout -name secp384r1 -out k".to_owned(), false),
         ] {
             let text = generate(&script);
-            if encrypted {
+            if is_encrypted {
                 assert_eq!(SshKey::parse(&text, None).unwrap_err(), KeyError::Encrypted, "{script}");
                 assert_eq!(
                     SshKey::parse(&text, Some("other")).unwrap_err(),

@@ -71,10 +71,10 @@ impl client::Handler for SessionCallbacks {
         let PublicKeyOrCertificate::PublicKey { key, .. } = server else {
             return Ok(self.recorded_key.is_none());
         };
-        let accepted =
+        let is_accepted =
             self.recorded_key.as_ref().is_none_or(|recorded_key| recorded_key.key_data() == key.key_data());
         *self.presented_key.lock() = Some(key.clone());
-        Ok(accepted)
+        Ok(is_accepted)
     }
 
     async fn server_channel_open_forwarded_tcpip(

@@ -94,13 +94,13 @@ impl AgentVm {
         self.directory.path().join("vcap")
     }
 
-    /// Returns the agent's command line in its own mount namespace. With `under_init`, the agent is the child
+    /// Returns the agent's command line in its own mount namespace. With `has_init`, the agent is the child
     /// of another process.
-    pub(crate) fn command(&self, under_init: bool) -> Command {
+    pub(crate) fn command(&self, has_init: bool) -> Command {
         let mut command = prepare("unshare");
-        let root = rustix::process::geteuid().is_root();
-        command.arg(if root { "-m" } else { "-rm" });
-        if under_init {
+        let is_root = rustix::process::geteuid().is_root();
+        command.arg(if is_root { "-m" } else { "-rm" });
+        if has_init {
             command.args(["sh", "-c", r#"trap 'kill $!' TERM; "$@" & wait; wait"#, "init"]);
         }
         command
@@ -116,9 +116,9 @@ impl AgentVm {
         command
     }
 
-    pub(crate) fn start_agent(&mut self, under_init: bool) {
+    pub(crate) fn start_agent(&mut self, has_init: bool) {
         assert!(self.agent.is_none());
-        let mut child = self.command(under_init).process_group(0).spawn().unwrap();
+        let mut child = self.command(has_init).process_group(0).spawn().unwrap();
         let stderr = lines(child.stderr.take().unwrap());
         let mut first_lines = String::new();
         self.port = loop {

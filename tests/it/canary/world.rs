@@ -353,10 +353,11 @@ fn make_noisy(command: &mut Command) {
 
 /// Checks that the state, the journal, the logs and scratch directories are private.
 fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
-    let private = name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
-    let closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
+    let must_be_private =
+        name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
+    let is_closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
     let allowed_mode = if is_dir { 0o700 } else { 0o600 };
-    (private && !closed_above && mode & 0o077 != 0)
+    (must_be_private && !is_closed_above && mode & 0o077 != 0)
         .then(|| format!("{name} has mode {mode:o}, not {allowed_mode:o}"))
 }
 

@@ -79,11 +79,11 @@ pub(super) struct Attempt {
     /// The things that later runs may delete if this one does not succeed.
     pub later: DeletePermission,
     /// True if nothing disturbs the run.
-    pub undisturbed: bool,
+    pub is_undisturbed: bool,
     /// True if the run is killed with SIGKILL.
-    pub killed: bool,
+    pub is_killed: bool,
     /// True if the agent is prevented from answering.
-    pub silenced: bool,
+    pub is_silenced: bool,
     /// Methods with which the CPI only pretends to delete.
     pub pretended_deletions: Vec<&'static str>,
     /// The time after which the operator interrupts the run.
@@ -359,9 +359,9 @@ impl ChaosLife {
             command,
             may_delete,
             later: may_delete,
-            undisturbed: true,
-            killed: false,
-            silenced: false,
+            is_undisturbed: true,
+            is_killed: false,
+            is_silenced: false,
             pretended_deletions: Vec::new(),
             timeout: STEP_TIMEOUT,
         }
@@ -371,7 +371,7 @@ impl ChaosLife {
     pub(super) fn run_disturbed(&mut self, command: OperatorCommand, disturbance: &Disturbance) {
         let mut script = Script::with_info(InfoAnswer::Local);
         let mut attempt = self.attempt(command);
-        attempt.undisturbed = matches!(disturbance, Disturbance::None);
+        attempt.is_undisturbed = matches!(disturbance, Disturbance::None);
         let (mut hold, mut point, mut hangs, mut options) = (HeldCallAction::Nothing, None, false, &[][..]);
         match disturbance {
             Disturbance::None => {}
@@ -391,37 +391,37 @@ impl ChaosLife {
                     options = &["--cpi-timeout", "1s"];
                 }
             }
-            Disturbance::Signal { call, terminate, times } => {
+            Disturbance::Signal { call, is_sigterm, times } => {
                 script = script.stopped_at(*call, Interruption::Hold);
-                hold = HeldCallAction::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
+                hold = HeldCallAction::Signal(if *is_sigterm { Signal::TERM } else { Signal::INT }, *times);
             }
             Disturbance::Kill { call, when } => {
                 script = script.stopped_at(*call, *when);
-                attempt.killed = true;
+                attempt.is_killed = true;
             }
             Disturbance::KillAtMessage { message, side } => {
                 point = Some((*message, *side));
-                (hold, attempt.killed) = (HeldCallAction::Kill, true);
+                (hold, attempt.is_killed) = (HeldCallAction::Kill, true);
             }
             Disturbance::Stall { message, side } => {
                 point = Some((*message, *side));
-                (hold, attempt.silenced) = (HeldCallAction::Interrupt, true);
+                (hold, attempt.is_silenced) = (HeldCallAction::Interrupt, true);
             }
             Disturbance::AtCall { call, action } => {
                 script = script.stopped_at(*call, Interruption::Hold);
-                (hold, attempt.silenced) = (HeldCallAction::Act(*action), true);
+                (hold, attempt.is_silenced) = (HeldCallAction::Act(*action), true);
             }
             Disturbance::AtMessage { message, action } => {
                 point = Some((*message, crate::support::gate::Moment::Before));
-                (hold, attempt.silenced) = (HeldCallAction::Act(*action), true);
+                (hold, attempt.is_silenced) = (HeldCallAction::Act(*action), true);
             }
             Disturbance::Off => {
                 self.hello.kill_vm();
-                attempt = Attempt { silenced: true, undisturbed: false, ..self.attempt(command) };
+                attempt = Attempt { is_silenced: true, is_undisturbed: false, ..self.attempt(command) };
             }
             Disturbance::Mistake(_) => unreachable!("mistakes are commands of their own"),
         }
-        if attempt.silenced && command == OperatorCommand::Repair {
+        if attempt.is_silenced && command == OperatorCommand::Repair {
             attempt.may_delete.vm = true;
         }
         self.hello.set_script(script);
@@ -448,7 +448,7 @@ impl ChaosLife {
         let run = &self.last;
         let _ = writeln!(self.log, "  {:?} ends with {}", attempt.command, run.code);
         *self.counts.codes.entry(run.code).or_default() += 1;
-        let may_be = CODES.contains(&run.code) || (attempt.killed && run.code == -1);
+        let may_be = CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
         self.check(may_be, || "an exit code that is not documented".to_owned());
         let run = &self.last;
         let shown = format!("{}{}", run.stdout, run.stderr);
@@ -488,8 +488,8 @@ impl ChaosLife {
                 held = Some(Instant::now());
                 second = self.act_on_held_call(&mut child, hold);
             }
-            let again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
-            if let (true, HeldCallAction::Signal(signal, 2..)) = (again, hold) {
+            let is_due_again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
+            if let (true, HeldCallAction::Signal(signal, 2..)) = (is_due_again, hold) {
                 held = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), *signal);
@@ -603,8 +603,8 @@ impl ChaosLife {
     fn allow_pretended_deletions(&mut self, requests: &[Value], methods: &[&str]) {
         let present = self.inventory.present(&self.hello);
         for request in requests {
-            let pretended = methods.iter().any(|method| request["method"] == *method);
-            if let Some(cid) = request["arguments"][0].as_str().filter(|_| pretended)
+            let was_pretended = methods.iter().any(|method| request["method"] == *method);
+            if let Some(cid) = request["arguments"][0].as_str().filter(|_| was_pretended)
                 && present.contains(cid)
             {
                 self.inventory.allow_unrecorded(cid);
@@ -627,8 +627,8 @@ impl ChaosLife {
         let may_delete = may_delete.or(self.may_be_deleted);
         let gone = |cid: &String| before.contains(cid) && !now.contains(cid);
         self.check(may_delete.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
-        let data = self.counter > 0 && !may_delete.disk;
-        self.check(!data || !gone(&deployed.disk), || {
+        let must_keep_data = self.counter > 0 && !may_delete.disk;
+        self.check(!must_keep_data || !gone(&deployed.disk), || {
             format!("{} was deleted unasked, with its data", deployed.disk)
         });
     }
@@ -641,14 +641,14 @@ impl ChaosLife {
 
     /// Checks that a VM whose agent answers was not dropped from the record.
     fn check_living_vm(&self, records: &str, attempt: &Attempt) {
-        if attempt.silenced || !self.vm_answers() {
+        if attempt.is_silenced || !self.vm_answers() {
             return;
         }
         let records_after = self.hello.announced_or_recorded();
         for vm in self.inventory.present(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
-            let dropped =
+            let was_dropped =
                 records.contains(vm) && !records_after.contains(vm) && !self.inventory.may_be_unrecorded(vm);
-            self.check(!dropped, || format!("{vm} went off the record, and its agent answers"));
+            self.check(!was_dropped, || format!("{vm} went off the record, and its agent answers"));
         }
     }
 
@@ -656,10 +656,10 @@ impl ChaosLife {
     fn update_expectations(&mut self, attempt: &Attempt) {
         let command = attempt.command;
         let has_succeeded = self.last.code == 0;
-        let state = self.hello.world.exists("state.json");
+        let has_state = self.hello.world.exists("state.json");
         if command == OperatorCommand::Delete {
             self.may_reset = true;
-            if has_succeeded && !state {
+            if has_succeeded && !has_state {
                 self.deployed = None;
             }
         }
@@ -681,7 +681,7 @@ impl ChaosLife {
                 | OperatorCommand::Recreate
                 | OperatorCommand::Repair
         );
-        if has_succeeded && was_made && state {
+        if has_succeeded && was_made && has_state {
             let state = self.hello.state();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let vm = text(&state["current_vm_cid"]);
@@ -704,7 +704,7 @@ impl ChaosLife {
         if has_succeeded && matches!(command, OperatorCommand::Start | OperatorCommand::Restart) {
             self.jobs_may_be_stopped = false;
         }
-        if has_succeeded && command.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
+        if has_succeeded && command.deploys() && attempt.is_undisturbed && !self.jobs_may_be_stopped {
             self.check_service();
         }
     }

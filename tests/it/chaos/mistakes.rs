@@ -86,7 +86,7 @@ impl ChaosLife {
         let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
         wait_until("the agent of the foreign VM listens", || self.vm_answers());
-        let attempt = Attempt { undisturbed: false, ..self.attempt(command) };
+        let attempt = Attempt { is_undisturbed: false, ..self.attempt(command) };
         let run = self.run(self.prepared(command, &[]), &attempt, &HeldCallAction::Nothing);
         self.check(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
         self.check(self.vm_answers(), || format!("the foreign {occupant} was ended"));
@@ -112,7 +112,7 @@ impl ChaosLife {
         let attempt = self.attempt(command);
         Attempt {
             may_delete: DeletePermission::default(),
-            undisturbed: false,
+            is_undisturbed: false,
             timeout: MISTAKE_TIMEOUT,
             ..attempt
         }
@@ -129,7 +129,7 @@ impl ChaosLife {
 
     fn run_held_at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
         self.hello.set_script(Script::at(call, Interruption::Hold));
-        let mut attempt = Attempt { undisturbed: false, ..self.attempt(command) };
+        let mut attempt = Attempt { is_undisturbed: false, ..self.attempt(command) };
         if matches!(hold, HeldCallAction::RemoveLock) {
             attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
             attempt.later = attempt.may_delete;
@@ -148,17 +148,17 @@ impl ChaosLife {
             may_delete: DeletePermission::default(),
             ..self.harmless_attempt(OperatorCommand::Create)
         };
-        let well = self.is_well();
+        let is_well = self.is_well();
         let run = self.run(self.hello.world.monopile(arguments), &attempt, &HeldCallAction::Nothing);
-        self.check(!well || run.code != 0, || "it deploys without the vars store".to_owned());
+        self.check(!is_well || run.code != 0, || "it deploys without the vars store".to_owned());
     }
 
     /// Runs a command whose CPI looks elsewhere. Healthy resources must stay on record.
     fn look_elsewhere(&mut self, command: OperatorCommand, process: Command, script: Script) {
-        let well = self.is_well();
+        let is_well = self.is_well();
         self.hello.set_script(script);
         self.run(process, &self.harmless_attempt(command), &HeldCallAction::Nothing);
-        let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
+        let Some(deployed) = self.deployed.clone().filter(|_| is_well) else { return };
         let records = self.hello.announced_or_recorded();
         for cid in [&deployed.vm, &deployed.disk] {
             self.check(records.contains(cid), || format!("{cid} went off the record at the CPI's word"));
@@ -184,9 +184,9 @@ impl ChaosLife {
         let state = self.hello.state();
         let is_empty =
             |path: &str| state.pointer(path).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
-        let deployed =
+        let is_as_deployed =
             self.deployed.as_ref().is_some_and(|deployed| deployed.manifest_changes == self.manifest_changes);
-        deployed
+        is_as_deployed
             && is_empty("/monopile/suspects")
             && is_empty("/monopile/undeleted")
             && self.hello.recorded() == self.inventory.present(&self.hello)
@@ -215,9 +215,9 @@ impl ChaosLife {
         let run = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
         self.log_step(&format!("create-env without the state ends with {}", run.code));
         let requests = self.inventory.observe_run(&self.hello, &run);
-        let effect =
+        let has_effect =
             requests.iter().any(|request| !QUESTIONS.iter().any(|method| request["method"] == *method));
-        self.check(run.code != 0 && !effect && self.hello.cloud() == before, || {
+        self.check(run.code != 0 && !has_effect && self.hello.cloud() == before, || {
             format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
         });
         if !imports || self.has_snapshots() {

@@ -72,7 +72,8 @@ impl ChaosLife {
 
     fn run_in_peace(&mut self, command: OperatorCommand, options: &[&str]) -> Run {
         self.counts.recovery += 1;
-        let mut attempt = Attempt { undisturbed: false, timeout: RECOVERY_TIMEOUT, ..self.attempt(command) };
+        let mut attempt =
+            Attempt { is_undisturbed: false, timeout: RECOVERY_TIMEOUT, ..self.attempt(command) };
         // The operator knows the effect of the option.
         attempt.may_delete.vm |= options.contains(&"--recreate");
         self.log_step(&format!("{command:?} {}", options.join(" ")));

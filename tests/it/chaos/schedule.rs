@@ -175,7 +175,7 @@ pub(super) enum Disturbance {
     /// The CPI misbehaves. A hanging call goes on after the command with `goes_on`, and is killed otherwise.
     Cpi { misbehaviours: Vec<PlannedMisbehaviour>, goes_on: bool },
     /// Signals to the program while a call is made.
-    Signal { call: usize, terminate: bool, times: usize },
+    Signal { call: usize, is_sigterm: bool, times: usize },
     /// SIGKILL at a call.
     Kill { call: usize, when: Interruption },
     /// SIGKILL at a message to the agent.
@@ -259,7 +259,7 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
         15..62 if !command.methods().is_empty() => draw_misbehaviours(dice, command),
         15..68 => {
             let times = if dice.chance(25) { 2 } else { 1 };
-            Disturbance::Signal { call, terminate: dice.chance(40), times }
+            Disturbance::Signal { call, is_sigterm: dice.chance(40), times }
         }
         68..74 => {
             let when = dice.pick(&[

@@ -144,7 +144,8 @@ fn deploy_without_answers(fault: &str) -> String {
     let mut stage = Stage::new();
     let hello = &mut stage.env.hello;
     let ip = hello.ip().to_owned();
-    let certify = |hello: &Hello, host| hello.hand_out(&Certificate { host, days: (-1, 365), trusted: true });
+    let certify =
+        |hello: &Hello, host| hello.hand_out(&Certificate { host, days: (-1, 365), is_trusted: true });
     let mut address = |host: &str| {
         let url = format!("https://mbus:((mbus_bootstrap_password))@{host}");
         hello.add_ops(

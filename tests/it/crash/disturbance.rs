@@ -26,7 +26,7 @@ pub(super) enum Disturbance {
     After(u64),
     /// An error of this system call of the main thread, counted from 1. It occurs once, or also for all later
     /// calls.
-    Fault { name: &'static str, number: usize, errno: &'static str, lasting: bool },
+    Fault { name: &'static str, number: usize, errno: &'static str, is_lasting: bool },
     /// This signal, sent `times` times while a call of the CPI, counted from 1, is held.
     Signal { call: usize, signal: Signal, times: usize },
     /// An act at a point of the conversation.
@@ -54,8 +54,8 @@ pub(super) enum MachineAction {
     /// Switches off the VM permanently.
     SwitchOff,
     /// Restarts the machine of the program, the CPI and the VM, and gives all their PIDs to other processes.
-    /// With `booted`, the recorded boot id differs afterwards.
-    Restart { booted: bool },
+    /// With `has_rebooted`, the recorded boot id differs afterwards.
+    Restart { has_rebooted: bool },
 }
 
 impl Disturbance {
@@ -85,15 +85,15 @@ impl CrashLife<'_> {
                     Interruption::DieBefore | Interruption::DieDuring | Interruption::DieAfter
                 );
                 // A deploy succeeds even if it cannot delete the resources that it replaced.
-                let kept = run.stderr.contains("the next run tries again");
-                (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
+                let is_kept = run.stderr.contains("the next run tries again");
+                (if dies { run.code != 0 || is_kept } else { run.code == -1 }, run)
             }
             Disturbance::Syscall(name, number) => {
                 let run = self.run_with_fault(&command, name, &format!("signal=SIGKILL:when={number}"));
                 (run.code == -1, run)
             }
-            Disturbance::Fault { name, number, errno, lasting } => {
-                let on = if *lasting { "+" } else { "" };
+            Disturbance::Fault { name, number, errno, is_lasting } => {
+                let on = if *is_lasting { "+" } else { "" };
                 let run = self.run_with_fault(&command, name, &format!("error={errno}:when={number}{on}"));
                 self.check_code(&run, (0..=5).contains(&run.code));
                 (run.code != 0, run)
@@ -119,8 +119,8 @@ impl CrashLife<'_> {
                     command.args(["--agent-timeout", "5s"]);
                 }
                 let run = self.run_and_act_at(command, *point, *act);
-                let killed = matches!(act, MachineAction::Kill | MachineAction::Restart { .. });
-                self.check_code(&run, (0..=5).contains(&run.code) || (killed && run.code == -1));
+                let is_killed = matches!(act, MachineAction::Kill | MachineAction::Restart { .. });
+                self.check_code(&run, (0..=5).contains(&run.code) || (is_killed && run.code == -1));
                 (run.code != 0 || disturbance.switches_off(), run)
             }
         }
@@ -181,8 +181,8 @@ impl CrashLife<'_> {
                     MachineAction::KillAgent => machine::kill_agent(&self.hello),
                     MachineAction::Reboot => machine::reboot(&self.hello),
                     MachineAction::SwitchOff => self.hello.kill_vm(),
-                    MachineAction::Restart { booted } => {
-                        self.pid_heirs.push(machine::restart(&self.hello, &mut child, booted));
+                    MachineAction::Restart { has_rebooted } => {
+                        self.pid_heirs.push(machine::restart(&self.hello, &mut child, has_rebooted));
                     }
                 }
                 self.hello.release_call();

@@ -29,11 +29,11 @@ fn failing_system_calls_lose_no_resource() {
     let reference = reference(LifeSetting::V2);
     sweep.add(LifeSetting::V2, 4, |stage| {
         let mut points = Vec::new();
-        for (name, errno, lasting) in FAULTS {
+        for (name, errno, is_lasting) in FAULTS {
             for call in reference.syscalls[stage].iter().filter(|call| call.name == name) {
                 // A call that does not concern the state fails only once for each kind of file.
-                if call.is_durable || (call.is_first && (lasting || name == "mkdir")) {
-                    points.push(Disturbance::Fault { name, number: call.number, errno, lasting });
+                if call.is_durable || (call.is_first && (is_lasting || name == "mkdir")) {
+                    points.push(Disturbance::Fault { name, number: call.number, errno, is_lasting });
                 }
             }
         }

@@ -245,8 +245,8 @@ impl<'t> CrashLife<'t> {
         let output = run.stdout.clone() + &run.stderr;
         if run.code == 1 && output.contains("--forget-open-calls") {
             // For a creating call without an answer, the run stops and names the possible resource.
-            let machine_gone = self.setting.is_shared() && disturbance.switches_off();
-            let who = if machine_gone { "the call was made by `" } else { "" };
+            let is_machine_gone = self.setting.is_shared() && disturbance.switches_off();
+            let who = if is_machine_gone { "the call was made by `" } else { "" };
             for needed in ["is unknown", "look in the IaaS for", who] {
                 assert!(output.contains(needed), "{}: {needed} is not in {output}", self.context);
             }
@@ -265,8 +265,8 @@ impl<'t> CrashLife<'t> {
             run = self.hello.world.finish(command);
         }
         // A run killed after it removed the state has nothing left to delete.
-        let deleted = stage == DELETE && run.code == 3 && run.stderr.contains("there is no state");
-        self.check_code(&run, run.code == 0 || deleted);
+        let is_deleted = stage == DELETE && run.code == 3 && run.stderr.contains("there is no state");
+        self.check_code(&run, run.code == 0 || is_deleted);
     }
 
     /// Deletes unknown resources, like an operator who follows the program's advice.
@@ -279,11 +279,11 @@ impl<'t> CrashLife<'t> {
         }
     }
 
-    /// Fails with the output of the run if `may` is false.
+    /// Fails with the output of the run if `is_allowed` is false.
     #[track_caller]
-    pub(super) fn check_code(&self, run: &Run, may: bool) {
+    pub(super) fn check_code(&self, run: &Run, is_allowed: bool) {
         assert!(
-            may,
+            is_allowed,
             "{}: exit code {}\n--- stdout\n{}\n--- stderr\n{}",
             self.context, run.code, run.stdout, run.stderr
         );

@@ -52,9 +52,9 @@ fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
 fn restarting_the_machine_loses_no_resource() {
     let mut sweep = Sweep::new("machine restarts and VMs switched off");
     let actions = [
-        MachineAction::Restart { booted: true },
+        MachineAction::Restart { has_rebooted: true },
         MachineAction::SwitchOff,
-        MachineAction::Restart { booted: false },
+        MachineAction::Restart { has_rebooted: false },
     ];
     for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
         sweep.add(setting, sample, |stage| points(reference(setting), stage, &actions));

@@ -49,8 +49,8 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     );
     let moved = run(&hello, "create-env", &MOVE);
     let calls = hello.calls("");
-    let met = moved.code == -1;
-    if met {
+    let was_killed = moved.code == -1;
+    if was_killed {
         if !matches!(disturbance, Some((_, Interruption::Slow))) {
             hello.wait_until_idle();
             let records = hello.announced_or_recorded();
@@ -80,7 +80,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     assert_eq!(made.len(), distinct(&made).len(), "{place}: something was made twice");
     assert_eq!((distinct(&made), made.len()), (distinct(&deleted), deleted.len()), "{place}");
     assert!(hello.cloud().is_empty(), "{place}");
-    (met, calls)
+    (was_killed, calls)
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn kill_during_a_move_loses_no_resource() {
     // The sample is spread over the move, with each kind of kill.
     let points: Vec<(usize, Interruption)> =
         if is_full_sweep() { every.collect() } else { every.step_by(17).collect() };
-    let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
+    let kills = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
     eprintln!(
-        "kill sweep of a move: {} points, of which {met} kept the run from its end; no leaks",
+        "kill sweep of a move: {} points, of which {kills} kept the run from its end; no leaks",
         points.len()
     );
-    assert!(met > 0);
+    assert!(kills > 0);
 }

@@ -65,7 +65,7 @@ fn another_machine_resumes_after_the_first_is_lost() {
         let moments = [Moment::Before, Moment::After];
         let calls = (1..=reference.calls[stage])
             .flat_map(|call| moments.map(|moment| ConversationPoint::Call(call, moment)));
-        calls.map(|point| Disturbance::At(point, MachineAction::Restart { booted: true })).collect()
+        calls.map(|point| Disturbance::At(point, MachineAction::Restart { has_rebooted: true })).collect()
     });
     sweep.run();
 }

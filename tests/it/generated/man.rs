@@ -277,14 +277,14 @@ fn has(command: &Command, option: &str) -> bool {
 }
 
 /// Returns the exit codes of a command. For the main page, returns those of the program.
-fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
+fn exit_status(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
     let own_codes = || command.get::<HelpNotes>().map(|notes| notes.exit_codes.clone()).unwrap_or_default();
-    let codes = if all { base::exit_code::TABLE.to_vec() } else { own_codes() };
+    let codes = if is_main_page { base::exit_code::TABLE.to_vec() } else { own_codes() };
     codes.iter().map(|(code, meaning)| ((*code).to_owned(), (*meaning).to_owned())).collect()
 }
 
 /// Returns the variables of the options of a command. For the main page, returns all other variables too.
-fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
+fn environment(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
     let option_variable = |arg: &Arg| {
         let option = arg.get_long()?;
         Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{option}")))
@@ -292,15 +292,15 @@ fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
     let option_variables = arguments(command).filter_map(option_variable);
     let others =
         env_vars::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
-    option_variables.chain(others.filter(|_| all)).collect()
+    option_variables.chain(others.filter(|_| is_main_page)).collect()
 }
 
 /// Returns the files of the environment, if a command uses them. For the main page, returns all files.
-fn files(command: &Command, all: bool) -> Vec<(String, String)> {
-    let state = env_vars::state_files().into_iter().filter(|_| all || has(command, "state"));
-    let vars_store = Some(env_vars::vars_store()).filter(|_| all || has(command, "vars-store"));
-    let env_file = Some(env_vars::env_file()).filter(|_| all || has(command, "env-file"));
-    let directories = env_vars::directories().into_iter().filter(|_| all);
+fn files(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
+    let state = env_vars::state_files().into_iter().filter(|_| is_main_page || has(command, "state"));
+    let vars_store = Some(env_vars::vars_store()).filter(|_| is_main_page || has(command, "vars-store"));
+    let env_file = Some(env_vars::env_file()).filter(|_| is_main_page || has(command, "env-file"));
+    let directories = env_vars::directories().into_iter().filter(|_| is_main_page);
     let files = state.chain(vars_store).chain(env_file).chain(directories);
     files.map(|(path, content)| (path, content.to_owned())).collect()
 }

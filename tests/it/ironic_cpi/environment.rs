@@ -101,7 +101,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
     let content = prepare("/usr/sbin/debugfs").args(read).arg(volume).run_to_end();
     let settings = scratch.join("settings.json");
     std::fs::write(&settings, content.stdout).unwrap();
-    let root = rustix::process::geteuid().is_root();
+    let is_root = rustix::process::geteuid().is_root();
     let script = "set -e\n\
                   mount -t tmpfs tmpfs /mnt; mkdir -p /mnt/dev/disk/by-path\n\
                   for name in null zero full random urandom tty; do\n\
@@ -112,7 +112,7 @@ fn boot(ironic: &Ironic, node: &str, volumes: &Path, scratch: &Path) -> Option<C
                   mount -t tmpfs tmpfs /var; mkdir -p /var/vcap; shift; exec \"$@\"";
     let log = std::fs::File::create(scratch.join("agent.log")).unwrap();
     let mut command = prepare("unshare");
-    command.arg(if root { "-mpf" } else { "-rmpf" }).args([
+    command.arg(if is_root { "-mpf" } else { "-rmpf" }).args([
         "--mount-proc",
         "--kill-child=KILL",
         "sh",

@@ -44,7 +44,7 @@ struct Plan {
     /// including reads.
     outage: Option<(usize, Option<usize>)>,
     requests: usize,
-    met: bool,
+    was_met: bool,
     cpi: Option<Pid>,
 }
 
@@ -67,7 +67,7 @@ impl Faulty {
                 let counts = !request.line.starts_with("GET ");
                 plan.requests += usize::from(counts);
                 let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
-                plan.met |= at.is_some();
+                plan.was_met |= at.is_some();
                 let started = plan.requests;
                 match plan.outage {
                     Some((from, None)) if started >= from => Some((Fault::Refused, None)),
@@ -157,13 +157,13 @@ impl Faulty {
         self.plan(Some((point, fault)));
         let answer = self.try_call(method, arguments);
         let [_, commands] = self.count_of_last_call();
-        let met = match point {
-            FaultPoint::Request(_) => self.plan.lock().unwrap().met,
+        let was_met = match point {
+            FaultPoint::Request(_) => self.plan.lock().unwrap().was_met,
             FaultPoint::Command(number) => commands >= number,
         };
-        assert!(met, "{method} has no {point:?}");
-        let killed = matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
-        assert_eq!(answer.is_none(), killed, "{method}, {point:?}, {fault:?}: {answer:?}");
+        assert!(was_met, "{method} has no {point:?}");
+        let is_killed = matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
+        assert_eq!(answer.is_none(), is_killed, "{method}, {point:?}, {fault:?}: {answer:?}");
         answer
     }
 }

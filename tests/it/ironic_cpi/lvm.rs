@@ -70,9 +70,9 @@ impl SeparateKernel {
     }
 
     /// Returns the targets of the kernel, or the targets after its next boot.
-    fn read_targets(&self, saved: bool) -> Value {
-        let save = if saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
-        let file = if saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
+    fn read_targets(&self, is_saved: bool) -> Value {
+        let save = if is_saved { "" } else { "targetcli saveconfig /run/now.json >/run/said;" };
+        let file = if is_saved { "/etc/rtslib-fb-target/saveconfig.json" } else { "/run/now.json" };
         serde_json::from_str(&self.sh(&format!("{save} cat {file}"))).unwrap()
     }
 
@@ -85,9 +85,13 @@ impl SeparateKernel {
     #[track_caller]
     fn assert_clean(&self, volumes: &[&str]) {
         assert_eq!(self.volumes(), volumes);
-        for saved in [false, true] {
-            let shown = self.read_targets(saved);
-            assert_eq!((&shown["targets"], &shown["storage_objects"]), (&json!([]), &json!([])), "{saved}");
+        for is_saved in [false, true] {
+            let shown = self.read_targets(is_saved);
+            assert_eq!(
+                (&shown["targets"], &shown["storage_objects"]),
+                (&json!([]), &json!([])),
+                "{is_saved}"
+            );
         }
     }
 }

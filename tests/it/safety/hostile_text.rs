@@ -254,11 +254,11 @@ fn leaves(command: &clap::Command, words: &[&str]) -> Vec<String> {
     if commands.is_empty() { vec![words.join(" ")] } else { commands }
 }
 
-/// Returns the first character that a terminal would not just show. `styled` allows colours, cursor movements
-/// and other sequences of this program.
-fn harmful(text: &str, styled: bool) -> Option<char> {
+/// Returns the first character that a terminal would not just show. `allows_styles` allows colours, cursor
+/// movements and other sequences of this program.
+fn harmful(text: &str, allows_styles: bool) -> Option<char> {
     let is_own =
-        |character: char| matches!(character, '\n' | '\t') || styled && "\r\u{1b}".contains(character);
+        |character: char| matches!(character, '\n' | '\t') || allows_styles && "\r\u{1b}".contains(character);
     text.chars().find(|character| {
         character.is_control() && !is_own(*character)
             || matches!(*character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')

@@ -61,7 +61,7 @@ impl Hello {
     /// Creates an environment that is not deployed in this network, given by its first three bytes.
     pub(crate) fn at(subnet: &str) -> Hello {
         let hello = Hello::bare(subnet);
-        hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), trusted: true });
+        hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), is_trusted: true });
         hello
     }
 

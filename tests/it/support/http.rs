@@ -337,9 +337,9 @@ fn serve_socks5(
         let given_user = take(usize::from(length))?;
         let length = take(1)?[0];
         let given_password = take(usize::from(length))?;
-        let right = given_user == user.as_bytes() && given_password == password.as_bytes();
-        stream.write_all(&[1, u8::from(!right)])?;
-        if !right {
+        let is_right = given_user == user.as_bytes() && given_password == password.as_bytes();
+        stream.write_all(&[1, u8::from(!is_right)])?;
+        if !is_right {
             return Ok(());
         }
     }

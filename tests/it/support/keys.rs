@@ -11,13 +11,13 @@ pub(crate) struct Certificate<'t> {
     /// The first and the last day of its validity, relative to today.
     pub days: (i64, i64),
     /// True if the CA of the vars store signs it. Otherwise another CA of the same name signs it.
-    pub trusted: bool,
+    pub is_trusted: bool,
 }
 
 /// Returns a vars store with values of all variables of `examples/hello`.
 pub(crate) fn vars_store(agent: &Certificate) -> String {
     let (ca, ca_key, issuer) = authority();
-    let issuer = if agent.trusted { issuer } else { authority().2 };
+    let issuer = if agent.is_trusted { issuer } else { authority().2 };
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![agent.host.to_owned()]).unwrap();
     let now = OffsetDateTime::now_utc();

@@ -29,8 +29,8 @@ fn processes(root: &Path) -> Vec<String> {
         if !is_process || entry.file_name().to_str() == Some(&std::process::id().to_string()) {
             continue;
         }
-        let inside = std::fs::read_link(directory.join("cwd")).is_ok_and(|cwd| cwd.starts_with(root));
-        if inside || names(&directory.join("environ")) || names(&directory.join("cmdline")) {
+        let is_inside = std::fs::read_link(directory.join("cwd")).is_ok_and(|cwd| cwd.starts_with(root));
+        if is_inside || names(&directory.join("environ")) || names(&directory.join("cmdline")) {
             let command = std::fs::read(directory.join("cmdline")).unwrap_or_default();
             // A zombie has no command line.
             if !command.is_empty() {

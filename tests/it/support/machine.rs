@@ -71,8 +71,8 @@ pub(crate) fn reboot(hello: &Hello) {
 }
 
 /// Ends all processes of the program, the CPI and the VM, and gives their recorded PIDs to other processes.
-/// This happens in the same boot, or with `booted` in another boot with equal start times.
-pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> PidHeir {
+/// This happens in the same boot, or with `has_rebooted` in another boot with equal start times.
+pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) -> PidHeir {
     program.kill().unwrap();
     program.end();
     wait_until("all processes are gone", || {
@@ -81,9 +81,9 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> PidHe
             .iter()
             .filter_map(|leftover| leftover.strip_prefix("process ")?.split(' ').next())
             .peekable();
-        let none = pids.peek().is_none();
+        let is_done = pids.peek().is_none();
         pids.for_each(|pid| kill(pid.parse().unwrap()));
-        none
+        is_done
     });
     let heir = PidHeir::new();
     let pid = heir.0.id();
@@ -92,7 +92,7 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, booted: bool) -> PidHe
     for path in hello.find("work/cloud", "process.json") {
         let mut identity: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         identity["pid"] = json!(pid);
-        if booted {
+        if has_rebooted {
             identity["start_time"] = json!(started);
             identity["boot_id"] = json!("another");
         }

@@ -164,7 +164,7 @@ pub(crate) struct StemcellTarball {
     /// Additional lines of stemcell.MF.
     pub extra: String,
     /// True if the tarball has a stemcell.MF.
-    pub manifest: bool,
+    pub has_manifest: bool,
 }
 
 impl Default for StemcellTarball {
@@ -177,7 +177,7 @@ impl Default for StemcellTarball {
             image_sha1: None,
             api_version: Some("3".into()),
             extra: "stemcell_formats: [local-directory]\n".into(),
-            manifest: true,
+            has_manifest: true,
         }
     }
 }
@@ -199,7 +199,7 @@ impl StemcellTarball {
         }
         manifest.push_str(&self.extra);
         let mut tar = Tar::default();
-        if self.manifest {
+        if self.has_manifest {
             tar = tar.file("stemcell.MF", manifest);
         }
         if let Some(image) = &self.image {

@@ -99,7 +99,7 @@ fn sigint_ends_a_template_at_once() {
         let ended = poll(&format!("{shown} ends"), || child.try_wait().unwrap());
         assert!(started.elapsed() < AT_ONCE, "{shown}: {:?}", started.elapsed());
         // The command leaves the signal to the operating system. Some of these templates end before it.
-        let by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
-        assert!(ended.signal() == Some(Signal::INT.as_raw()) || by_itself, "{shown}: {ended}");
+        let ended_by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
+        assert!(ended.signal() == Some(Signal::INT.as_raw()) || ended_by_itself, "{shown}: {ended}");
     }
 }

@@ -54,9 +54,9 @@ struct SupervisorState {
 }
 
 impl Supervisor {
-    /// Loads the state of an earlier agent process and starts the supervisor's thread. Without `resume`, no
-    /// process is started before [`Supervisor::start`].
-    pub(super) fn load(directories: &Directories, resume: bool) -> Result<Supervisor> {
+    /// Loads the state of an earlier agent process and starts the supervisor's thread. Unless it `resumes`,
+    /// no process is started before [`Supervisor::start`].
+    pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),
             shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
@@ -68,9 +68,9 @@ impl Supervisor {
             Ok(services) => state.services = services,
             Err(error) => tracing::error!(error = %super::error_text(&error), "resuming the jobs failed"),
         }
-        let active = resume && is_monitored && !state.is_stopped;
+        let is_active = resumes && is_monitored && !state.is_stopped;
         for service in &mut state.services {
-            service.is_monitored = active;
+            service.is_monitored = is_active;
         }
         drop(state);
         let watcher = supervisor.clone();

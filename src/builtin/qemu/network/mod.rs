@@ -61,7 +61,7 @@ pub(super) fn plan(
     networks: &JsonObject,
     agent: &AgentConfig,
     ports: &[Port],
-    restrict: bool,
+    is_restricted: bool,
 ) -> CpiResult<VmNetworks> {
     let cards = cards(networks)?;
     let mut guest = networks.clone();
@@ -78,7 +78,7 @@ pub(super) fn plan(
             Some(device) => recorded.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
                 let mbus = (!agent_is_on_device).then_some(mbus);
-                recorded.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, restrict)?);
+                recorded.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, is_restricted)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
                 add(&mut guest, name, &address);
                 add(&mut guest, name, &json!({"dns": [user::DNS]}));

@@ -24,7 +24,8 @@ pub(super) struct UserNetwork {
     pub(super) mac: String,
     forwards: Vec<Forward>,
     /// True if the VM cannot open connections to other machines.
-    restrict: bool,
+    #[serde(rename = "restrict")]
+    is_restricted: bool,
 }
 
 /// A forwarded port.
@@ -45,7 +46,7 @@ impl UserNetwork {
         manual: Option<IpAddr>,
         mbus: Option<SocketAddr>,
         ports: &[Port],
-        restrict: bool,
+        is_restricted: bool,
     ) -> CpiResult<UserNetwork> {
         let agent_port =
             mbus.map(|mbus| Port { name: "agent".to_owned(), host: mbus.port(), guest: mbus.port() });
@@ -80,12 +81,12 @@ impl UserNetwork {
             }
             forwards.push(Forward { name: port.name.clone(), from, to: port.guest });
         }
-        Ok(UserNetwork { mac, forwards, restrict })
+        Ok(UserNetwork { mac, forwards, is_restricted })
     }
 
     /// Returns the value of QEMU's option `-netdev`, without the id.
     pub(super) fn netdev(&self) -> String {
-        let restrict = if self.restrict { "on" } else { "off" };
+        let restrict = if self.is_restricted { "on" } else { "off" };
         let mut option = format!("user,net={SUBNET},dhcpstart={GUEST},restrict={restrict}");
         for Forward { from, to, .. } in &self.forwards {
             let (ip, port) = (from.ip(), from.port());

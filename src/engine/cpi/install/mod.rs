@@ -93,7 +93,7 @@ pub struct InstalledPackages {
 /// package.
 struct StopCondition<'a> {
     signal_check: &'a (dyn Fn() -> Option<u8> + Sync),
-    failed: AtomicBool,
+    has_failed: AtomicBool,
 }
 
 impl StopCondition<'_> {
@@ -105,7 +105,7 @@ impl StopCondition<'_> {
             )
             .with_rerun_hint("run the same command again: it keeps the packages that are compiled already"));
         }
-        if self.failed.load(Ordering::SeqCst) {
+        if self.has_failed.load(Ordering::SeqCst) {
             return Err(Error::failure("stopped, because another package cannot be compiled"));
         }
         Ok(())
@@ -119,7 +119,7 @@ pub fn install(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     let stop_condition =
-        StopCondition { signal_check: compile_settings.signal_check, failed: AtomicBool::new(false) };
+        StopCondition { signal_check: compile_settings.signal_check, has_failed: AtomicBool::new(false) };
     match compile_settings.package_dir {
         Some(directory) => install_in_directory(jobs, directory, compile_settings, &stop_condition, stage),
         None => install_in_cache(jobs, compile_settings, &stop_condition, stage),
@@ -151,7 +151,7 @@ fn install_in_cache(
             stage,
         );
         if result.is_err() {
-            stop_condition.failed.store(true, Ordering::SeqCst);
+            stop_condition.has_failed.store(true, Ordering::SeqCst);
         }
         locks.lock().extend(result?);
         Ok(())
@@ -199,7 +199,7 @@ fn install_in_directory(
                 stage,
             );
             if result.is_err() {
-                stop_condition.failed.store(true, Ordering::SeqCst);
+                stop_condition.has_failed.store(true, Ordering::SeqCst);
             }
             result
         })?;

@@ -103,13 +103,13 @@ struct CheckedResource {
     resource: Resource,
     presence: Presence,
     /// True if it should be gone.
-    to_be_deleted: bool,
+    is_to_be_deleted: bool,
 }
 
 impl CheckedResource {
     /// Returns true if the CPI denies a resource that should exist.
     fn is_denied(&self) -> bool {
-        self.presence == Presence::Gone && !self.to_be_deleted
+        self.presence == Presence::Gone && !self.is_to_be_deleted
     }
 }
 
@@ -121,15 +121,15 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         .resources()
         .map(|resource| {
             let presence = probe.executor.ask_presence(&checking, &resource)?;
-            let to_be_deleted = state.undeleted(&resource).is_some();
-            Ok(CheckedResource { resource, presence, to_be_deleted })
+            let is_to_be_deleted = state.undeleted(&resource).is_some();
+            Ok(CheckedResource { resource, presence, is_to_be_deleted })
         })
         .collect::<Result<Vec<CheckedResource>>>()?;
     let checked = |resource: Resource| checked_resources.iter().find(|checked| checked.resource == resource);
     let disks = state.disks.iter().map(DiskRecord::handle);
     let denied: Vec<DiskHandle> =
         disks.filter(|disk| checked(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
-    let attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
+    let is_attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
     let mut claim = AgentClaim::default();
     let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
@@ -185,13 +185,13 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     let in_use = DisksInUse { attached: ask_attached_disks(probe, &checking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.disk_of_vm().map(DiskRecord::handle);
-                    let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
+                    let disk = disk.filter(|disk| is_attachable && disk.cpi == vm.cpi);
                     vm_problems.extend(disk.and_then(|disk| disk_problem(disk, &in_use)));
                 }
             }
         }
         // Without its disk on record, a new VM cannot be deployed.
-        vm_problems.iter_mut().filter(|_| !attachable).for_each(|problem| {
+        vm_problems.iter_mut().filter(|_| !is_attachable).for_each(|problem| {
             problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
         });
     }
@@ -258,14 +258,14 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
         Presence::Gone => {
             (FindingStatus::AsRecorded, "it was to be deleted, and does not exist any more".to_owned())
         }
-        Presence::Exists if checked.to_be_deleted => {
+        Presence::Exists if checked.is_to_be_deleted => {
             (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
         }
         Presence::Exists if is_detached => {
             (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
-        Presence::Unknown(reason) if checked.to_be_deleted => {
+        Presence::Unknown(reason) if checked.is_to_be_deleted => {
             (FindingStatus::Unknown, format!("it was to be deleted; the next run tries again; {reason}"))
         }
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),

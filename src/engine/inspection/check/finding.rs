@@ -118,9 +118,9 @@ impl CloudReport {
             ErrorKind::Drift,
             format!("the cloud is not as the state says: {}", text::listed(&names)),
         );
-        let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
+        let has_repairs = drifted.iter().any(|finding| !finding.repairs.is_empty());
         let error = self.unchecked.explain(error).with_hints(&self.hints);
-        Some(match repairable && !self.has_other_address {
+        Some(match has_repairs && !self.has_other_address {
             false if !self.hints.is_empty() => error,
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),

@@ -285,7 +285,7 @@ impl BucketSettings {
                 "it contains credentials, which belong in variables of their own".to_owned(),
             ));
         }
-        let near = match url.host() {
+        let is_loopback = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
@@ -296,10 +296,10 @@ impl BucketSettings {
             Service::Gcs => "GOOGLE_ALLOW_HTTP",
             Service::Azure => "AZURE_ALLOW_HTTP",
         };
-        let allowed = self.variable(allow).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_http_allowed = self.variable(allow).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         match url.scheme() {
             "https" => Ok(()),
-            "http" if near || allowed => Ok(()),
+            "http" if is_loopback || is_http_allowed => Ok(()),
             "http" => {
                 Err(unusable_value_error("with http://, the whole network could read the state".into())
                     .with_hint(format!("use https://, or set {allow}=true")))

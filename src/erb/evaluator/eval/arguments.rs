@@ -181,8 +181,8 @@ impl Interp {
         let needed = params.required.len() + params.post.len();
         let max = needed + params.optional.len();
         if strictness == Strictness::Method {
-            let wrong = list.len() < needed || (params.rest.is_none() && list.len() > max);
-            if wrong {
+            let is_wrong_count = list.len() < needed || (params.rest.is_none() && list.len() > max);
+            if is_wrong_count {
                 let expected = if params.rest.is_some() {
                     format!("{needed}+")
                 } else if params.optional.is_empty() {
@@ -339,9 +339,9 @@ impl Params {
     /// Returns the `arity` of a method or lambda with these parameters.
     pub(crate) fn arity(&self) -> i64 {
         let needed = (self.required.len() + self.post.len()) as i64;
-        let required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
+        let has_required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
         let is_open = self.rest.is_some();
-        let count = if required_keyword && needed == 0 { 1 } else { needed };
+        let count = if has_required_keyword && needed == 0 { 1 } else { needed };
         if self.numbered > 0 {
             return i64::from(self.numbered);
         }

@@ -174,10 +174,10 @@ impl Interp {
                 return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
             }
             if !is_self_call && method.visibility == Visibility::Protected {
-                let inside = env.is_some_and(
+                let is_inside = env.is_some_and(
                     |env| matches!(&env.this, Value::Object(this) if this.class.descends_from(&method.owner)),
                 );
-                if !inside {
+                if !is_inside {
                     let shown = self.describe_receiver(receiver)?;
                     let text = format!("protected method `{name}' called for {shown}");
                     return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
@@ -414,19 +414,19 @@ impl Interp {
     fn method_above(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
         if let Value::Class(class) = this {
             let mut next = class.superclass.clone();
-            let mut found_owner = class.singleton.borrow().contains_key(name);
-            if !found_owner {
+            let mut has_found_owner = class.singleton.borrow().contains_key(name);
+            if !has_found_owner {
                 let mut at = Some(Rc::clone(class));
                 while let Some(candidate) = at {
                     if Rc::ptr_eq(&candidate, owner) {
                         next = candidate.superclass.clone();
-                        found_owner = true;
+                        has_found_owner = true;
                         break;
                     }
                     at = candidate.superclass.clone();
                 }
             }
-            return if found_owner { next.and_then(|class| class.find_singleton(name)) } else { None };
+            return if has_found_owner { next.and_then(|class| class.find_singleton(name)) } else { None };
         }
         let mut classes = Vec::new();
         if let Value::Object(object) = this

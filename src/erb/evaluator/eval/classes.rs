@@ -209,7 +209,7 @@ impl Interp {
     ) {
         self.record_patch(class);
         let method = Rc::new(Method { name: Arc::clone(name), body, owner: Rc::clone(class), visibility });
-        if class.module_function.get() {
+        if class.defines_module_functions.get() {
             class.singleton.borrow_mut().insert(Arc::clone(name), Rc::clone(&method));
         }
         if class.methods.borrow_mut().insert(Arc::clone(name), method).is_none() {

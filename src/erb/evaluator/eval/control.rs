@@ -146,11 +146,11 @@ impl Interp {
                 };
                 for candidate in candidates {
                     self.span = pattern.span;
-                    let hit = match &subject {
+                    let is_match = match &subject {
                         Some(subject) => self.case_equal(&candidate, subject, Some(env))?,
                         None => candidate.is_truthy(),
                     };
-                    if hit {
+                    if is_match {
                         return self.eval_maybe(when.body.as_ref(), env);
                     }
                 }

@@ -203,12 +203,12 @@ impl Interp {
             }
             "rindex" => {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
-                    let hit = match (args.get(0), block) {
+                    let is_match = match (args.get(0), block) {
                         (Some(target), _) => self.equal(&item, target)?,
                         (None, Some(block)) => self.yield_one(block, item)?.is_truthy(),
                         (None, None) => false,
                     };
-                    if hit {
+                    if is_match {
                         return Ok(Some(Value::Int(index as i64)));
                     }
                 }

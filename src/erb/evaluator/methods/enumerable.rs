@@ -295,8 +295,8 @@ impl Interp {
                 let block = self.block(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for item in self.collect(over)? {
-                    let hit = self.yield_one(&block, item.clone())?.is_truthy();
-                    if hit { yes.push(item) } else { no.push(item) }
+                    let is_match = self.yield_one(&block, item.clone())?.is_truthy();
+                    if is_match { yes.push(item) } else { no.push(item) }
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
             }
@@ -410,8 +410,8 @@ impl Interp {
                 let mut chunk: Vec<Value> = Vec::new();
                 for item in self.collect(over)? {
                     if let Some(last) = chunk.last() {
-                        let hit = self.yield_to(&block, vec![last.clone(), item.clone()])?.is_truthy();
-                        if hit == (name == "slice_when") {
+                        let is_match = self.yield_to(&block, vec![last.clone(), item.clone()])?.is_truthy();
+                        if is_match == (name == "slice_when") {
                             chunks.push(Value::array(std::mem::take(&mut chunk)));
                         }
                     }

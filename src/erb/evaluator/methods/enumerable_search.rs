@@ -32,12 +32,12 @@ impl Interp {
                 let mut first_match = None;
                 let mut index = 0;
                 self.each(over, &mut |interp, item| {
-                    let hit = match (block, args.get(0)) {
+                    let is_match = match (block, args.get(0)) {
                         (_, Some(target)) if name == "find_index" => interp.equal(&item, target)?,
                         (Some(block), _) => interp.yield_one(block, item.clone())?.is_truthy(),
                         _ => false,
                     };
-                    if hit {
+                    if is_match {
                         first_match = Some(if name == "find_index" { Value::Int(index) } else { item });
                         return Ok(ControlFlow::Break(()));
                     }
@@ -56,12 +56,12 @@ impl Interp {
                 let mut hits = 0;
                 let mut misses = 0;
                 self.each(over, &mut |interp, item| {
-                    let hit = match (args.get(0), block) {
+                    let is_match = match (args.get(0), block) {
                         (Some(pattern), _) => interp.case_equal(pattern, &item, None)?,
                         (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
                         (None, None) => item.is_truthy(),
                     };
-                    if hit {
+                    if is_match {
                         hits += 1
                     } else {
                         misses += 1
@@ -83,12 +83,12 @@ impl Interp {
             "count" => {
                 let mut count = 0;
                 self.each(over, &mut |interp, item| {
-                    let hit = match (args.get(0), block) {
+                    let is_match = match (args.get(0), block) {
                         (Some(target), _) => interp.equal(&item, target)?,
                         (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
                         (None, None) => true,
                     };
-                    count += i64::from(hit);
+                    count += i64::from(is_match);
                     Ok(ControlFlow::Continue(()))
                 })?;
                 Value::Int(count)

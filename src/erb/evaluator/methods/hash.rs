@@ -159,8 +159,8 @@ impl Interp {
                 let block = self.block(args)?;
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
-                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.is_truthy();
-                    if hit == (name != "reject") {
+                    let is_match = self.yield_to(&block, vec![key.clone(), value.clone()])?.is_truthy();
+                    if is_match == (name != "reject") {
                         out.insert(key, value);
                     }
                 }
@@ -171,8 +171,8 @@ impl Interp {
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for (key, value) in hash.pairs() {
                     let pair = Value::array(vec![key, value]);
-                    let hit = self.yield_one(&block, pair.clone())?.is_truthy();
-                    if hit { yes.push(pair) } else { no.push(pair) }
+                    let is_match = self.yield_one(&block, pair.clone())?.is_truthy();
+                    if is_match { yes.push(pair) } else { no.push(pair) }
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
             }

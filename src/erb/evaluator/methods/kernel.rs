@@ -147,7 +147,7 @@ impl Interp {
             _ => Visibility::Public,
         };
         if args.is_empty() {
-            class.module_function.set(name == "module_function");
+            class.defines_module_functions.set(name == "module_function");
             class.visibility.set(visibility);
             return Ok(Value::Nil);
         }
@@ -222,7 +222,7 @@ impl Interp {
             "srand" | "private_constant" => Value::Nil,
             "Integer" => {
                 let value = self.arg(args, 0)?;
-                let strict =
+                let is_strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 let radix = match args.positional().get(1) {
                     // With a negative base, a prefix of the digits takes precedence.
@@ -239,16 +239,16 @@ impl Interp {
                     None => 0,
                 };
                 match self.integer_of(&value, radix) {
-                    Err(Flow::Raise(_)) if !strict => Value::Nil,
+                    Err(Flow::Raise(_)) if !is_strict => Value::Nil,
                     other => other?,
                 }
             }
             "Float" => {
                 let value = self.arg(args, 0)?;
-                let strict =
+                let is_strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 match self.float_of(&value) {
-                    Err(Flow::Raise(_)) if !strict => Value::Nil,
+                    Err(Flow::Raise(_)) if !is_strict => Value::Nil,
                     other => other?,
                 }
             }

@@ -129,8 +129,8 @@ impl Interp {
         if size > FREE_BYTES && !is_constant_time(receiver, name) {
             meter::hold_scratch(size)?;
             // Collections copy references, which takes less time for each byte than text.
-            let text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
-            meter::step_bytes(if text { size } else { size / VALUE_BYTES })?;
+            let is_text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
+            meter::step_bytes(if is_text { size } else { size / VALUE_BYTES })?;
         }
         for value in &args.list {
             if let Value::Str(text) = value

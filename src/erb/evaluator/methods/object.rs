@@ -64,14 +64,14 @@ impl Interp {
             "respond_to?" => {
                 let method_name = self.arg(args, 0)?;
                 let method_name = self.name_arg(&method_name)?;
-                let all = args.get(1).is_some_and(Value::is_truthy);
-                let mut responds = if all {
+                let includes_private = args.get(1).is_some_and(Value::is_truthy);
+                let mut responds = if includes_private {
                     self.responds_privately(receiver, &method_name)
                 } else {
                     self.responds(receiver, &method_name)
                 };
                 if !responds && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
-                    let args = Args::new(vec![Value::symbol(&method_name), Value::Bool(all)]);
+                    let args = Args::new(vec![Value::symbol(&method_name), Value::Bool(includes_private)]);
                     responds = self.invoke(&method, receiver, args)?.is_truthy();
                 }
                 Value::Bool(responds)
@@ -261,7 +261,7 @@ impl Interp {
 
     /// Implements `dup` and `clone`.
     fn copy(&mut self, value: &Value, name: &str, args: &Args) -> EvalResult<Value> {
-        let keep_frozen = name == "clone"
+        let keeps_frozen = name == "clone"
             && args
                 .options()
                 .and_then(|options| options.get_symbol("freeze"))
@@ -300,7 +300,7 @@ impl Interp {
             Value::Object(object) => object.is_frozen.get(),
             _ => false,
         };
-        if keep_frozen && is_frozen {
+        if keeps_frozen && is_frozen {
             freeze(&copy);
         }
         Ok(copy)

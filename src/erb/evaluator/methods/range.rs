@@ -330,8 +330,9 @@ impl Interp {
                 }
                 _ => {
                     let order = self.order(&range.from, &range.to)?;
-                    let empty = order == Ordering::Greater || order == Ordering::Equal && range.excludes_end;
-                    if empty {
+                    let is_empty =
+                        order == Ordering::Greater || order == Ordering::Equal && range.excludes_end;
+                    if is_empty {
                         Value::Nil
                     } else if name == "min" {
                         range.from.clone()

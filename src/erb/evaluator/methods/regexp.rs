@@ -194,9 +194,9 @@ impl Interp {
             "inspect" => Value::str(regexp.inspect()),
             "options" => {
                 // An expression with characters beyond ASCII is bound to its encoding.
-                let fixed = ["\\u", "\\p", "\\P"].into_iter().any(|escape| regexp.source.contains(escape));
-                let fixed = fixed || !regexp.source.is_ascii();
-                Value::Int(i64::from(regexp.options) | if fixed { 16 } else { 0 })
+                let is_fixed = ["\\u", "\\p", "\\P"].into_iter().any(|escape| regexp.source.contains(escape));
+                let is_fixed = is_fixed || !regexp.source.is_ascii();
+                Value::Int(i64::from(regexp.options) | if is_fixed { 16 } else { 0 })
             }
             "casefold?" => Value::Bool(regexp.options & 1 != 0),
             "names" => Value::array(regexp.names().into_iter().map(Value::str).collect()),

@@ -129,10 +129,10 @@ impl Interp {
             }
             "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
                 let block = self.block(args)?;
-                let keep = matches!(name, "select!" | "keep_if" | "filter!");
+                let keeps = matches!(name, "select!" | "keep_if" | "filter!");
                 let before = set.len();
                 for item in keys(&set) {
-                    if self.yield_one(&block, item.clone())?.is_truthy() != keep {
+                    if self.yield_one(&block, item.clone())?.is_truthy() != keeps {
                         set.remove(&item);
                     }
                 }

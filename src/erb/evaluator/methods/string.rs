@@ -617,8 +617,8 @@ pub(crate) fn dump(text: &str) -> String {
     let mut out = String::from("\"");
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let ascii = first.is_ascii();
-        let end = rest.find(|character: char| character.is_ascii() != ascii).unwrap_or(rest.len());
+        let is_ascii = first.is_ascii();
+        let end = rest.find(|character: char| character.is_ascii() != is_ascii).unwrap_or(rest.len());
         let (piece, after) = rest.split_at(end);
         rest = after;
         if piece.is_ascii() {

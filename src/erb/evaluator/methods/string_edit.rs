@@ -208,10 +208,10 @@ impl Interp {
                     None => 1,
                 };
                 let from = if index < 0 { index + length as i64 } else { index };
-                let outside = from < 0
+                let is_outside = from < 0
                     || from > length as i64
                     || (more.is_empty() && from == length as i64 && index < 0);
-                if outside {
+                if is_outside {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }
                 let from = from as usize;

@@ -71,7 +71,7 @@ impl Interp {
             "start_with?" => {
                 let text = string.get().clone();
                 for prefix in &args.list {
-                    let hit = match prefix {
+                    let is_match = match prefix {
                         Value::Regexp(regexp) => {
                             let matched = self.regexp_match(regexp, &text, 0)?;
                             matched
@@ -79,7 +79,7 @@ impl Interp {
                         }
                         other => text.starts_with(self.string_arg(other)?.as_str()),
                     };
-                    if hit {
+                    if is_match {
                         return Ok(Some(Value::Bool(true)));
                     }
                 }
@@ -112,7 +112,8 @@ impl Interp {
             }
             "lines" | "each_line" => {
                 let text = string.get().clone();
-                let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
+                let chomps =
+                    args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
                     Some(_) => {
@@ -133,7 +134,7 @@ impl Interp {
                             Some(cut) => cut,
                             None => line,
                         };
-                        Value::str(if chomp { cut } else { line })
+                        Value::str(if chomps { cut } else { line })
                     })
                     .collect();
                 self.yield_or_collect(this, items, name == "each_line", block)?

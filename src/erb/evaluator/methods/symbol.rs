@@ -66,12 +66,17 @@ impl Interp {
     }
 
     /// Calls a method of true or false. Returns `None` if their classes do not implement it.
-    pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    pub(super) fn bool_method(
+        &mut self,
+        receiver: bool,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
-            "to_s" | "inspect" => Value::str(flag.to_string()),
-            "&" => Value::Bool(flag && self.arg(args, 0)?.is_truthy()),
-            "|" => Value::Bool(self.arg(args, 0)?.is_truthy() || flag),
-            "^" => Value::Bool(self.arg(args, 0)?.is_truthy() != flag),
+            "to_s" | "inspect" => Value::str(receiver.to_string()),
+            "&" => Value::Bool(receiver && self.arg(args, 0)?.is_truthy()),
+            "|" => Value::Bool(self.arg(args, 0)?.is_truthy() || receiver),
+            "^" => Value::Bool(self.arg(args, 0)?.is_truthy() != receiver),
             _ => return Ok(None),
         }))
     }

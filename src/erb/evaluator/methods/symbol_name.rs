@@ -81,7 +81,8 @@ fn is_special_global(name: &str) -> bool {
             && first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii());
     }
     let mut characters = name.chars();
-    let punctuation = characters.next().is_some_and(|first| "~*$?!@/\\;,.=:<>\"&`'+0_".contains(first));
-    punctuation && characters.next().is_none()
+    let starts_with_punctuation =
+        characters.next().is_some_and(|first| "~*$?!@/\\;,.=:<>\"&`'+0_".contains(first));
+    starts_with_punctuation && characters.next().is_none()
         || !name.is_empty() && name.bytes().all(|digit| digit.is_ascii_digit())
 }

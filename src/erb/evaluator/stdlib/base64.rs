@@ -81,11 +81,11 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "encode64" => Value::str(encode_lines(&bytes)),
         "strict_encode64" => Value::str(STANDARD.encode(&bytes)),
         "urlsafe_encode64" => {
-            let padded = args
+            let is_padded = args
                 .options()
                 .and_then(|options| options.get_symbol("padding"))
                 .is_none_or(|padding| padding.is_truthy());
-            Value::str(if padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
+            Value::str(if is_padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
         "decode64" => match decode_lenient(&bytes) {
             Some(decoded) => binary(&decoded),

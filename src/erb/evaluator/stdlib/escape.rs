@@ -85,8 +85,8 @@ pub(super) fn percent(text: &str, keep: &str) -> String {
     out
 }
 
-/// Decodes percent-encoding, and `+` to a space if `plus` is true. Returns `None` if the bytes are not UTF-8.
-pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
+/// Decodes percent-encoding, and `+` to a space if `decodes_plus`. Returns `None` if the bytes are not UTF-8.
+pub(super) fn unpercent(text: &str, decodes_plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -100,7 +100,7 @@ pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
                 out.push(byte);
                 at += 3;
             }
-            (b'+', _) if plus => {
+            (b'+', _) if decodes_plus => {
                 out.push(b' ');
                 at += 1;
             }

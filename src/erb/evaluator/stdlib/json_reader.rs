@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
                     ("Infinity", Value::Float(f64::INFINITY)),
                 ];
                 for (word, value) in words {
-                    let allowed = self.options.allow_nan || !matches!(value, Value::Float(_));
-                    if allowed && self.skip(word) {
+                    let is_allowed = self.options.allow_nan || !matches!(value, Value::Float(_));
+                    if is_allowed && self.skip(word) {
                         return Ok(value);
                     }
                 }

@@ -113,9 +113,9 @@ fn float_length(text: &str) -> usize {
     };
     let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
     let mut at = digits(start);
-    let bare =
+    let starts_with_point =
         at == start && bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    if at == start && !bare {
+    if at == start && !starts_with_point {
         return 0;
     }
     if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {

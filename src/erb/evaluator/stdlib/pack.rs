@@ -41,7 +41,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
     let layout = interp.arg(args, 0)?;
     let layout = interp.string_arg(&layout)?;
     let mut out = Vec::new();
-    let mut text = false;
+    let mut is_text = false;
     let mut next = items.iter();
     for directive in directives(&layout) {
         let repeat = if directive.takes_all { next.len() } else { directive.count.unwrap_or(1) };
@@ -51,7 +51,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                     Some(value) => super::base64::bytes_of(interp, value)?,
                     None => return interp.raise_argument_error("too few arguments"),
                 };
-                text = true;
+                is_text = true;
                 let encoded = match directive.count {
                     Some(0) => STANDARD.encode(&bytes),
                     _ => super::base64::encode_lines(&bytes),
@@ -95,7 +95,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                         'N' => out.extend((number as u32).to_be_bytes()),
                         'n' => out.extend((number as u16).to_be_bytes()),
                         'U' => {
-                            text = true;
+                            is_text = true;
                             match u32::try_from(number).ok().and_then(char::from_u32) {
                                 Some(character) => out.extend(character.to_string().into_bytes()),
                                 None => {
@@ -112,7 +112,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
         }
     }
     interp.use_scratch(out.len())?;
-    match (text, String::from_utf8(out)) {
+    match (is_text, String::from_utf8(out)) {
         (true, Ok(text)) => Ok(Value::str(text)),
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
         (_, Err(bytes)) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes.as_bytes())))),

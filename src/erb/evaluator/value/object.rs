@@ -43,7 +43,7 @@ pub(crate) struct Class {
     /// The visibility of the next methods to be defined.
     pub(crate) visibility: Cell<Visibility>,
     /// True if the next methods also become methods of the module itself.
-    pub(crate) module_function: Cell<bool>,
+    pub(crate) defines_module_functions: Cell<bool>,
     pub(crate) charge: Charge,
 }
 
@@ -202,7 +202,7 @@ impl Class {
             extended: RefCell::default(),
             members: RefCell::new(members),
             visibility: Cell::new(Visibility::Public),
-            module_function: Cell::new(false),
+            defines_module_functions: Cell::new(false),
             charge: Charge::new(CLASS_BYTES),
         })
     }

@@ -583,11 +583,11 @@ impl Generator {
         format!("({})", self.pairs(1))
     }
 
-    fn range(&mut self, ends: bool) -> String {
+    fn range(&mut self, has_both_ends: bool) -> String {
         let dots = self.dice.pick(&["..", "..", "..."]);
         let (from, to) = match self.dice.below(6) {
-            0 if !ends => ("", self.dice.pick(SMALL)),
-            1 if !ends => (self.dice.pick(SMALL), ""),
+            0 if !has_both_ends => ("", self.dice.pick(SMALL)),
+            1 if !has_both_ends => (self.dice.pick(SMALL), ""),
             _ => (self.dice.pick(SMALL), self.dice.pick(SMALL)),
         };
         format!("({from}{dots}{to})")

@@ -67,7 +67,8 @@ struct LioTarget {
 
 #[derive(Deserialize)]
 struct PortalGroup {
-    enable: bool,
+    #[serde(rename = "enable")]
+    is_enabled: bool,
     attributes: serde_json::Map<String, serde_json::Value>,
     luns: Vec<Lun>,
     node_acls: Vec<Acl>,
@@ -196,7 +197,7 @@ impl Lio {
             })
         };
         let number = |key: &str| group.attributes.get(key).map(|value| value.to_string().replace('"', ""));
-        group.enable
+        group.is_enabled
             && has_lun
             && initiators.iter().all(may_log_in)
             && group.node_acls.len() <= initiators.len()

@@ -102,7 +102,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
         let mut directive = Directive::default();
         let mut argument: Option<Value> = None;
         loop {
-            let sized = directive.width.is_some() || directive.precision.is_some();
+            let has_size = directive.width.is_some() || directive.precision.is_some();
             let Some(flag) = characters.next() else {
                 if argument.is_some() && directive == Directive::default() {
                     out.push('%');
@@ -111,7 +111,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 return interp.raise_argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
-                '-' | '0' | '+' | ' ' | '#' if sized => {
+                '-' | '0' | '+' | ' ' | '#' if has_size => {
                     return interp.raise_argument_error("flag after width");
                 }
                 '-' => directive.has_minus = true,
@@ -131,13 +131,13 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         argument = Some(values.numbered(interp, number)?);
                         continue;
                     }
-                    if sized {
+                    if has_size {
                         return interp.raise_argument_error("width given twice");
                     }
                     directive.width = Some(limited(interp, number)?);
                 }
                 '*' => {
-                    if sized {
+                    if has_size {
                         return interp.raise_argument_error("width given twice");
                     }
                     if characters.peek().is_some_and(char::is_ascii_digit) {

@@ -166,10 +166,10 @@ impl Builder {
 /// Returns a string as a scalar in the style that Psych requests.
 fn string_item(text: &str) -> Item {
     // True if a line break is followed by more than a single final line break.
-    let inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
+    let has_inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
     let mut tag = None;
     let mut is_plain = true;
-    let style = if inner_break {
+    let style = if has_inner_break {
         Style::Literal
     } else if text == "<<" {
         tag = Some("!!str");
@@ -191,8 +191,8 @@ fn has_line_with_sign(text: &str) -> bool {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     starts.filter(|at| *at < text.len()).any(|at| {
         let mut rest = text[at..].chars();
-        let sign = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
-        sign && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
+        let starts_with_sign = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
+        starts_with_sign && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
     })
 }
 
@@ -278,10 +278,10 @@ impl Emitter {
                     return;
                 }
                 let outer = self.indent;
-                let indentless = in_mapping && !self.has_only_indicators;
+                let is_indentless = in_mapping && !self.has_only_indicators;
                 if self.indent < 0 {
                     self.indent = 0;
-                } else if !indentless {
+                } else if !is_indentless {
                     self.indent += 2;
                 }
                 for item in items {
@@ -478,8 +478,8 @@ impl Emitter {
         if characters.first().is_some_and(|first| *first == ' ' || is_break(*first)) {
             self.write_indicator("2", false, false);
         }
-        let last_break = characters.last().is_some_and(|last| is_break(*last));
-        if !last_break {
+        let ends_with_break = characters.last().is_some_and(|last| is_break(*last));
+        if !ends_with_break {
             self.write_indicator("-", false, false);
         } else if characters.len() == 1 || is_break(characters[characters.len() - 2]) {
             self.write_indicator("+", false, false);

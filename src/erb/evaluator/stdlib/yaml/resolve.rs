@@ -141,9 +141,9 @@ fn is_date(text: &str) -> bool {
         (rest.is_empty()).then_some((year, month, day))
     };
     let Some((year, month, day)) = parts() else { return false };
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let last = match month {
-        2 => 28 + u32::from(leap),
+        2 => 28 + u32::from(is_leap_year),
         4 | 6 | 9 | 11 => 30,
         1..=12 => 31,
         _ => return false,

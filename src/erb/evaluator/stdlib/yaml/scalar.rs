@@ -38,18 +38,18 @@ pub(super) fn analyze(text: &str) -> Analysis {
         };
     }
     let characters: Vec<char> = text.chars().collect();
-    let blank =
+    let is_blank =
         |index: usize| characters.get(index).is_none_or(|c| matches!(c, ' ' | '\t' | '\0') || is_break(*c));
-    let mut indicators = text.starts_with("---") || text.starts_with("...");
-    let (mut special, mut breaks) = (false, false);
-    let (mut leading, mut trailing, mut trailing_space) = (false, false, false);
-    let (mut break_space, mut space_break) = (false, false);
+    let mut has_indicators = text.starts_with("---") || text.starts_with("...");
+    let (mut has_special, mut has_breaks) = (false, false);
+    let (mut has_leading_blank, mut has_trailing_blank, mut has_trailing_space) = (false, false, false);
+    let (mut has_break_then_space, mut has_space_then_break) = (false, false);
     let (mut after_space, mut after_break) = (false, false);
     for (index, &character) in characters.iter().enumerate() {
         let is_last = index + 1 == characters.len();
-        let blank_after = blank(index + 1);
-        let blank_before = index == 0 || blank(index - 1);
-        indicators |= if index == 0 {
+        let blank_after = is_blank(index + 1);
+        let blank_before = index == 0 || is_blank(index - 1);
+        has_indicators |= if index == 0 {
             match character {
                 '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@'
                 | '`' => true,
@@ -63,29 +63,34 @@ pub(super) fn analyze(text: &str) -> Analysis {
                 _ => false,
             }
         };
-        special |= !is_printable(character);
-        breaks |= is_break(character);
+        has_special |= !is_printable(character);
+        has_breaks |= is_break(character);
         if character == ' ' {
-            leading |= index == 0;
-            trailing |= is_last;
-            trailing_space |= is_last;
-            break_space |= after_break;
+            has_leading_blank |= index == 0;
+            has_trailing_blank |= is_last;
+            has_trailing_space |= is_last;
+            has_break_then_space |= after_break;
             (after_space, after_break) = (true, false);
         } else if is_break(character) {
-            leading |= index == 0;
-            trailing |= is_last;
-            space_break |= after_space;
+            has_leading_blank |= index == 0;
+            has_trailing_blank |= is_last;
+            has_space_then_break |= after_space;
             (after_space, after_break) = (false, true);
         } else {
             (after_space, after_break) = (false, false);
         }
     }
-    let needs_escapes = space_break || special;
+    let needs_escapes = has_space_then_break || has_special;
     Analysis {
-        is_multiline: breaks,
-        allows_plain: !(leading || trailing || break_space || needs_escapes || breaks || indicators),
-        allows_single_quotes: !(break_space || needs_escapes),
-        allows_block: !(trailing_space || needs_escapes),
+        is_multiline: has_breaks,
+        allows_plain: !(has_leading_blank
+            || has_trailing_blank
+            || has_break_then_space
+            || needs_escapes
+            || has_breaks
+            || has_indicators),
+        allows_single_quotes: !(has_break_then_space || needs_escapes),
+        allows_block: !(has_trailing_space || needs_escapes),
     }
 }
 
