@@ -27,17 +27,24 @@ where
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RendererArgs {
     /// Render job templates with this renderer
-    #[arg(long, hide_short_help = true, value_enum, value_name = "MODE", default_value_t)]
-    templates: RendererValue,
+    #[arg(
+        long,
+        alias = "templates",
+        hide_short_help = true,
+        value_enum,
+        value_name = "MODE",
+        default_value_t
+    )]
+    renderer: RendererValue,
 }
 
 impl From<RendererArgs> for erb::RendererChoice {
     fn from(args: RendererArgs) -> Self {
-        args.templates.into()
+        args.renderer.into()
     }
 }
 
-/// `--templates`: see [`erb::RendererChoice`].
+/// `--renderer`: see [`erb::RendererChoice`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum RendererValue {
     /// Built-in renderer; installed Ruby for templates that it does not support

@@ -47,9 +47,9 @@ fn start_error(error: StartError) -> Error {
     let text = error.to_string();
     let hint = match error {
         StartError::Interrupted(signal) => return interrupted_error(signal, text),
-        StartError::Missing(_) => "install ruby, or render with --templates native",
+        StartError::Missing(_) => "install ruby, or render with --renderer native",
         StartError::Silent(_) => "try: `ruby --version`",
-        StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
+        StartError::TooOld { .. } => "install a newer ruby, or render with --renderer native",
     };
     let error_with_hint = Error::failure(text).with_hint(hint);
     match error {
@@ -95,12 +95,12 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
             }
         }
         RenderError::Unsupported { .. } => Error::invalid(text)
-            .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
+            .with_hint("with Ruby installed, --renderer auto or ruby renders this template with it"),
         RenderError::Interrupted { signal, .. } => interrupted_error(signal, text),
         RenderError::RendererFailed { .. } => Error::failure(text)
-            .with_hint("run it again, or with another renderer: --templates native or ruby"),
+            .with_hint("run it again, or with another renderer: --renderer native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)
-            .with_hint("simplify the template, or with Ruby installed: --templates ruby has no such limit"),
+            .with_hint("simplify the template, or with Ruby installed: --renderer ruby has no such limit"),
     }
 }
 

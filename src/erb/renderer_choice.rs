@@ -1,4 +1,4 @@
-//! The choice between the native renderer and Ruby: `--templates`.
+//! The choice between the native renderer and Ruby: `--renderer`.
 
 use std::error::Error;
 use std::fmt;

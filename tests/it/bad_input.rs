@@ -303,8 +303,8 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.add_ops("networks.yml", ops);
-        assert_both_refuse(&hello, &["--templates", mode], 3, &expected);
-        let run = hello.create(&["--templates", mode]);
+        assert_both_refuse(&hello, &["--renderer", mode], 3, &expected);
+        let run = hello.create(&["--renderer", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
     }
     // A template that checks for the link first works without it.

@@ -115,7 +115,7 @@ fn table_lists_the_names_that_bosh_lacks() {
          .to_h { |key, member| [key, dump.call(member)] } : value } -%>\n<%= JSON.generate(dump.call(spec)) \
          %>\n",
     );
-    let files = render(&hello, &["--templates", "ruby", "--show-secrets"]);
+    let files = render(&hello, &["--renderer", "ruby", "--show-secrets"]);
     let ours: Value = serde_json::from_str(&files["config/hello.conf"]).unwrap();
     let theirs = upstream_context(&hello);
     let mut differences = BTreeSet::new();

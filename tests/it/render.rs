@@ -86,6 +86,7 @@ fn unknown_job_suggests_the_nearest_name() {
 fn missing_property_fails_before_any_effect() {
     let hello = Hello::new();
     hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
+    // `--templates` is an earlier name of the option.
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
         let error = run.exits_with(3).stderr;
         assert!(
@@ -103,16 +104,16 @@ fn missing_property_fails_before_any_effect() {
 fn native_and_auto_do_not_start_ruby_needlessly() {
     let hello = Hello::new();
     for mode in ["native", "auto"] {
-        let mut create = hello.command("create-env", &["--templates", mode]);
+        let mut create = hello.command("create-env", &["--renderer", mode]);
         with_traced_ruby(&hello.world, &mut create);
         hello.world.finish(create).success();
-        let mut delete = hello.command("delete-env", &["-n", "--templates", mode]);
+        let mut delete = hello.command("delete-env", &["-n", "--renderer", mode]);
         with_traced_ruby(&hello.world, &mut delete);
         hello.world.finish(delete).success();
     }
     assert!(!hello.world.exists("trace"), "Ruby was started");
     // The stub leaves a trace when Ruby is used.
-    let mut render = hello.render_command(&["--job", "hello", "--templates", "ruby"]);
+    let mut render = hello.render_command(&["--job", "hello", "--renderer", "ruby"]);
     with_traced_ruby(&hello.world, &mut render);
     hello.world.finish(render).exits_with(1);
     assert!(hello.world.exists("trace"));
@@ -123,7 +124,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     let hello = Hello::new();
     hello.world.write(TEMPLATE, BEYOND);
     let mut runs = Vec::new();
-    let mut native = hello.command("create-env", &["--templates", "native"]);
+    let mut native = hello.command("create-env", &["--renderer", "native"]);
     with_traced_ruby(&hello.world, &mut native);
     runs.push(hello.world.finish(native));
     assert!(!hello.world.exists("trace"), "Ruby was started");
@@ -139,7 +140,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
             "{error}"
         );
     }
-    let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
+    let mut ruby = hello.command("create-env", &["--renderer", "ruby"]);
     hide_ruby(&mut ruby);
     let error = hello.world.finish(ruby).exits_with(1).stderr;
     assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
@@ -147,7 +148,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
 
     let rendered = render(&hello, &[]).success().stdout;
     assert!(rendered.contains("port=8580\nobjects=Hash\n"), "{rendered}");
-    let mut native = hello.render_command(&["--job", "hello", "--templates", "native"]);
+    let mut native = hello.render_command(&["--job", "hello", "--renderer", "native"]);
     with_traced_ruby(&hello.world, &mut native);
     hello.world.finish(native).exits_with(3);
     assert!(!hello.world.exists("trace"), "Ruby was started");
@@ -196,7 +197,7 @@ fn render_template_prints_only_the_file() {
         "port: <%= p('web.port') %>\nname: <%= name %>/<%= index %>\n<%= p('web.map').to_json %>",
     );
     for mode in ["auto", "native", "ruby"] {
-        let run = render_template(&world, &["--templates", mode]).success();
+        let run = render_template(&world, &["--renderer", mode]).success();
         assert_eq!(run.stdout, "port: 8080\nname: web/2\n{\"k\":\"v\",\"n\":{\"deep\":[1,2,3]}}", "{mode}");
         assert_eq!(run.stderr, "", "{mode}");
     }

@@ -30,7 +30,7 @@ enum ValueShape {
 
 /// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
 /// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const OPTIONS: [(&str, ValueShape, OptionUse); 26] = [
+const OPTIONS: [(&str, ValueShape, OptionUse); 27] = [
     ("agent_timeout", ValueShape::Text, OptionUse::Setting),
     ("boot_timeout", ValueShape::Text, OptionUse::Setting),
     ("cache_dir", ValueShape::Path, OptionUse::ProgramDirectory),
@@ -51,6 +51,7 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 26] = [
     ("package_dir", ValueShape::Path, OptionUse::ProgramDirectory),
     ("parallel", ValueShape::Text, OptionUse::Setting),
     ("redact", ValueShape::Texts, OptionUse::Setting),
+    ("renderer", ValueShape::Text, OptionUse::Renderer),
     ("sha2", ValueShape::Switch, OptionUse::Setting),
     ("templates", ValueShape::Text, OptionUse::Renderer),
     ("tty", ValueShape::Switch, OptionUse::Setting),
@@ -140,9 +141,12 @@ fn directory(opened: &OpenedEnvFile) -> PathBuf {
     }
 }
 
-/// Returns the name of the option for a key.
+/// Returns the name of the option for a key. `templates` is an earlier name of `renderer`.
 fn option_name(key: &str) -> String {
-    key.replace('_', "-")
+    match key {
+        "templates" => "renderer".to_owned(),
+        _ => key.replace('_', "-"),
+    }
 }
 
 struct Reader {

@@ -27,7 +27,7 @@ const MANIFEST: &str = "Manifest and variables";
 /// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED`].
 pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
     (MANIFEST, &MANIFEST_OPTIONS),
-    (MANIFEST, &["manifests", "templates"]),
+    (MANIFEST, &["manifests", "renderer"]),
     ("State", &["state", "wait_for_lock", "forget_open_calls"]),
     ("CPI", &["package_dir", "cpi_userland", "cpi_api_version", "cpi_timeout"]),
     ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),

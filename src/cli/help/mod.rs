@@ -154,7 +154,7 @@ const EXAMPLES: [(&str, &[&str]); 54] = [
         "render-template",
         &[
             "render-template ctl.erb --context context.json",
-            "render-template ctl.erb --context context.json --templates native",
+            "render-template ctl.erb --context context.json --renderer native",
         ],
     ),
     ("trust", &["trust", "trust .monopile.yml --revoke"]),

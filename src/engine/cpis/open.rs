@@ -25,7 +25,7 @@ use manifest::{Deployment, Inputs};
 pub struct OpenCpiRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
-    /// `--templates`: the renderer for the templates of its jobs.
+    /// `--renderer`: the renderer for the templates of its jobs.
     pub renderer_choice: RendererChoice,
     /// `--cpi`: the name of the CPI. The default is that of the availability zone, or the default CPI.
     pub cpi: Option<String>,

@@ -30,7 +30,7 @@ pub struct RenderJobRequest {
     pub inputs: Inputs,
     /// The name of a job of the instance group or of the CPI.
     pub job: String,
-    /// `--templates`: the renderer for templates.
+    /// `--renderer`: the renderer for templates.
     pub renderer_choice: RendererChoice,
 }
 

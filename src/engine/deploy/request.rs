@@ -60,7 +60,7 @@ pub struct CreateEnvRequest {
     pub forget_open_calls: bool,
     /// The refusals that are overridden.
     pub overrides: Overrides,
-    /// `--templates`: the renderer for templates.
+    /// `--renderer`: the renderer for templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
@@ -110,7 +110,7 @@ pub struct DeleteEnvRequest {
     pub forget_open_calls: bool,
     /// `--allow-missing`: succeed if there is nothing to delete.
     pub allow_missing: bool,
-    /// `--templates`: the renderer for templates.
+    /// `--renderer`: the renderer for templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,

@@ -36,7 +36,7 @@ pub struct StatusRequest {
     pub inputs: Option<Inputs>,
     /// True to ask the CPI which resources exist.
     pub ask_cpi: bool,
-    /// `--templates`: the renderer for the CPI's templates.
+    /// `--renderer`: the renderer for the CPI's templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,

@@ -29,7 +29,7 @@ pub struct ImportRequest {
     pub stemcells: Vec<ImportedStemcell>,
     /// `--stemcell-api-version`: the `api_version` in `stemcell.MF`.
     pub stemcell_api_version: u32,
-    /// `--templates`: the renderer for the CPI's templates.
+    /// `--renderer`: the renderer for the CPI's templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,

@@ -16,7 +16,7 @@ use manifest::{Inputs, LoadedManifest};
 pub struct TargetEnvironment {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
-    /// `--templates`: the renderer for the CPI's templates.
+    /// `--renderer`: the renderer for the CPI's templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with a CPI.
     pub cpi_api_version: Option<u32>,

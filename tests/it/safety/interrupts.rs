@@ -30,7 +30,7 @@ fn signal_ends_a_template_that_ruby_renders() {
     let endless = "<% ObjectSpace.count_objects; begin; loop {}; rescue Exception; retry; end %>\n";
     hello.world.write(script, hello.world.read(script) + endless);
     for mode in ["auto", "ruby"] {
-        let child = spawn(hello.command("create-env", &["--templates", mode]));
+        let child = spawn(hello.command("create-env", &["--renderer", mode]));
         wait_until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
         interrupt(child);
         wait_until("Ruby ends", || rubies(&hello).is_empty());
@@ -51,7 +51,7 @@ fn signal_ends_the_start_of_ruby() {
     let program = hello.world.write("bin/ruby", "#!/bin/sh\nexec sleep 300\n");
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
-    let mut command = hello.command("create-env", &["--templates", "ruby"]);
+    let mut command = hello.command("create-env", &["--renderer", "ruby"]);
     command.env("PATH", format!("{}:{path}", hello.world.path("bin").display()));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("Ruby starts", || {

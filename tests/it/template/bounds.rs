@@ -20,7 +20,7 @@ const TIME: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 const ARGUMENTS: [&str; 6] =
-    ["render-template", "--templates", "native", "--context", "context.json", "a.erb"];
+    ["render-template", "--renderer", "native", "--context", "context.json", "a.erb"];
 
 /// Templates that need too much memory or time.
 const HUNGRY: [&str; 9] = [

@@ -34,7 +34,7 @@ pub use finding::{CloudReport, Finding, FindingStatus};
 pub struct ReportRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
-    /// `--templates`: the renderer for the CPI's templates.
+    /// `--renderer`: the renderer for the CPI's templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
