@@ -24,7 +24,7 @@ const MAX_TIMEOUT: Duration = Duration::from_millis(10 * 366 * DAY_MS);
 /// The maximum age. A thousand years can be added to any date.
 const MAX_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 
-/// Parses `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds. This is a parser for clap.
+/// A parser of clap for `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => limited(Duration::from_secs(seconds), MAX_TIMEOUT),
@@ -41,7 +41,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 }
 
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
-/// mistake. This is a parser for clap.
+/// mistake.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
     limited(sum(text)?, MAX_AGE)
 }

@@ -458,7 +458,7 @@ impl Command {
             is_stdout_reserved: self.reserves_stdout(),
             shows_progress: self.shows_progress(),
             prints_stages: !self.reserves_stdout() || self.runs_long(),
-            keeps_log: self.changes_environment(),
+            may_keep_log: self.changes_environment(),
             ends_by_signal: matches!(
                 self,
                 Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)

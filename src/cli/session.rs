@@ -36,8 +36,8 @@ pub(super) struct OutputMode {
     pub(super) shows_progress: bool,
     /// True if the command prints the stages of a long run on standard error.
     pub(super) prints_stages: bool,
-    /// True if the command can change an environment, and therefore may begin a log.
-    pub(super) keeps_log: bool,
+    /// True if the command can change an environment. Only then can [`Session::keep_log`] begin a log.
+    pub(super) may_keep_log: bool,
     /// True if a signal is the usual end of the command.
     pub(super) ends_by_signal: bool,
 }
@@ -103,7 +103,7 @@ impl Session {
             prints_stages: output_mode.prints_stages,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        let log = output_mode.keeps_log.then(|| RunLog::new(redactor.clone()));
+        let log = output_mode.may_keep_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let shown = match &log {
             Some(log) => Arc::new(LoggingSink { log: log.clone(), next: renderer.sink() }),

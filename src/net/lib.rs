@@ -1,4 +1,4 @@
-//! Network code that more than one crate needs: an SSH client, an HTTP server, connections of HTTP clients,
+//! Network code below the crates that use it: an SSH client, an HTTP server, connections of HTTP clients,
 //! and trusted certificate authorities.
 //!
 //! Uses only `base`.
