@@ -87,7 +87,7 @@ pub fn data_problem(message: &str) -> String {
         ("unit", "nothing"),
     ];
     let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
-    let plainly = |text: &str| {
+    let in_plain_words = |text: &str| {
         if text.starts_with("struct ") {
             return "an object".to_owned();
         }
@@ -95,9 +95,9 @@ pub fn data_problem(message: &str) -> String {
         word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
     };
     match problem.strip_prefix("invalid type: ") {
-        Some(actual) => format!("{} where {} is needed", plainly(actual), plainly(expected)),
+        Some(actual) => format!("{} where {} is needed", in_plain_words(actual), in_plain_words(expected)),
         None if problem.starts_with("invalid length ") => {
-            format!("a list where {} is needed", plainly(expected))
+            format!("a list where {} is needed", in_plain_words(expected))
         }
         None => message.to_owned(),
     }
@@ -143,7 +143,7 @@ fn reorders(character: char) -> bool {
     )
 }
 
-/// Returns true if a byte has the property. Checks blocks of bytes without a branch for each, so that the
+/// Returns true if any byte has the property. Checks blocks of bytes without a branch for each, so that the
 /// compiler uses vector instructions.
 pub(crate) fn contains_any(bytes: &[u8], has: impl Fn(u8) -> bool) -> bool {
     bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has(*byte)))
@@ -156,9 +156,9 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if !contains_any(text.as_bytes(), |byte| !matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return Cow::Borrowed(text);
     }
-    let harmless =
+    let is_harmless =
         |character: char| !character.is_control() && !reorders(character) || matches!(character, '\n' | '\t');
-    if text.chars().all(harmless) {
+    if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
     let mut output = String::with_capacity(text.len());
@@ -183,7 +183,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
             },
             '\r' if characters.peek() == Some(&'\n') => {}
             '\r' => output.push(' '),
-            other if harmless(other) => output.push(other),
+            other if is_harmless(other) => output.push(other),
             _ => {}
         }
     }

@@ -22,7 +22,9 @@ pub enum Activity {
     Waiting,
 }
 
+/// The number of activities.
 const ACTIVITIES: usize = 4;
+/// The index of the run's own work, after those of the activities.
 const OWN_WORK: usize = ACTIVITIES;
 
 /// The stopwatch of one run. Cheap to clone; clones share it.
@@ -119,7 +121,7 @@ impl Clock {
         std::thread::sleep(duration);
     }
 
-    /// Changes the counts that the history keeps of this run.
+    /// Changes the counts of this run.
     pub fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }

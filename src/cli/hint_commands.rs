@@ -99,8 +99,7 @@ impl EnvironmentWords {
         completed
     }
 
-    /// Completes a text that begins with the words of a command. Returns `None` if it needs
-    /// nothing.
+    /// Completes a text that begins with the words of a command. Returns `None` if it needs nothing.
     fn with_words(&self, grammar: &Command, text: &str) -> Option<String> {
         let command_end = text.find('`').unwrap_or(text.len());
         let (mut command, mut at) = (grammar, 0);

@@ -46,8 +46,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Returns the vars store that is used if none is named: `bosh-vars.yml` for `bosh.yml`, next to the state.
 /// An environment whose state is in a bucket has none.
 pub(super) fn default_vars_store(manifest: &Path, state: &Path) -> Option<PathBuf> {
-    let name = with_suffix(manifest, "-vars.yml");
-    name.file_name().filter(|_| !is_url(state)).map(|name| state.with_file_name(name))
+    let store = with_suffix(manifest, "-vars.yml");
+    store.file_name().filter(|_| !is_url(state)).map(|name| state.with_file_name(name))
 }
 
 /// Returns true if the path exists, or if that cannot be found out.

@@ -57,7 +57,7 @@ impl TranscriptPlayer {
         let recorded = transcript.entries.into_iter();
         let recorded = recorded
             .map(|entry| RecordedProcess {
-                key: entry.request.as_ref().map(|it| key(it, &known_ids)),
+                key: entry.request.as_ref().map(|request| key(request, &known_ids)),
                 entry,
                 played: 0,
             })

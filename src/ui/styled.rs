@@ -75,7 +75,7 @@ impl Styled {
     /// that fits nowhere is cut or stays whole, as `overlong` says.
     fn broken(&self, columns: usize, hang: usize, shows_colors: bool, overlong: Overlong) -> Vec<String> {
         let mut lines = vec![String::new()];
-        let (mut used, mut fresh) = (0, true);
+        let (mut used, mut is_fresh) = (0, true);
         // Spaces are written only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
@@ -88,16 +88,16 @@ impl Styled {
                 let blanks_behind = word.len() - bare.len();
                 let bare = cut.as_str();
                 let fits_below = hang + width(bare) <= columns || bare.starts_with('`');
-                if !fresh && used + blanks + width(bare) > columns && fits_below {
+                if !is_fresh && used + blanks + width(bare) > columns && fits_below {
                     lines.push(" ".repeat(hang));
-                    (used, fresh, blanks) = (hang, true, 0);
+                    (used, is_fresh, blanks) = (hang, true, 0);
                 }
                 if let (Some(line), false) = (lines.last_mut(), bare.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
                     line.push_str(&painted(shows_colors, *color, bare));
                     used += blanks + width(bare);
                     // Spaces at the start are the indentation of the first word.
-                    (fresh, blanks) = (false, 0);
+                    (is_fresh, blanks) = (false, 0);
                 }
                 blanks += blanks_behind;
             }
@@ -147,11 +147,11 @@ const ELLIPSIS: &str = "…";
 /// Returns the words of a text, each with the spaces after it. Text in backticks is one word, unless words
 /// are cut, because operators paste it.
 fn words(text: &str, overlong: Overlong) -> Vec<&str> {
-    let (mut words, mut start, mut quoted) = (Vec::new(), 0, false);
+    let (mut words, mut start, mut is_quoted) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
-            b'`' if overlong == Overlong::Whole => quoted = !quoted && text[at + 1..].contains('`'),
-            b' ' if !quoted => {
+            b'`' if overlong == Overlong::Whole => is_quoted = !is_quoted && text[at + 1..].contains('`'),
+            b' ' if !is_quoted => {
                 words.push(&text[start..=at]);
                 start = at + 1;
             }

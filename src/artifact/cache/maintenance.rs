@@ -113,11 +113,11 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
     let record = records.iter().find_map(|record| fs::metadata(record).ok());
     let time = record.unwrap_or_else(|| metadata.clone()).modified().ok()?;
     let files = WalkDir::new(&path).into_iter().flatten();
-    let size = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_file());
+    let regular_files = files.filter_map(|file| file.metadata().ok()).filter(|file| file.is_file());
     Some(CacheEntry {
         kind: kind.to_owned(),
         name,
-        size: size.map(|file| file.len()).sum(),
+        size: regular_files.map(|file| file.len()).sum(),
         used: rfc3339(time.into()),
         url: DownloadRecord::read(&record_path).map(|record| record.url),
         path,

@@ -32,7 +32,8 @@ pub(super) struct Tasks {
 struct Table {
     running: HashMap<String, TaskControl>,
     finished: HashMap<String, std::result::Result<Value, String>>,
-    order: VecDeque<String>,
+    /// The ids of finished tasks, the oldest first.
+    finished_ids: VecDeque<String>,
 }
 
 impl Tasks {
@@ -111,10 +112,10 @@ impl Tasks {
     fn finish(&self, id: String, outcome: std::result::Result<Value, String>) {
         let mut table = self.lock();
         table.running.remove(&id);
-        table.order.push_back(id.clone());
+        table.finished_ids.push_back(id.clone());
         table.finished.insert(id, outcome);
-        if table.order.len() > MAX_KEPT_TASKS
-            && let Some(oldest) = table.order.pop_front()
+        if table.finished_ids.len() > MAX_KEPT_TASKS
+            && let Some(oldest) = table.finished_ids.pop_front()
         {
             table.finished.remove(&oldest);
         }

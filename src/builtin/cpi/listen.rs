@@ -9,7 +9,7 @@ use net::listener::{self, ANOTHER_ADDRESS};
 
 impl AgentConfig {
     /// Returns the addresses on which the agent will listen: those of the host in the URL.
-    pub(crate) fn listener(&self) -> CpiResult<Vec<SocketAddr>> {
+    pub(crate) fn listen_addresses(&self) -> CpiResult<Vec<SocketAddr>> {
         let url = self.url()?;
         // Messages quote only the host and port of the URL, because it contains a password.
         let mbus_error = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
@@ -31,8 +31,8 @@ impl AgentConfig {
 
 /// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
 /// timeout.
-pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
-    for address in listener {
+pub(crate) fn check_are_free(addresses: &[SocketAddr]) -> CpiResult<()> {
+    for address in addresses {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -44,7 +44,7 @@ pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
                      {ANOTHER_ADDRESS}"
                 )));
             }
-            Err(error) if Some(address) == listener.last() => {
+            Err(error) if Some(address) == addresses.last() => {
                 return Err(creation_error(format!("the agent cannot listen on {address}: {error}")));
             }
             Err(_) => {}
@@ -65,7 +65,7 @@ mod tests {
     fn listener_is_parsed_from_the_url() {
         let listener = |url: &str| {
             let agent = AgentConfig { mbus: Some(url.to_owned()), cert: None };
-            agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
+            agent.listen_addresses().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
         };
         assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
         assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn port_in_use_is_an_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let error = check_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
+        let error = check_are_free(&[taken.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
     }
 }

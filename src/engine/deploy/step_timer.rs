@@ -10,7 +10,7 @@ use crate::state::Durations;
 #[derive(Default)]
 pub(super) struct StepTimer {
     current: Option<(&'static str, Instant)>,
-    took: BTreeMap<&'static str, Duration>,
+    durations: BTreeMap<&'static str, Duration>,
     /// The time at which the stop of the old VM's jobs began.
     stop_began: Option<Instant>,
 }
@@ -28,26 +28,26 @@ impl StepTimer {
 
     /// Records the downtime of jobs that run again on the same VM.
     pub(super) fn add_downtime(&mut self, downtime: Duration) {
-        self.took.insert(DOWNTIME_IN_PLACE, downtime);
+        self.durations.insert(DOWNTIME_IN_PLACE, downtime);
     }
 
     /// Records the downtime of jobs that now run on a new VM.
     pub(super) fn add_move_downtime(&mut self) {
         if let Some(stop_began) = self.stop_began {
-            self.took.insert(DOWNTIME_BY_NEW_VM, stop_began.elapsed());
+            self.durations.insert(DOWNTIME_BY_NEW_VM, stop_began.elapsed());
         }
     }
 
     fn end_step(&mut self) {
         if let Some((name, started)) = self.current.take() {
-            *self.took.entry(name).or_default() += started.elapsed();
+            *self.durations.entry(name).or_default() += started.elapsed();
         }
     }
 
     /// Returns the durations so far: of the steps, and of stages by their kinds.
     pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
         self.end_step();
-        let steps = self.took.iter().map(|(name, took)| ((*name).to_owned(), *took));
-        steps.chain(stages.into_iter().map(|(kind, took)| (Durations::stage(&kind), took))).collect()
+        let steps = self.durations.iter().map(|(name, duration)| ((*name).to_owned(), *duration));
+        steps.chain(stages.into_iter().map(|(kind, duration)| (Durations::stage(&kind), duration))).collect()
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn compilation_error(error: AgentError, package: &str) -> Error {
 /// A packaging script that failed, as agents report it: `Command exited with 7; Stdout: …, Stderr: …`. If
 /// the beginning of an output was cut off, it is called `Truncated stdout` or `Truncated stderr`.
 struct FailedScript<'m> {
-    /// Its end, such as "exited with 7".
+    /// The end of its process, such as "exited with 7".
     ending: &'m str,
     stdout: &'m str,
     stderr: &'m str,

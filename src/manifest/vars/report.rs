@@ -136,7 +136,7 @@ pub fn check(
                 .any(|certificate| !(certificate.not_before..=certificate.not_after).contains(&now));
         }
         let problems = match &kind {
-            ValueKind::Certificate(certificates) => of_certificate(value, certificates, within, now),
+            ValueKind::Certificate(certificates) => certificate_problems(value, certificates, within, now),
             ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
             ValueKind::Ssh | ValueKind::Rsa if is_mismatched_pair(value) == Some(true) => {
                 vec!["its private key does not match its public key".to_owned()]
@@ -148,7 +148,7 @@ pub fn check(
             .extend(problems.into_iter().map(|problem| VariableFinding { name: name.to_owned(), problem }));
     }
     for name in store.names().map(str::to_owned).collect::<Vec<_>>() {
-        against_declaration(store, declared, &name, now, &mut checked)?;
+        compare_with_declaration(store, declared, &name, now, &mut checked)?;
     }
     checked.findings.sort_by(|a, b| a.name.cmp(&b.name));
     checked.findings.dedup();
@@ -156,7 +156,7 @@ pub fn check(
 }
 
 /// Returns the problems of a certificate: its dates, its key, and the chain to its CA.
-fn of_certificate(
+fn certificate_problems(
     value: &Node,
     certificates: &[Certificate],
     within: Duration,
@@ -209,7 +209,7 @@ fn chain_problem(
         .then(|| format!("its CA {verb} on {}", day(authority.not_after)))
 }
 
-fn against_declaration(
+fn compare_with_declaration(
     store: &mut VarsStore,
     declared: &Declared,
     name: &str,

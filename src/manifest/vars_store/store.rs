@@ -274,9 +274,9 @@ impl VarsStore {
             // The new file is locked before it replaces the old one, so that waiting runs go on waiting.
             new.file().lock().map_err(write_error)?;
         }
-        let kept = new.put_in_place().map_err(write_error)?;
+        let file = new.put_in_place().map_err(write_error)?;
         if self.lock.is_some() {
-            self.lock = Some(UnlockOnDrop::from(kept));
+            self.lock = Some(UnlockOnDrop::from(file));
         }
         self.has_changed = false;
         self.written = Some(text);
@@ -297,9 +297,9 @@ pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
 }
 
 fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
-    let held = file.metadata()?;
+    let opened = file.metadata()?;
     match std::fs::metadata(path) {
-        Ok(at_path) => Ok((held.dev(), held.ino()) == (at_path.dev(), at_path.ino())),
+        Ok(at_path) => Ok((opened.dev(), opened.ino()) == (at_path.dev(), at_path.ino())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -173,9 +173,9 @@ impl CrashLife<'_> {
             ConversationPoint::Message(number, moment) => self.gate.set(Some((number, moment))),
         }
         let mut child = self.start(command);
-        let (mut started, mut acted) = (Instant::now(), false);
+        let (mut started, mut has_acted) = (Instant::now(), false);
         let status = loop {
-            if !acted && self.hello.world.exists("held") {
+            if !has_acted && self.hello.world.exists("held") {
                 match act {
                     MachineAction::Kill => child.kill().unwrap(),
                     MachineAction::KillAgent => machine::kill_agent(&self.hello),
@@ -186,7 +186,7 @@ impl CrashLife<'_> {
                     }
                 }
                 self.hello.release_call();
-                (started, acted) = (Instant::now(), true);
+                (started, has_acted) = (Instant::now(), true);
             }
             if let Some(status) = child.try_wait().unwrap() {
                 break status;

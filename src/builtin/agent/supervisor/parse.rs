@@ -122,7 +122,7 @@ impl Parser<'_> {
                     match (&mut current, word.as_str()) {
                         (Some(process), "start") => process.start = Some(program),
                         (Some(process), "stop") => process.stop = Some(program),
-                        _ => self.ignored(&token),
+                        _ => self.log_ignored(&token),
                     }
                 }
                 "depends" => {
@@ -136,10 +136,10 @@ impl Parser<'_> {
                     let _ = self.word(token.line, "the group")?;
                 }
                 "if" => {
-                    self.ignored(&token);
-                    self.rule();
+                    self.log_ignored(&token);
+                    self.skip_rule();
                 }
-                _ => self.ignored(&token),
+                _ => self.log_ignored(&token),
             }
         }
         processes.extend(current);
@@ -194,9 +194,9 @@ impl Parser<'_> {
                 let seconds: u64 = count
                     .parse()
                     .map_err(|_| self.syntax_error(line, &format!("'{count}' is not a number of seconds")))?;
-                let minutes = self.peek_is(&["minute", "minutes"]);
+                let in_minutes = self.peek_is(&["minute", "minutes"]);
                 self.skip(&["second", "seconds", "minute", "minutes"]);
-                let seconds = seconds.saturating_mul(if minutes { 60 } else { 1 });
+                let seconds = seconds.saturating_mul(if in_minutes { 60 } else { 1 });
                 program.timeout = Duration::from_secs(seconds).min(MAX_TIMEOUT);
             } else {
                 return Ok(program);
@@ -205,7 +205,7 @@ impl Parser<'_> {
     }
 
     /// Skips the rest of an `if` rule, because its words could otherwise be taken for statements.
-    fn rule(&mut self) {
+    fn skip_rule(&mut self) {
         loop {
             while let Some(token) = self.take() {
                 if !token.is_quoted && token.text.eq_ignore_ascii_case("then") {
@@ -219,8 +219,8 @@ impl Parser<'_> {
             if self.take().is_some_and(|action| action.text.eq_ignore_ascii_case("exec")) {
                 self.next += 1;
                 while self.peek_is(&["as", "and", "uid", "gid"]) {
-                    let names = self.peek_is(&["uid", "gid"]);
-                    self.next += 1 + usize::from(names);
+                    let names_user = self.peek_is(&["uid", "gid"]);
+                    self.next += 1 + usize::from(names_user);
                 }
             }
             if !self.peek_is(&["else"]) {
@@ -265,7 +265,7 @@ impl Parser<'_> {
         }
     }
 
-    fn ignored(&self, token: &Token) {
+    fn log_ignored(&self, token: &Token) {
         tracing::info!(file = self.source, line = token.line, word = token.text, "statement ignored");
     }
 

@@ -67,7 +67,7 @@ pub(super) fn plan(
     let mut guest = networks.clone();
     let mut answered = networks.clone();
     let mut recorded = Networks { user_network: None, device_networks: Vec::new() };
-    let Some(mbus) = agent.listener()?.first().copied() else {
+    let Some(mbus) = agent.listen_addresses()?.first().copied() else {
         return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
     let agent_is_on_device = cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip()));

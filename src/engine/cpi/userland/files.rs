@@ -26,7 +26,7 @@ pub(super) const USER_ID: u32 = 1000;
 const MAX_USERS_BYTES: u64 = 1 << 20;
 
 /// Returns the files of name resolution.
-pub(super) fn of_the_network() -> impl Iterator<Item = MountPoint> {
+pub(super) fn name_resolution() -> impl Iterator<Item = MountPoint> {
     NETWORK.iter().filter_map(|path| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, *path)))
 }
 

@@ -84,7 +84,7 @@ impl Layout {
         mounts.extend(
             packages.map(|(name, target)| MountPoint::read_only(target, Path::new(PACKAGES).join(name))),
         );
-        mounts.extend(files::of_the_network());
+        mounts.extend(files::name_resolution());
         mounts.extend(files::certificates(env_vars));
         mounts.extend(userland.files.iter().map(|path| MountPoint::read_only(path, path)));
         Layout::new(userland, scratch, true, PathBuf::from("/"), mounts)

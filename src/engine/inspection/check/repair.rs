@@ -71,8 +71,8 @@ impl<'a> RepairContext<'a> {
         let state = store.state().clone();
         let mut probe = Probe::open(&request.report_request(), run, check_inputs, state, store)?;
         // The CPI of the VM comes first.
-        let first = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
-        let contract = probe.executor.cpis().connect_in_own_stage(first.as_deref())?.contract();
+        let first_cpi = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
+        let contract = probe.executor.cpis().connect_in_own_stage(first_cpi.as_deref())?.contract();
         let registry = RunRegistry::start(
             run,
             &check_inputs.cpi_inputs.provider,
@@ -128,7 +128,7 @@ impl<'a> RepairContext<'a> {
             .and_then(|registry| registry.begin_tunnel(self.probe.executor.state(), timeout));
         self.probe.agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
-        self.check_own()?;
+        self.check_own_agent()?;
         waiting.finish();
         // Jobs must not start without their disk. That is a problem of its own, which is found next.
         let disk = self.probe.executor.state().disk_of_vm().map(|disk| disk.cid.clone());
@@ -143,7 +143,7 @@ impl<'a> RepairContext<'a> {
     /// Attaches or mounts a disk. Stops the jobs first, so that they do not write below the mount point, but
     /// does not drain them, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
-        self.check_own()?;
+        self.check_own_agent()?;
         self.jobs().stop(None, StopReason::Stop, stage)?;
         let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
@@ -159,7 +159,7 @@ impl<'a> RepairContext<'a> {
     }
 
     /// Checks that the agent is the VM's own, so that no other agent gets instructions.
-    fn check_own(&self) -> Result<()> {
+    fn check_own_agent(&self) -> Result<()> {
         ForeignAgent::check(&self.probe.agent, self.probe.executor.state())
     }
 

@@ -18,7 +18,7 @@ impl Interp {
         let limit = self.int_or(args, 1, 0)?;
         let separator = args.get(0).cloned().unwrap_or(Value::Nil);
         let mut parts: Vec<String> = Vec::new();
-        let limit_reached = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
+        let is_limit_reached = |parts: &Vec<String>| limit > 0 && parts.len() as i64 >= limit - 1;
         // As in awk, a single space stands for any run of whitespace.
         let splits_at_spaces = match &separator {
             Value::Nil => true,
@@ -35,25 +35,25 @@ impl Interp {
             return Ok(Value::array(if text.is_empty() { Vec::new() } else { vec![Value::str(text)] }));
         }
         if splits_at_spaces {
-            let blank = crate::evaluator::stdlib::number::is_space;
-            let mut rest = text.trim_start_matches(blank);
+            let is_blank = crate::evaluator::stdlib::number::is_space;
+            let mut rest = text.trim_start_matches(is_blank);
             if rest.is_empty() && !text.is_empty() && limit != 0 {
                 parts.push(String::new());
             }
             while !rest.is_empty() {
-                if limit_reached(&parts) {
+                if is_limit_reached(&parts) {
                     break;
                 }
-                let end = rest.find(blank).unwrap_or(rest.len());
+                let end = rest.find(is_blank).unwrap_or(rest.len());
                 self.use_scratch(PART_BYTES + end)?;
                 parts.push(rest[..end].to_owned());
                 if end == rest.len() {
                     rest = "";
-                    if limit == 0 || !text.ends_with(blank) {
+                    if limit == 0 || !text.ends_with(is_blank) {
                         break;
                     }
                 }
-                let after = rest[end.min(rest.len())..].trim_start_matches(blank);
+                let after = rest[end.min(rest.len())..].trim_start_matches(is_blank);
                 if after.is_empty() && limit != 0 && end < rest.len() {
                     parts.push(String::new());
                     rest = "";
@@ -70,7 +70,7 @@ impl Interp {
             let separator = self.string_arg(&separator)?;
             if separator.is_empty() {
                 let mut characters = text.chars();
-                while !limit_reached(&parts) {
+                while !is_limit_reached(&parts) {
                     match characters.next() {
                         Some(character) => {
                             self.use_scratch(PART_BYTES)?;
@@ -84,7 +84,7 @@ impl Interp {
                 }
             } else if !text.is_empty() {
                 let mut rest = text.as_str();
-                while !limit_reached(&parts) {
+                while !is_limit_reached(&parts) {
                     match rest.split_once(separator.as_str()) {
                         Some((head, tail)) => {
                             self.use_scratch(PART_BYTES + head.len())?;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use fancy_regex::Regex;
 
-/// Returns the successor of a string. In a `is_binary` string each character stands for one byte.
+/// Returns the successor of a string. If it `is_binary`, each character stands for one byte.
 pub(super) fn successor(text: &str, is_binary: bool) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if characters.is_empty() {
@@ -98,15 +98,15 @@ enum Step {
 
 fn step(character: char, width: Width, is_binary: bool) -> Step {
     let Some(kind) = kind(character, is_binary) else { return Step::Unchanged };
-    let same_kind = |other: &char| self::kind(*other, is_binary) == Some(kind);
+    let is_of_kind = |other: &char| self::kind(*other, is_binary) == Some(kind);
     // A single character of another kind is skipped.
     let next = width.next(character);
     let after = next.and_then(|next| width.next(next));
-    if let Some(next) = [next, after].into_iter().flatten().find(same_kind) {
+    if let Some(next) = [next, after].into_iter().flatten().find(is_of_kind) {
         return Step::Next(next);
     }
     let mut first = character;
-    while let Some(previous) = width.previous(first).filter(same_kind) {
+    while let Some(previous) = width.previous(first).filter(is_of_kind) {
         first = previous;
     }
     if first == character {
