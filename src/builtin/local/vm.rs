@@ -55,10 +55,10 @@ pub(super) fn create(
 ) -> CpiResult<Value> {
     let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
         let namespace = network::namespace(&arguments.cloud_properties)?;
-        let listener = call.config.agent.listen_addresses()?;
+        let addresses = call.config.agent.listen_addresses()?;
         let networks = network::run_inside(namespace.as_deref(), || {
             let networks = assign_addresses(arguments.networks.clone())?;
-            listen::check_are_free(&listener)?;
+            listen::check_are_free(&addresses)?;
             Ok(networks)
         })?;
         Ok((namespace, networks, cloud.lock_existing(&arguments.stemcell)?))

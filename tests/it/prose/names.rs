@@ -64,6 +64,12 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
 });
 
+/// A variable, parameter or field whose name is only a preposition and its object, and a timeout under
+/// another name.
+static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\blimit: (Option<)?Duration\b").unwrap()
+});
+
 /// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`
 /// and `.named(`. A type or an argument completes the name.
 static FUNCTION: LazyLock<Regex> =
@@ -87,7 +93,9 @@ fn vague_names(text: &str) -> Vec<usize> {
         nearby.any(|line| RIGHT.is_match(line))
     };
     let is_vague = |(index, line): &(usize, &&str)| {
-        VAGUE.is_match(line) || (LEFT.is_match(line) && !is_beside_right(*index))
+        VAGUE.is_match(line)
+            || PREPOSITION_OR_LIMIT.is_match(line)
+            || (LEFT.is_match(line) && !is_beside_right(*index))
     };
     lines.iter().enumerate().filter(is_vague).map(|(index, _)| index + 1).collect()
 }
@@ -238,6 +246,8 @@ fn finds_vague_names() {
     assert_eq!(vague_names(&far_apart), [1]);
     assert_eq!(vague_names("let left = 1;\n\nlet right = left;"), [0; 0]);
     assert_eq!(vague_names("f(own, &self.given);"), [1]);
+    assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2]);
+    assert_eq!(vague_names("limit: Option<Duration>,\nlimit: usize,\ntimeout: Duration,"), [1]);
     assert_eq!(
         vague_names("const OWN: u8 = 1;\nlet of = 2;\nfn of(a: u8) {}\nType::of(a.named(b));"),
         [1, 2]
