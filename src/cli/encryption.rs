@@ -14,11 +14,13 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
-/// Reads recipients and identities from the options and their files.
-pub(super) fn load_keys(globals: &Globals) -> Result<()> {
+/// Reads recipients and identities from the options and their files. Options that have no effect on the
+/// command, according to `has_effect`, are ignored: a variable of the environment may set them for all
+/// commands.
+pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) -> Result<()> {
     let mut recipients = Vec::new();
-    for value in &globals.encrypt_to {
-        match value.starts_with("age1") || is_private_key(value) {
+    for value in globals.encrypt_to.iter().filter(|_| has_effect("encrypt_to")) {
+        match is_recipient(value) || is_private_key(value) {
             true => {
                 check_recipient(value).map_err(|error| match is_private_key(value) {
                     true => error.context("--encrypt-to is not valid"),
@@ -31,14 +33,14 @@ pub(super) fn load_keys(globals: &Globals) -> Result<()> {
             false => recipients.extend(recipients_in(Path::new(value))?),
         }
     }
-    let identities = globals.identity.iter().map(|path| {
+    let identities = globals.identity.iter().filter(|_| has_effect("identity")).map(|path| {
         if is_private_key(&path.to_string_lossy()) {
             return Err(Error::usage("--identity takes the path of a file, not the private key itself")
                 .with_hint("write the key to a file that only you can read, and name that file"));
         }
         Ok((
             path.display().to_string(),
-            read(path, "an identity (--identity)", "(--identity) does not exist")?,
+            read(path, "an identity (--identity)", "(--identity, MONOPILE_IDENTITY) does not exist")?,
         ))
     });
     let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
@@ -51,12 +53,17 @@ pub(super) fn current() -> Encryption {
     ENCRYPTION.get().cloned().unwrap_or_default()
 }
 
+/// Returns true for a recipient. Other values of `--encrypt-to` are paths.
+pub(super) fn is_recipient(value: &str) -> bool {
+    value.starts_with("age1")
+}
+
 /// Reads recipients, one per line. `#` begins a comment.
 fn recipients_in(path: &Path) -> Result<Vec<String>> {
     let text = read(
         path,
         "recipients (--encrypt-to)",
-        "(--encrypt-to) is neither an age recipient (age1…) nor a file",
+        "(--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
     )?;
     let mut recipients = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -79,7 +86,11 @@ fn read(path: &Path, content: &str, missing: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            return Error::invalid(format!("'{}' {missing}", path.display()));
+            let error = Error::invalid(format!("'{}' {missing}", path.display()));
+            return match path.is_relative() {
+                true => error.with_hint("a relative path begins at the working directory"),
+                false => error,
+            };
         }
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })

@@ -132,7 +132,7 @@ const EXAMPLES: [Example; 8] = [
     },
     Example {
         name: "cpi",
-        description: "A CPI in sixty lines of Python",
+        description: "A small CPI in Python",
         uses: None,
         next: "`monopile cpi info --path cpi/cpi.py`",
         files: files!("cpi": "cpi.py"),

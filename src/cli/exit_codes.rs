@@ -98,10 +98,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
     (&["cpi replay"], &[("others", "the exit status in the transcript")]),
     (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
     (&["cache prune"], &[("4", "another run uses the cache")]),
-    (
-        &["ssh", "scp"],
-        &[("255", "ssh failed"), ("others", "the exit code of the command on the VM, or of scp")],
-    ),
+    (&["ssh", "scp"], &[("255", "ssh failed"), ("others", "exit code of the command on the VM, or of scp")]),
     (
         &["baremetal"],
         &[

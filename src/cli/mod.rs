@@ -650,7 +650,8 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
     let result = misread.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
-        encryption::load_keys(&cli.globals)?;
+        let path = name.split_once(' ').map_or("", |(_, path)| path);
+        encryption::load_keys(&cli.globals, |option| scope::has_effect(option, command, path))?;
         encryption::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });

@@ -197,10 +197,10 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "/dev/zero"], "larger than"),
         (
             ["--encrypt-to", "missing"],
-            "'missing' (--encrypt-to) is neither an age recipient (age1…) nor a file",
+            "'missing' (--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
         ),
         (["--encrypt-to", "empty"], "(--encrypt-to) has no recipient"),
-        (["--identity", "missing"], "'missing' (--identity) does not exist"),
+        (["--identity", "missing"], "'missing' (--identity, MONOPILE_IDENTITY) does not exist"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
         let code = if options[1] == "missing" { 3 } else { 2 };
@@ -210,6 +210,10 @@ fn rejects_invalid_recipients_and_identities() {
         assert!(!output.contains("NOTREALLY"), "{output}");
     }
     assert!(!hello.world.exists("state.json"));
+    // A variable for all commands does not matter to those that encrypt and decrypt nothing.
+    let mut version = hello.world.monopile(["version"]);
+    version.env("MONOPILE_ENCRYPT_TO", "missing").env("MONOPILE_IDENTITY", "missing");
+    hello.world.finish(version).success();
 }
 
 #[test]

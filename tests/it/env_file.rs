@@ -305,7 +305,8 @@ fn write_hostile_repository(world: &World) {
     world.write(
         "repo/.monopile.yml",
         "manifest: bosh.yml\nvars: {cpi: ./evil}\nvars_env: [AWS]\nstate: state.json\n\
-         package_dir: packages\ncpi_config: cpis.yml\n",
+         package_dir: packages\ncpi_config: cpis.yml\n\
+         encrypt_to: age1hvrg7w20uq4m4gfmnrfgkedryx5wvpxcfhcuywt9f4d8fkvlm50q3q8qqe\n",
     );
     world.write(
         "repo/state.json",
@@ -345,6 +346,7 @@ fn discovered_env_file_is_used_only_after_trust() {
             "read '/etc/secret'",
             "read 'b.tgz'",
             "read 'r.tgz'",
+            "encrypt state and vars store for 'age1hvrg7w20",
             "contact root.test",
             "contact other.test",
             "`monopile trust ",

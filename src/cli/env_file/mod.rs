@@ -92,6 +92,8 @@ enum OptionUse {
     Setting,
     /// Names a file to read.
     File,
+    /// Is a recipient of encrypted files, or names a file of recipients to read.
+    Recipients,
     /// Names a file of CPIs to run.
     CpiConfig,
     /// Names a directory from which compiled CPIs are run.

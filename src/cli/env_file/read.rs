@@ -39,7 +39,7 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 27] = [
     ("cpi_config", ValueShape::Path, OptionUse::CpiConfig),
     ("cpi_timeout", ValueShape::Text, OptionUse::Setting),
     ("drain_timeout", ValueShape::Text, OptionUse::Setting),
-    ("encrypt_to", ValueShape::PathUnless("age1"), OptionUse::File),
+    ("encrypt_to", ValueShape::PathUnless("age1"), OptionUse::Recipients),
     ("gw_host", ValueShape::Text, OptionUse::Server),
     ("gw_private_key", ValueShape::Path, OptionUse::File),
     ("gw_socks5", ValueShape::Text, OptionUse::Server),

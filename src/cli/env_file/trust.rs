@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::find::OpenedEnvFile;
 use super::{EnvFile, OptionUse};
+use crate::cli::encryption::is_recipient;
 use crate::cli::env_vars;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::files::input::missing_error;
@@ -143,6 +144,8 @@ pub(super) fn description(file: &EnvFile) -> String {
     }
     list("run", runs);
     list("read", reads);
+    let recipients = file.values_of(&[OptionUse::Recipients]).filter(|value| is_recipient(value));
+    list("encrypt state and vars store for", recipients.map(|value| format!("'{value}'")).collect());
     let documents = file.content.state.iter().chain(&file.content.vars_store);
     contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
     contacted.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
@@ -222,7 +225,8 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
     let mut file_names: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
-    let option_paths = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]);
+    let recipient_files = file.values_of(&[OptionUse::Recipients]).filter(|value| !is_recipient(value));
+    let option_paths = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]).chain(recipient_files);
     file_names.extend(option_paths.map(|path| format!("'{path}'")));
     file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),

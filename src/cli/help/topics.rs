@@ -84,9 +84,10 @@ impl Topic {
     }
 }
 
-/// Returns the page with this name. Upper and lower case are the same.
+/// Returns the page with this name, or with this file in `docs`. Upper and lower case are the same.
 pub(super) fn topic(name: &str) -> Option<&'static Topic> {
-    TOPICS.iter().find(|topic| topic.name.eq_ignore_ascii_case(name))
+    let file = name.strip_suffix(".md").map(|path| path.strip_prefix("docs/").unwrap_or(path));
+    TOPICS.iter().find(|topic| topic.name.eq_ignore_ascii_case(name) || file == Some(topic.file))
 }
 
 #[cfg(test)]
@@ -112,7 +113,9 @@ mod tests {
             assert!(topic.about.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);
         }
         assert!(topic("plan").is_none());
-        assert_eq!(topic("Tour").map(|topic| topic.name), Some("tour"));
+        for name in ["tour", "Tour", "tour.md", "docs/tour.md"] {
+            assert_eq!(topic(name).map(|topic| topic.name), Some("tour"), "{name}");
+        }
     }
 
     #[test]
