@@ -3,10 +3,10 @@
 //!
 //! Uses only `base`.
 //!
-//! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`http_server::serve_connection`], for the
-//! registry and the built-in agent; [`http_client::client`]; [`tls_roots::system_roots`];
-//! [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries in plain English;
-//! [`listener::find`].
+//! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`ssh::verify`], for signatures;
+//! [`http_server::serve_connection`], for the registry and the built-in agent; [`http_client::client`];
+//! [`tls_roots::system_roots`]; [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries in
+//! plain English; [`listener::find`].
 
 pub mod http_client;
 pub mod http_server;
