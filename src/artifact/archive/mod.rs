@@ -26,10 +26,10 @@ mod unpack;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use pack::{Input, Packer, pack_directory};
+pub use pack::{Input, Packer, pack_directory, pack_tree};
 pub(crate) use pack::{is_executable, tree};
 pub use path::NameError;
-pub use unpack::{read_member, unpack_file, unpack_stream};
+pub use unpack::{read_member, unpack_file, unpack_stream, unpack_tree};
 
 use super::digest::{Algorithm, Digest};
 use base::Error;
@@ -109,6 +109,8 @@ impl Attributes {
     const SYMLINK: u32 = 0o120_000;
     /// The bits without the type.
     const PERMISSIONS: u32 = 0o7777;
+    /// The bits that say who may read, write and execute.
+    const ACCESS: u32 = 0o777;
 
     /// The attributes of a directory that has no entry of its own.
     const IMPLICIT_DIRECTORY: Attributes =

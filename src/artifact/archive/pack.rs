@@ -1,15 +1,18 @@
 //! Packs files reproducibly: equal names, modes and contents give equal bytes.
 //!
-//! Entries are sorted, times and owners are zero, modes are 0755 or 0644, and the gzip header is fixed.
+//! Entries are sorted, times and owners are zero, modes are 0755 or 0644, and the gzip header is fixed. Only
+//! [`pack_tree`] keeps modes and times.
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
+use super::Attributes;
 use crate::digest::{Algorithm, Digest, HashingWriter};
 use base::{Error, Result};
 
@@ -81,6 +84,28 @@ impl Packer {
                 let mut header = header(EntryType::Regular, 0o644);
                 header.set_size(content.len() as u64);
                 self.builder.append_data(&mut header, name, content.as_slice())
+            }
+        }
+    }
+
+    /// Adds a file, a directory or a link with its mode and the time of its last change.
+    fn add_exactly(&mut self, name: &Path, path: &Path) -> io::Result<()> {
+        let metadata = fs::symlink_metadata(path)?;
+        let kind = match metadata.file_type() {
+            kind if kind.is_symlink() => EntryType::Symlink,
+            kind if kind.is_dir() => EntryType::Directory,
+            _ => EntryType::Regular,
+        };
+        let mut header = header(kind, metadata.mode() & Attributes::ACCESS);
+        // Times before 1970 have no form in an archive.
+        header.set_mtime(u64::try_from(metadata.mtime()).unwrap_or_default());
+        match kind {
+            EntryType::Symlink => self.builder.append_link(&mut header, name, fs::read_link(path)?),
+            EntryType::Directory => self.builder.append_data(&mut header, name, io::empty()),
+            _ => {
+                header.set_size(metadata.len());
+                let mut exact = ExactReader { file: File::open(path)?, remaining: metadata.len() };
+                self.builder.append_data(&mut header, name, &mut exact)
             }
         }
     }
@@ -173,6 +198,20 @@ pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
     for (name, input) in tree(root)? {
         packer.add(&name, &input)?;
+    }
+    packer.finish()
+}
+
+/// Packs everything below `root` into the gzip tar archive `path`, which must not be below `root`. With
+/// [`unpack_tree`](super::unpack_tree), it gives the same tree again. Returns the SHA-1 and SHA-256 digests
+/// of the archive.
+pub fn pack_tree(root: &Path, path: &Path) -> Result<Digest> {
+    let mut packer = Packer::create(path)?;
+    for (name, _) in tree(root)? {
+        let packed = root.join(&name);
+        packer
+            .add_exactly(&name, &packed)
+            .map_err(|error| Error::io(format!("packing '{}'", packed.display()), error))?;
     }
     packer.finish()
 }

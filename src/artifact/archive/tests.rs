@@ -343,6 +343,47 @@ fn packing_is_deterministic() {
     assert_eq!(fs::read_link(scratch.dest().join("link")).unwrap(), Path::new("sub/c"));
 }
 
+#[test]
+fn packed_tree_is_unpacked_as_it_was() {
+    let scratch = Scratch::new();
+    let root = scratch.directory.path().join("tree");
+    let path = |name: &str| root.join(name);
+    fs::create_dir_all(path("read-only/below")).unwrap();
+    fs::write(path("read-only/below/file"), "content").unwrap();
+    fs::write(path("program"), "#!/bin/sh").unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    let long = "x".repeat(150);
+    fs::write(path(&long), "").unwrap();
+    std::os::unix::fs::symlink("/var/vcap/packages/other", path("link")).unwrap();
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options().append(true).open(path("program")).unwrap().set_modified(time).unwrap();
+    let set = |name: &str, mode: u32| {
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("read-only/below/file", 0o444);
+    set("read-only/below", 0o555);
+    set("read-only", 0o500);
+    set("program", 0o4755);
+    let archive = scratch.directory.path().join("tree.tgz");
+    let digest = pack_tree(&root, &archive).unwrap();
+    assert_eq!(digest, Digest::of_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
+    unpack_tree(&archive, "the tree", &scratch.dest(), &digest).unwrap();
+
+    let unpacked = |name: &str| scratch.dest().join(name);
+    assert_eq!(tree_of(&scratch.dest()), tree_of(&root));
+    for (name, expected) in
+        [("read-only", 0o500), ("read-only/below", 0o555), ("read-only/below/file", 0o444), ("empty", 0o755)]
+    {
+        assert_eq!(mode(&unpacked(name)), expected, "{name}");
+    }
+    assert_eq!(mode(&unpacked("program")), 0o755, "nothing becomes setuid");
+    assert_eq!(fs::metadata(unpacked("program")).unwrap().modified().unwrap(), time);
+    assert_eq!(fs::read_to_string(unpacked("read-only/below/file")).unwrap(), "content");
+    assert_eq!(fs::read_link(unpacked("link")).unwrap(), Path::new("/var/vcap/packages/other"));
+    base::files::remove_tree(&scratch.dest()).unwrap();
+    base::files::remove_tree(&root).unwrap();
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 

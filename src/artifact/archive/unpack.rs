@@ -58,6 +58,23 @@ pub fn unpack_file(
     })
 }
 
+/// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `dest`, whose parent must
+/// exist. Unlike [`unpack_file`], sets all modes, also those that keep the owner from writing.
+pub fn unpack_tree(file: &Path, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
+    let options = Options { links: Links::Verbatim, returns_attributes: true, ..Options::default() };
+    let unpacked = unpack_file(file, source_name, dest, Some(expected), &options, &mut |_, _| {})?;
+    // The last paths come first: a directory that cannot be written or searched comes after its content.
+    for (path, attributes) in unpacked.attributes.iter().rev() {
+        if path.as_os_str().is_empty() || !(attributes.is_file() || attributes.is_directory()) {
+            continue;
+        }
+        let path = dest.join(path);
+        set_mode(&path, attributes.mode & Attributes::ACCESS)
+            .map_err(|error| Error::io(format!("setting the mode of '{}'", path.display()), error))?;
+    }
+    Ok(())
+}
+
 /// Like [`unpack_file`], for an archive that arrives as a stream, such as a request body.
 pub fn unpack_stream(
     stream: impl Read,
