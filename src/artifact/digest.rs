@@ -36,6 +36,15 @@ impl Algorithm {
         }
     }
 
+    /// Returns the name that [`Digest`] has before the digits.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha256 => "sha256",
+            Algorithm::Sha512 => "sha512",
+        }
+    }
+
     fn hex_len(self) -> usize {
         match self {
             Algorithm::Sha1 => 40,

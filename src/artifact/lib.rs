@@ -4,7 +4,7 @@
 //!
 //! 1. [`ArtifactUrl::parse`] reads the `url` of a manifest.
 //! 2. [`Fetcher::obtain`] turns it into a [`Source`], a file or directory on this machine. It downloads into
-//!    the [`Cache`] if necessary.
+//!    the [`Cache`] if necessary, or copies from a [`SharedCache`].
 //! 3. [`Cache::identify`] returns the name, version and digest. It does not read a file again that has not
 //!    changed.
 //! 4. [`stemcell::open`] and [`release::open`] verify and unpack.
@@ -37,6 +37,7 @@ pub mod limits;
 mod read_ahead;
 pub mod release;
 pub mod rewrite;
+pub mod shared_cache;
 mod source;
 mod source_form;
 pub mod stemcell;
@@ -55,17 +56,24 @@ pub(crate) mod hostile;
 #[path = "../../tests/it/support/http.rs"]
 pub(crate) mod http;
 
+use std::sync::Arc;
+
+use base::Result;
+
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{
-    AgentProxy, ArrivingFile, Fetcher, InterruptCheck, ProxyFailure, ReadArriving, client, fetch_document,
-    relay,
+    AgentProxy, ArrivingFile, Fetcher, ProxyFailure, ReadArriving, client, fetch_document, relay,
 };
 pub use release::Release;
+pub use shared_cache::SharedCache;
 pub use source::{ArtifactIdentity, Source, Stamp};
 pub use stemcell::Stemcell;
 pub use url::{ArtifactUrl, HttpUrl, url_problem};
 pub use userland::Userland;
+
+/// Returns the error with which the run stops, if it was interrupted.
+pub type InterruptCheck = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 #[cfg(test)]
 pub(crate) mod testing {

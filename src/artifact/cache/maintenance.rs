@@ -1,4 +1,4 @@
-//! Lists and prunes the entries of a cache.
+//! Lists, prunes and verifies the entries of a cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,16 @@ use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::downloads::DownloadRecord;
-use super::{DIGESTS, digests, lock_exclusively};
+use super::{DIGESTS, DOWNLOADS, digests, lock_exclusively};
 use crate::Stamp;
+use crate::digest::{Algorithm, Digest};
 use base::encoding::rfc3339;
 use base::{Error, Result, files};
 
 /// Extensions of the files beside an entry, which are removed with it: its record, its entity tag, its lock.
 const COMPANION_EXTENSIONS: [&str; 3] = ["json", "etag", "lock"];
+/// Directory of packages that were compiled on VMs.
+const COMPILED: &str = "compiled";
 /// Directory of the runs' scratch space, which is not listed and not pruned.
 const SCRATCH: &str = "tmp";
 
@@ -47,6 +50,54 @@ pub struct Pruned {
     pub bytes: u64,
     /// Number of entries left.
     pub kept: usize,
+}
+
+/// The result of verifying a cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Number of entries that were read.
+    pub entries: usize,
+    /// Entries with another content than expected.
+    pub damaged: Vec<DamagedEntry>,
+}
+
+/// An entry of a cache that is not used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DamagedEntry {
+    /// The kind, as in a list of entries.
+    pub kind: String,
+    /// The name of the entry.
+    pub name: String,
+    /// The difference from the expected content.
+    pub problem: String,
+}
+
+impl Verified {
+    /// Counts an entry, and keeps its problem if it has one.
+    pub fn add(&mut self, kind: &str, name: &str, problem: Option<String>) {
+        self.entries += 1;
+        let damaged = |problem| DamagedEntry { kind: kind.to_owned(), name: name.to_owned(), problem };
+        self.damaged.extend(problem.map(damaged));
+    }
+}
+
+/// Compares downloads and packages of jobs in the cache `root` with the SHA-256 in their names.
+pub fn verify(root: &Path) -> Result<Verified> {
+    let mut verified = Verified::default();
+    for entry in list(root)?.iter().filter(|entry| entry.kind == DOWNLOADS || entry.kind == COMPILED) {
+        // The key of a package comes before the digest of its content.
+        let digits = entry.path.file_stem().and_then(|stem| stem.to_str()?.rsplit('.').next());
+        let expected = digits.and_then(|digits| format!("sha256:{digits}").parse::<Digest>().ok());
+        let problem = match expected {
+            Some(expected) => {
+                let digest = Digest::of_file(&entry.path, &[Algorithm::Sha256])?;
+                expected.check(&digest, "the file").err().map(|mismatch| mismatch.to_string())
+            }
+            None => Some("its name has no digest".to_owned()),
+        };
+        verified.add(&entry.kind, &entry.name, problem);
+    }
+    Ok(verified)
 }
 
 /// Lists the entries of the cache `root`, sorted by kind and name. Returns an empty list if there is no

@@ -26,7 +26,7 @@ use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 pub use identify::ArtifactKind;
-pub use maintenance::{CacheEntry, Pruned, list, prune};
+pub use maintenance::{CacheEntry, DamagedEntry, Pruned, Verified, list, prune, verify};
 
 const DOWNLOADS: &str = "downloads";
 const PARTIAL: &str = "partial";

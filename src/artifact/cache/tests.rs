@@ -115,6 +115,36 @@ fn damaged_entry_is_ignored() {
 }
 
 #[test]
+fn verify_finds_content_with_another_digest() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    assert_eq!(verify(&root.join("none")).unwrap(), Verified::default());
+    let digits = sha256(b"content").replace("sha256:", "");
+    for (name, content) in [
+        (format!("downloads/{digits}.tgz"), "content"),
+        (format!("compiled/key.{digits}.tgz"), "c0ntent"),
+        ("downloads/name.tgz".to_owned(), "content"),
+        ("userlands/name".to_owned(), "content"),
+    ] {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let verified = verify(root).unwrap();
+    let damaged = |entry: &DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
+    let damaged: Vec<String> = verified.damaged.iter().map(damaged).collect();
+    let mismatch = format!(
+        "compiled/key.{digits}.tgz: the digest of the file does not match: expected {}, found {}",
+        sha256(b"content"),
+        sha256(b"c0ntent")
+    );
+    assert_eq!(
+        (verified.entries, damaged),
+        (3, vec![mismatch, "downloads/name.tgz: its name has no digest".into()])
+    );
+}
+
+#[test]
 fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
@@ -139,6 +169,7 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 
+    assert_eq!(verify(root).unwrap(), Verified { entries: 2, damaged: Vec::new() });
     let listed = list(root).unwrap();
     let kinds: Vec<(&str, u64)> = listed.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
     assert_eq!(kinds, [("downloads", 3), ("downloads", 3), ("packages", 5)]);

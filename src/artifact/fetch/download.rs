@@ -219,7 +219,7 @@ impl Download<'_> {
     }
 
     /// Empties the file, because its content is of another version.
-    fn empty(&self, file: &File) -> io::Result<()> {
+    pub(super) fn empty(&self, file: &File) -> io::Result<()> {
         self.arrival.set_bytes(0);
         file.set_len(0)
     }
@@ -453,7 +453,7 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
 
 /// Returns the path of the entity tag of an incomplete body. If the server still has that tag, the rest is of
 /// the same version.
-fn tag_path(body: &Path) -> PathBuf {
+pub(super) fn tag_path(body: &Path) -> PathBuf {
     body.with_extension("etag")
 }
 

@@ -13,6 +13,7 @@ mod jumpbox;
 mod proxy;
 mod redirect;
 mod relay;
+mod shared_copy;
 mod socks5;
 
 use std::fs::{self, File, TryLockError};
@@ -24,8 +25,9 @@ use std::time::Duration;
 
 use super::cache::Cache;
 use super::digest::{Algorithm, Digest};
+use super::shared_cache::SharedCache;
 use super::url::HttpUrl;
-use super::{ArtifactUrl, Source};
+use super::{ArtifactUrl, InterruptCheck, Source};
 use arriving::{Arrival, BreakOnDrop};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
@@ -84,9 +86,6 @@ impl AgentProxy {
     }
 }
 
-/// Returns the error with which the run stops, if it was interrupted.
-pub type InterruptCheck = Arc<dyn Fn() -> Result<()> + Send + Sync>;
-
 /// Reads a file while it is downloaded.
 pub type ReadArriving<'a> = &'a (dyn Fn(ArrivingFile<'_>) + Sync);
 
@@ -96,11 +95,13 @@ const POLL_PAUSE: Duration = Duration::from_millis(100);
 /// Downloads artifacts into a cache.
 pub struct Fetcher<'c> {
     cache: &'c Cache,
+    shared_cache: SharedCache,
     dialer: ProxyDialer,
     /// Created for the first download, because loading the system's certificate authorities takes long.
     agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
     interrupt_check: InterruptCheck,
+    is_offline: bool,
 }
 
 impl<'c> Fetcher<'c> {
@@ -114,7 +115,21 @@ impl<'c> Fetcher<'c> {
         let proxies = Proxies::from_variables(env_vars)?;
         let secrets = proxies.secrets();
         let dialer = ProxyDialer::new(proxies, Arc::clone(&interrupt_check));
-        Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupt_check })
+        let shared_cache = SharedCache::default();
+        let (agent, is_offline) = (OnceLock::new(), false);
+        Ok(Fetcher { cache, shared_cache, dialer, agent, secrets, interrupt_check, is_offline })
+    }
+
+    /// Forbids downloads. A file that is in no cache is then an error.
+    #[must_use]
+    pub fn offline(self) -> Self {
+        Fetcher { is_offline: true, ..self }
+    }
+
+    /// Sets the shared cache that is searched before a download, and that gets what was downloaded.
+    #[must_use]
+    pub fn with_shared_cache(self, shared_cache: &SharedCache) -> Self {
+        Fetcher { shared_cache: shared_cache.clone(), ..self }
     }
 
     /// Returns the passwords of the proxies, which must be redacted.
@@ -124,9 +139,9 @@ impl<'c> Fetcher<'c> {
 
     /// Returns the artifact as a file or directory on this machine.
     ///
-    /// Downloads a remote artifact unless the cache has it, and checks its digest against `expected`. The
-    /// stage of a download names `title` ("release 'bosh'"). [`Cache::identify`] checks the digest of a local
-    /// artifact.
+    /// Downloads a remote artifact unless the cache or the shared cache has it, and checks its digest against
+    /// `expected`. The stage of a download names `title` ("release 'bosh'"). [`Cache::identify`] checks the
+    /// digest of a local artifact.
     pub fn obtain(
         &self,
         url: &ArtifactUrl,
@@ -197,9 +212,20 @@ impl<'c> Fetcher<'c> {
             let _ending = BreakOnDrop(&arrival);
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
             let download = Download { agent, url, expected, stage: &stage, interrupt_check, arrival };
-            let digest = download.run(&file, &body)?;
+            let copied = download.copy_from(&self.shared_cache, &file, &body)?;
+            let is_copied = copied.is_some();
+            if !is_copied && self.is_offline {
+                if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                    let _ = fs::remove_file(&body);
+                }
+                return Err(missing_error(url, expected));
+            }
+            let digest = copied.map_or_else(|| download.run(&file, &body), Ok)?;
             let path = self.cache.adopt(&body, &digest, &url.to_string())?;
             arrival.verify();
+            if let Some(expected) = expected.filter(|_| !is_copied) {
+                self.shared_cache.upload_download(expected, &path);
+            }
             stage.finish();
             Ok(path)
         })
@@ -245,6 +271,19 @@ impl<'c> Fetcher<'c> {
             (self.interrupt_check)()?;
             std::thread::sleep(POLL_PAUSE);
         }
+    }
+}
+
+/// Returns the error for a file that must not be downloaded.
+fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
+    let error = Error::failure(format!("'{url}' is in no cache, and --offline forbids to download it"))
+        .with_hint(
+            "copy it to a directory on a machine with a network: `monopile plan MANIFEST --cache-dir new \
+             --cache file:///DIRECTORY --cache-write`; then name that directory here with --cache",
+        );
+    match expected {
+        Some(_) => error,
+        None => error.with_note("a cache finds a file by its `sha1`, which the manifest lacks"),
     }
 }
 

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::http::{ForwardProxy, Server, answer, part};
+use crate::shared_cache::{SharedCacheSettings, SharedDirectory, SharedStorage};
 use crate::tarballs::{sha1, sha256, sha512};
 use base::ErrorKind;
 use base::events::{Event, Sink};
@@ -15,6 +16,7 @@ struct World {
     directory: tempfile::TempDir,
     env_vars: Vec<(String, String)>,
     events: Arc<Mutex<Vec<Event>>>,
+    shared_cache: SharedCache,
 }
 
 struct Recorder(Arc<Mutex<Vec<Event>>>);
@@ -27,7 +29,30 @@ impl Sink for Recorder {
 
 impl World {
     fn new() -> Self {
-        World { directory: tempfile::tempdir().unwrap(), env_vars: Vec::new(), events: Arc::default() }
+        World {
+            directory: tempfile::tempdir().unwrap(),
+            env_vars: Vec::new(),
+            events: Arc::default(),
+            shared_cache: SharedCache::default(),
+        }
+    }
+
+    /// Returns a world with a shared cache in a directory.
+    fn sharing(directory: &Path) -> Self {
+        let world = World::new();
+        let directory = directory.to_owned();
+        let settings = SharedCacheSettings {
+            url: "file:///cache".to_owned(),
+            needs_network: false,
+            open: Box::new(move |_| -> Result<Arc<dyn SharedStorage>> {
+                Ok(Arc::new(SharedDirectory::new(&directory, true)))
+            }),
+            uploads: true,
+            signing_key: None,
+            reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&world.events)))),
+            interrupt_check: Arc::new(|| Ok(())),
+        };
+        World { shared_cache: SharedCache::new(Vec::new(), settings), ..world }
     }
 
     fn with(name: &str, value: impl Into<String>) -> Self {
@@ -46,6 +71,7 @@ impl World {
     ) -> Result<Source> {
         let cache = Cache::open(&self.root())?;
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupt_check))?;
+        let fetcher = fetcher.with_shared_cache(&self.shared_cache);
         let url = ArtifactUrl::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
@@ -65,6 +91,7 @@ impl World {
     ) -> (Result<Source>, std::io::Result<Vec<u8>>) {
         let cache = Cache::open(&self.root()).unwrap();
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(|| Ok(()))).unwrap();
+        let fetcher = fetcher.with_shared_cache(&self.shared_cache);
         let url = ArtifactUrl::parse(url, self.directory.path(), None).unwrap();
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
         let content = Mutex::new(None);
@@ -124,6 +151,104 @@ fn download_is_verified_and_cached() {
     assert!(world.log().contains("Downloading release 'x'") && world.log().contains("StageProgress"));
     // A file with the same digest is taken from the cache, without a request to its URL.
     assert_eq!(world.obtain("http://nowhere.invalid/y.tgz", Some(&sha1(b"content"))).unwrap(), b"content");
+}
+
+#[test]
+fn file_is_copied_from_the_shared_cache() {
+    let shared = tempfile::tempdir().unwrap();
+    let content = vec![b'x'; 5 << 20];
+    let server = Server::of_file(&content);
+    let url = server.url("/x.tgz");
+    let first = World::sharing(shared.path());
+    assert_eq!(first.obtain(&url, Some(&sha1(&content))).unwrap(), content);
+    // Without a digest, there is no name for it.
+    first.obtain(&url, None).unwrap();
+    first.shared_cache.finish();
+    assert_eq!(fs::read_dir(shared.path().join("downloads")).unwrap().count(), 1);
+    let before = server.requests().len();
+
+    let second = World::sharing(shared.path());
+    let received = AtomicUsize::new(0);
+    let (obtained, arrived) = second.read_arriving(&url, &sha1(&content), &received);
+    assert_eq!(fs::read(obtained.unwrap().path).unwrap(), content);
+    assert_eq!(arrived.unwrap(), content, "it is read while it is copied");
+    assert_eq!(server.requests().len(), before);
+    assert!(second.files("partial").is_empty());
+    let alone = World { shared_cache: SharedCache::default(), ..second };
+    assert_eq!(alone.obtain(&url, Some(&sha1(&content))).unwrap(), content);
+    assert_eq!(server.requests().len(), before, "it is in the cache of this machine now");
+}
+
+#[test]
+fn nothing_is_downloaded_offline() {
+    let (world, shared) = (World::new(), tempfile::tempdir().unwrap());
+    let server = Server::of_file(b"content");
+    let (url, digest) = (server.url("/x.tgz"), sha1(b"content"));
+    let obtain = |world: &World, expected: Option<&str>| {
+        let cache = Cache::open(&world.root()).unwrap();
+        let fetcher = Fetcher::new(&cache, &world.env_vars, Arc::new(|| Ok(()))).unwrap();
+        let fetcher = fetcher.with_shared_cache(&world.shared_cache).offline();
+        let url = ArtifactUrl::parse(&url, world.directory.path(), None).unwrap();
+        let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
+        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&world.events))));
+        fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
+    };
+    let error = obtain(&world, Some(&digest)).unwrap_err();
+    assert!(error.to_string().ends_with("is in no cache, and --offline forbids to download it"), "{error}");
+    assert!(error.notes().is_empty());
+    assert!(obtain(&world, None).unwrap_err().notes()[0].contains("`sha1`"));
+    assert!(server.requests().is_empty() && world.files("partial").is_empty());
+
+    let online = World::sharing(shared.path());
+    online.obtain(&url, Some(&digest)).unwrap();
+    online.shared_cache.finish();
+    let other = World::sharing(shared.path());
+    assert_eq!(fs::read(obtain(&other, Some(&digest)).unwrap().path).unwrap(), b"content");
+    obtain(&online, Some(&digest)).unwrap();
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
+    let shared = tempfile::tempdir().unwrap();
+    let content = vec![b'x'; 5 << 20];
+    let server = Server::of_file(&content);
+    let url = server.url("/x.tgz");
+    let first = World::sharing(shared.path());
+    first.obtain(&url, Some(&sha1(&content))).unwrap();
+    first.shared_cache.finish();
+    let object = shared.path().join(format!("downloads/sha1-{}", sha1(&content)));
+    let poisoned = vec![b'y'; content.len()];
+    fs::write(&object, &poisoned).unwrap();
+
+    let second = World::sharing(shared.path());
+    let (obtained, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
+    assert_eq!(fs::read(obtained.unwrap().path).unwrap(), content);
+    assert!(arrived.is_err(), "its first bytes were wrong");
+    assert!(second.log().contains("does not match"), "{}", second.log());
+    second.shared_cache.finish();
+    assert_eq!(fs::read(&object).unwrap(), content, "it is replaced");
+}
+
+#[test]
+fn partial_download_stays_if_the_shared_cache_lacks_the_file() {
+    let shared = tempfile::tempdir().unwrap();
+    let world = World::sharing(shared.path());
+    let is_down = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let content = b"0123456789";
+    let server_is_down = Arc::clone(&is_down);
+    let server = Server::start(move |request, before| {
+        let whole = part(request, content, "\"1\"");
+        match server_is_down.load(Ordering::SeqCst) {
+            true if before == 0 => whole[..whole.len() - 5].to_vec(),
+            true => answer("503 Service Unavailable", &[], b""),
+            false => whole,
+        }
+    });
+    world.obtain(&server.url("/x.tgz"), Some(&sha1(content))).unwrap_err();
+    is_down.store(false, Ordering::SeqCst);
+    assert_eq!(world.obtain(&server.url("/x.tgz"), Some(&sha1(content))).unwrap(), content);
+    assert_eq!(server.requests().last().unwrap().header("range"), Some("bytes=5-"));
 }
 
 #[test]

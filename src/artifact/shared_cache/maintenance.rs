@@ -1,0 +1,148 @@
+//! Lists, prunes and verifies the objects of a shared cache, for an operator. Unlike those of a run, failures
+//! are errors.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::storage::{SharedStorage, StoredObject};
+use super::trust::{PackageKind, PackageName};
+use super::{CopyError, DOWNLOADS, copy, read_signed_digest};
+use crate::InterruptCheck;
+use crate::cache::{Pruned, Verified};
+use crate::digest::Digest;
+use base::encoding::rfc3339;
+use base::{Error, Result};
+use net::ssh::VerifyingKey;
+
+/// The kinds of packages.
+const KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
+/// The ending of objects with a signed digest, which belong to a package.
+const RECORD_ENDING: &str = ".json";
+
+/// An entry of a shared cache: a download or a compiled package.
+#[derive(Debug, Clone, Serialize)]
+pub struct SharedEntry {
+    /// The folder: `downloads`, `compiled` or `cpi`.
+    pub kind: String,
+    /// The name of the object in that folder.
+    pub name: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of its upload (RFC 3339).
+    pub written: String,
+}
+
+/// Lists the entries, sorted by kind and name.
+pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
+    let objects = objects(storage)?.into_iter().filter(|(_, object)| !object.name.ends_with(RECORD_ENDING));
+    let entries = objects.map(|(kind, object)| SharedEntry {
+        kind: kind.to_owned(),
+        name: object.name,
+        size: object.size,
+        written: rfc3339(object.written.into()),
+    });
+    Ok(entries.collect())
+}
+
+/// Removes entries that were uploaded before `age`. A shared cache does not know when an entry was used.
+pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<Pruned> {
+    let mut pruned = Pruned::default();
+    let now = SystemTime::now();
+    let mut objects = objects(storage)?;
+    // A signature is written after its package, so it is removed first.
+    objects.sort_by_key(|(_, object)| !object.name.ends_with(RECORD_ENDING));
+    for (kind, object) in objects {
+        let is_entry = !object.name.ends_with(RECORD_ENDING);
+        if now.duration_since(object.written).unwrap_or_default() < age {
+            pruned.kept += usize::from(is_entry);
+            continue;
+        }
+        storage.remove(&format!("{kind}/{}", object.name)).map_err(storage_error)?;
+        if is_entry {
+            pruned.removed += 1;
+            pruned.bytes += object.size;
+        }
+    }
+    Ok(pruned)
+}
+
+/// Reads all entries, and compares their digests and signatures.
+pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Verified> {
+    let mut verified = Verified::default();
+    let objects = objects(storage)?;
+    for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
+        let digest = object.name.replacen('-', ":", 1).parse::<Digest>().ok();
+        let problem = match digest {
+            Some(digest) => content_problem(storage, &format!("{kind}/{}", object.name), &digest, None)?,
+            None => Some("its name is no digest".to_owned()),
+        };
+        verified.add(kind, &object.name, problem);
+    }
+    for package_kind in KINDS {
+        let folder = package_kind.folder();
+        let names = objects.iter().filter(|(kind, _)| *kind == folder).map(|(_, object)| &object.name);
+        let (records, archives): (Vec<&String>, Vec<&String>) =
+            names.partition(|name| name.ends_with(RECORD_ENDING));
+        let mut signed_archives = BTreeSet::new();
+        for record in records {
+            let key = record.strip_suffix(RECORD_ENDING).unwrap_or(record);
+            let name = PackageName { kind: package_kind, key };
+            let problem = match read_signed_digest(storage, &name, keys).map_err(storage_error)? {
+                Some(Ok(package)) => {
+                    let size = Some(package.signed_digest.size());
+                    let problem = content_problem(storage, &package.object, &package.digest, size)?;
+                    signed_archives.insert(package.object);
+                    problem
+                }
+                Some(Err(reason)) => Some(reason),
+                None => continue,
+            };
+            verified.add(folder, record, problem);
+        }
+        for archive in archives {
+            if !signed_archives.contains(&format!("{folder}/{archive}")) {
+                verified.add(folder, archive, Some("no valid signature names it".to_owned()));
+            }
+        }
+    }
+    Ok(verified)
+}
+
+/// Returns the difference of an object from its expected content, if there is one.
+fn content_problem(
+    storage: &dyn SharedStorage,
+    object: &str,
+    expected: &Digest,
+    size: Option<u64>,
+) -> Result<Option<String>> {
+    // A signal ends the process itself.
+    let end_check: InterruptCheck = Arc::new(|| Ok(()));
+    match copy(storage, object, expected, size, &end_check, &mut |_| Ok(())) {
+        Ok(_) => Ok(None),
+        Err(CopyError::Missing) => Ok(Some("its content is missing".to_owned())),
+        Err(CopyError::Content(reason)) => Ok(Some(reason)),
+        Err(CopyError::Storage(error)) => Err(storage_error(error)),
+        Err(CopyError::Write(error)) => Err(error),
+        Err(CopyError::Ended) => Ok(None),
+    }
+}
+
+/// Returns all objects with their folders, sorted.
+fn objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
+    let mut objects = Vec::new();
+    for folder in [DOWNLOADS].into_iter().chain(KINDS.map(PackageKind::folder)) {
+        let listed = storage.list(folder).map_err(storage_error)?;
+        objects.extend(listed.into_iter().map(|object| (folder, object)));
+    }
+    objects.sort_by(|(one_folder, one), (other_folder, other)| {
+        (one_folder, &one.name).cmp(&(other_folder, &other.name))
+    });
+    Ok(objects)
+}
+
+fn storage_error(error: std::io::Error) -> Error {
+    Error::io("using the shared cache", error)
+}

@@ -1,0 +1,483 @@
+//! A cache that a team shares: a bucket or a directory in which a run looks up what the cache of this machine
+//! lacks, and to which it uploads what it has downloaded or compiled.
+//!
+//! ```text
+//! downloads/<algorithm>-<digest>    a download, verified by the digest in the manifest
+//! compiled/<key>.json               the signed digest of a package that was compiled on a VM
+//! compiled/<key>.<SHA-256>.tgz      the package
+//! cpi/…                             the same for packages of CPIs that were compiled in a userland
+//! ```
+//!
+//! A user who can write there must not be able to plant code. So a download is verified by its digest, and a
+//! compiled package by a signature over its key and its digest; see [`trust`].
+//!
+//! The cache never fails a run. After the first failure, the run goes on without it and warns once. Each
+//! request has a timeout, and all searches together have one, so a failure costs a limited time.
+
+mod maintenance;
+mod storage;
+mod trust;
+mod uploads;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, io};
+
+use parking_lot::Mutex;
+
+use crate::InterruptCheck;
+use crate::archive::Limits;
+use crate::digest::{Algorithm, Digest, Hasher};
+use base::events::Reporter;
+use base::text::duration;
+use base::{Error, Result};
+use uploads::{Content, Upload, Uploads};
+
+pub use maintenance::{SharedEntry, list, prune, verify};
+pub use net::ssh::{KeyError, SshKey, VerifyingKey};
+pub use storage::{ObjectPart, SharedDirectory, SharedStorage, StoredObject};
+pub use trust::{PackageKind, PackageName, SignedDigest};
+pub use uploads::END_TIMEOUT;
+
+/// The folder of downloads.
+const DOWNLOADS: &str = "downloads";
+/// The number of bytes that one request reads.
+const PART_BYTES: u64 = 4 << 20;
+/// The maximum size of a signed digest in bytes.
+const MAX_RECORD_BYTES: u64 = 16 << 10;
+/// The time that all searches for packages of a run may take together, over all threads. Tests wait less.
+pub const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 60_000 });
+
+/// Opens the storage of a shared cache. Its requests end when the check returns an error.
+pub type OpenStorage = Box<dyn Fn(InterruptCheck) -> Result<Arc<dyn SharedStorage>> + Send + Sync>;
+
+/// A shared cache, or none. Cheap to clone; clones share it.
+#[derive(Clone, Default)]
+pub struct SharedCache(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// The keys whose signatures are accepted, also for packages that an earlier run took from a shared
+    /// cache.
+    trusted_keys: Vec<VerifyingKey>,
+    remote: Option<Remote>,
+}
+
+/// The settings of a shared cache.
+pub struct SharedCacheSettings {
+    /// The URL, for messages.
+    pub url: String,
+    /// True for a bucket, and false for a directory.
+    pub needs_network: bool,
+    /// Opens the storage on first use.
+    pub open: OpenStorage,
+    /// True to upload what the run downloads and compiles.
+    pub uploads: bool,
+    /// The key that signs compiled packages. Without it, only downloads are uploaded.
+    pub signing_key: Option<SshKey>,
+    /// Receives warnings.
+    pub reporter: Reporter,
+    /// Returns an error if the run was interrupted.
+    pub interrupt_check: InterruptCheck,
+}
+
+/// The bucket or directory of a shared cache, and what this run knows about it.
+struct Remote {
+    settings: SharedCacheSettings,
+    storage: OnceLock<Option<Arc<dyn SharedStorage>>>,
+    /// Set at the end of the run, when uploads must end.
+    is_cancelled: Arc<AtomicBool>,
+    /// True after a failure, when nothing more is read.
+    is_unreadable: AtomicBool,
+    /// True after a failure, when nothing more is uploaded.
+    is_unwritable: AtomicBool,
+    has_warned_of_failure: AtomicBool,
+    has_warned_of_entry: AtomicBool,
+    /// The time that searches for packages have taken, over all threads.
+    search_time: Mutex<Duration>,
+    /// The packages that were searched, by the object with their signed digest.
+    packages: Mutex<HashMap<String, Option<SharedPackage>>>,
+    uploads: Mutex<Option<Uploads>>,
+}
+
+/// A compiled package in a shared cache, whose digest is signed by a trusted key.
+#[derive(Debug, Clone)]
+pub struct SharedPackage {
+    /// The signed digest, which stays beside the package in the cache of this machine.
+    pub signed_digest: SignedDigest,
+    /// The SHA-256 of the archive.
+    pub digest: Digest,
+    object: String,
+}
+
+/// A part of a file that is copied from a shared cache.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiedPart<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The number of bytes before it. 0 begins a file.
+    pub offset: u64,
+    /// The size of the whole file in bytes.
+    pub total: u64,
+}
+
+/// Writes the parts of a file. It is unverified until its copy has succeeded.
+pub type WritePart<'w> = &'w mut dyn FnMut(CopiedPart<'_>) -> Result<()>;
+
+impl fmt::Debug for SharedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.0.remote.as_ref().map(|remote| remote.settings.url.as_str());
+        f.debug_tuple("SharedCache").field(&url).finish()
+    }
+}
+
+impl SharedCache {
+    /// Returns the keys for signatures without a bucket or directory.
+    pub fn of_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
+        SharedCache(Arc::new(Inner { trusted_keys, remote: None }))
+    }
+
+    /// Returns a shared cache. Makes no request. Signatures of `trusted_keys` are accepted, and those of the
+    /// signing key.
+    pub fn new(mut trusted_keys: Vec<VerifyingKey>, settings: SharedCacheSettings) -> Self {
+        let own_key = settings.signing_key.as_ref().and_then(|key| key.verifying_key().ok());
+        trusted_keys.extend(own_key);
+        let remote = Remote {
+            settings,
+            storage: OnceLock::new(),
+            is_cancelled: Arc::default(),
+            is_unreadable: AtomicBool::new(false),
+            is_unwritable: AtomicBool::new(false),
+            has_warned_of_failure: AtomicBool::new(false),
+            has_warned_of_entry: AtomicBool::new(false),
+            search_time: Mutex::default(),
+            packages: Mutex::default(),
+            uploads: Mutex::default(),
+        };
+        SharedCache(Arc::new(Inner { trusted_keys, remote: Some(remote) }))
+    }
+
+    /// Returns the same cache if it needs no network, and otherwise only its keys.
+    #[must_use]
+    pub fn without_network(&self) -> Self {
+        match &self.0.remote {
+            Some(remote) if remote.settings.needs_network => {
+                SharedCache::of_keys(self.0.trusted_keys.clone())
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Returns true if a trusted key has signed this digest for this package.
+    pub fn trusts(&self, name: &PackageName<'_>, signed_digest: &SignedDigest) -> bool {
+        signed_digest.verify(name, &self.0.trusted_keys).is_ok()
+    }
+
+    /// Copies the file with this digest to `write`. Returns its verified digest: SHA-256, and the strongest
+    /// algorithm of `expected`. Returns `None` if the cache lacks the file or cannot be used, maybe after
+    /// some parts were written. An error is one of `write`.
+    pub fn copy_download(&self, expected: &Digest, write: WritePart<'_>) -> Result<Option<Digest>> {
+        let Some(remote) = &self.0.remote else { return Ok(None) };
+        remote.copy(&download_object(expected), expected, None, write)
+    }
+
+    /// Searches a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no trusted
+    /// key has signed it.
+    pub fn find_package(&self, name: &PackageName<'_>) -> Option<SharedPackage> {
+        let remote = self.0.remote.as_ref()?;
+        if self.0.trusted_keys.is_empty() {
+            return None;
+        }
+        let object = name.record();
+        if let Some(package) = remote.packages.lock().get(&object) {
+            return package.clone();
+        }
+        let package = remote.search_package(name, &self.0.trusted_keys);
+        remote.packages.lock().insert(object, package.clone());
+        package
+    }
+
+    /// Copies the archive of a package to `write`. Returns its verified SHA-256, or `None` if the cache lacks
+    /// it or cannot be used. An error is one of `write`.
+    pub fn copy_package(&self, package: &SharedPackage, write: WritePart<'_>) -> Result<Option<Digest>> {
+        let Some(remote) = &self.0.remote else { return Ok(None) };
+        remote.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
+    }
+
+    /// Uploads a download beside the run. The file must stay until [`Self::finish`].
+    pub fn upload_download(&self, digest: &Digest, path: &Path) {
+        if self.uploads() {
+            self.upload(vec![(download_object(digest), Content::File(path.to_owned()))]);
+        }
+    }
+
+    /// Returns true if compiled packages are uploaded.
+    pub fn uploads_packages(&self) -> bool {
+        let signing_key = self.0.remote.as_ref().and_then(|remote| remote.settings.signing_key.as_ref());
+        self.uploads() && signing_key.is_some()
+    }
+
+    /// Signs a compiled package and uploads it beside the run. The archive must stay until [`Self::finish`].
+    /// Does nothing without a signing key.
+    pub fn upload_package(&self, name: &PackageName<'_>, archive: &Path, digest: &Digest) {
+        let Some(remote) = self.0.remote.as_ref().filter(|_| self.uploads_packages()) else { return };
+        let Some(key) = &remote.settings.signing_key else { return };
+        let upload = || -> io::Result<Upload> {
+            let size = fs::metadata(archive)?.len();
+            let signed_digest = SignedDigest::sign(name, digest, size, key).map_err(io::Error::other)?;
+            let record = serde_json::to_vec(&signed_digest)?;
+            let object = name.archive(signed_digest.sha256());
+            Ok(vec![(object, Content::File(archive.to_owned())), (name.record(), Content::Bytes(record))])
+        };
+        match upload() {
+            Ok(upload) => self.upload(upload),
+            Err(error) => remote.end_uploads(error),
+        }
+    }
+
+    /// Waits for the uploads, but not long, and ends them. Call it at the end of the run.
+    pub fn finish(&self) {
+        let Some(remote) = &self.0.remote else { return };
+        let Some(uploads) = remote.uploads.lock().take() else { return };
+        let settings = &remote.settings;
+        let stage = (uploads.unfinished() > 0)
+            .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
+        let cancel = || remote.is_cancelled.store(true, Ordering::SeqCst);
+        let unfinished = uploads.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
+        if let Some(stage) = stage {
+            match unfinished {
+                0 => stage.finish(),
+                _ => stage.skip("not finished"),
+            }
+        }
+        if unfinished > 0 && (settings.interrupt_check)().is_ok() {
+            settings.reporter.warn(format!(
+                "uploads to the cache '{}' were ended after {}: {unfinished} left",
+                settings.url,
+                duration(END_TIMEOUT)
+            ));
+        }
+    }
+
+    fn uploads(&self) -> bool {
+        self.0
+            .remote
+            .as_ref()
+            .is_some_and(|remote| remote.settings.uploads && !remote.is_unwritable.load(Ordering::SeqCst))
+    }
+
+    fn upload(&self, upload: Upload) {
+        let Some(remote) = &self.0.remote else { return };
+        let mut uploads = remote.uploads.lock();
+        if uploads.is_none() {
+            let shared = self.clone();
+            let started = Uploads::start(move |upload| {
+                if let Some(remote) = &shared.0.remote {
+                    remote.perform(upload);
+                }
+            });
+            match started {
+                Ok(started) => *uploads = Some(started),
+                Err(error) => return remote.end_uploads(error),
+            }
+        }
+        if let Some(uploads) = &*uploads {
+            uploads.add(upload);
+        }
+    }
+}
+
+impl Remote {
+    /// Returns the storage, unless it cannot be opened.
+    fn storage(&self) -> Option<&dyn SharedStorage> {
+        let open = || {
+            let opened = (self.settings.open)(self.end_check());
+            opened.map_err(|error| self.end_all(io::Error::other(error))).ok()
+        };
+        self.storage.get_or_init(open).as_deref()
+    }
+
+    /// Returns a check that fails if the run was interrupted, or if uploads must end.
+    fn end_check(&self) -> InterruptCheck {
+        let interrupt_check = Arc::clone(&self.settings.interrupt_check);
+        let is_cancelled = Arc::clone(&self.is_cancelled);
+        Arc::new(move || match is_cancelled.load(Ordering::SeqCst) {
+            true => Err(Error::failure("the run has ended")),
+            false => interrupt_check(),
+        })
+    }
+
+    /// Returns the storage for reading, unless an earlier request failed.
+    fn readable(&self) -> Option<&dyn SharedStorage> {
+        if self.is_unreadable.load(Ordering::SeqCst) { None } else { self.storage() }
+    }
+
+    fn search_package(&self, name: &PackageName<'_>, keys: &[VerifyingKey]) -> Option<SharedPackage> {
+        let storage = self.readable()?;
+        let started = Instant::now();
+        let read = read_signed_digest(storage, name, keys);
+        let search_time = {
+            let mut search_time = self.search_time.lock();
+            *search_time += started.elapsed();
+            *search_time
+        };
+        let verified = read.map_err(|error| self.end_all(error)).ok()?;
+        if search_time > SEARCH_TIMEOUT {
+            let text = format!("its answers have taken {} in this run", duration(search_time));
+            self.end_all(io::Error::other(text));
+        }
+        verified?.map_err(|reason| self.warn_of_entry(&name.record(), &reason)).ok()
+    }
+
+    /// Copies an object and verifies its digest, and its size if that is known. An error is one of `write`.
+    fn copy(
+        &self,
+        object: &str,
+        expected: &Digest,
+        size: Option<u64>,
+        write: WritePart<'_>,
+    ) -> Result<Option<Digest>> {
+        let Some(storage) = self.readable() else { return Ok(None) };
+        let end_check = self.end_check();
+        match copy(storage, object, expected, size, &end_check, write) {
+            Ok(digest) => Ok(Some(digest)),
+            Err(CopyError::Missing | CopyError::Ended) => Ok(None),
+            Err(CopyError::Storage(error)) => {
+                self.end_all(error);
+                Ok(None)
+            }
+            Err(CopyError::Content(reason)) => {
+                self.warn_of_entry(object, &reason);
+                Ok(None)
+            }
+            Err(CopyError::Write(error)) => Err(error),
+        }
+    }
+
+    fn perform(&self, upload: Upload) {
+        if self.is_unwritable.load(Ordering::SeqCst) || self.is_cancelled.load(Ordering::SeqCst) {
+            return;
+        }
+        let Some(storage) = self.storage() else { return };
+        if let Err(error) = uploads::perform(upload, storage, &self.end_check()) {
+            self.end_uploads(error);
+        }
+    }
+
+    /// Ends the use of the cache in this run after a failure.
+    fn end_all(&self, error: io::Error) {
+        self.is_unreadable.store(true, Ordering::SeqCst);
+        self.is_unwritable.store(true, Ordering::SeqCst);
+        self.warn_of_failure("cannot be used, and the run goes on without it", error);
+    }
+
+    /// Ends the uploads of this run after a failure.
+    fn end_uploads(&self, error: io::Error) {
+        self.is_unwritable.store(true, Ordering::SeqCst);
+        self.warn_of_failure("cannot be written, and the run uploads nothing more", error);
+    }
+
+    fn warn_of_failure(&self, consequence: &str, error: io::Error) {
+        let SharedCacheSettings { url, reporter, interrupt_check, .. } = &self.settings;
+        let has_ended = self.is_cancelled.load(Ordering::SeqCst) || interrupt_check().is_err();
+        if has_ended || self.has_warned_of_failure.swap(true, Ordering::SeqCst) {
+            tracing::debug!(%error, url, "the shared cache failed");
+            return;
+        }
+        let error = Error::failure(format!("the cache '{url}' {consequence}")).with_source(error);
+        let text = error.chain().join(": ");
+        reporter.warn(error.hints().iter().fold(text, |text, hint| format!("{text}; {hint}")));
+    }
+
+    /// Warns once that an entry is not used.
+    fn warn_of_entry(&self, object: &str, reason: &str) {
+        if self.has_warned_of_entry.swap(true, Ordering::SeqCst) {
+            tracing::debug!(object, reason, "an entry of the shared cache is not used");
+            return;
+        }
+        self.settings.reporter.warn(format!(
+            "'{object}' in the cache '{}' is not used: {reason}. The run goes on without this entry, and \
+             without others that cannot be verified",
+            self.settings.url
+        ));
+    }
+}
+
+/// The reason why an object was not copied.
+enum CopyError {
+    /// There is no such object.
+    Missing,
+    /// The run ends.
+    Ended,
+    /// The storage failed.
+    Storage(io::Error),
+    /// The object has another content than expected.
+    Content(String),
+    /// The target failed.
+    Write(Error),
+}
+
+/// Copies an object to `write` and verifies its digest, and its size if that is known. Returns its digest.
+fn copy(
+    storage: &dyn SharedStorage,
+    object: &str,
+    expected: &Digest,
+    mut size: Option<u64>,
+    end_check: &InterruptCheck,
+    write: WritePart<'_>,
+) -> Result<Digest, CopyError> {
+    let mut hasher = Hasher::new(&[Algorithm::Sha256, expected.strongest()]);
+    let mut offset = 0;
+    loop {
+        end_check().map_err(|_| CopyError::Ended)?;
+        let part = storage.read(object, offset, PART_BYTES).map_err(CopyError::Storage)?;
+        let ObjectPart { bytes, total } = part.ok_or(CopyError::Missing)?;
+        let end = offset + bytes.len() as u64;
+        // The size must not change while the object is read.
+        let is_expected = *size.get_or_insert(total) == total && total <= Limits::default().bytes;
+        if !is_expected || end > total || (bytes.is_empty() && total > 0) {
+            return Err(CopyError::Content("it has another size than expected".to_owned()));
+        }
+        hasher.update(&bytes);
+        write(CopiedPart { bytes: &bytes, offset, total }).map_err(CopyError::Write)?;
+        offset = end;
+        if offset == total {
+            break;
+        }
+    }
+    let digest = hasher.finish();
+    expected.check(&digest, "it").map_err(|mismatch| CopyError::Content(mismatch.to_string()))?;
+    Ok(digest)
+}
+
+/// Reads the signed digest of a package. Returns `None` if there is no such object, or the reason why it is
+/// not used.
+fn read_signed_digest(
+    storage: &dyn SharedStorage,
+    name: &PackageName<'_>,
+    keys: &[VerifyingKey],
+) -> io::Result<Option<Result<SharedPackage, String>>> {
+    let Some(part) = storage.read(&name.record(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
+    let parsed = match part.total > MAX_RECORD_BYTES {
+        true => None,
+        false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
+    };
+    let verified = parsed.ok_or_else(|| "it is no signed digest".to_owned()).and_then(|signed_digest| {
+        let digest = signed_digest.verify(name, keys)?;
+        let object = name.archive(signed_digest.sha256());
+        Ok(SharedPackage { signed_digest, digest, object })
+    });
+    Ok(Some(verified))
+}
+
+/// Returns the object of a download.
+fn download_object(digest: &Digest) -> String {
+    let algorithm = digest.strongest();
+    format!("{DOWNLOADS}/{}-{}", algorithm.name(), digest.hex(algorithm).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The storage of a shared cache. Buckets are opened by the crate `engine`, which has their client.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use base::error::os_problem;
+use base::files::durable::sync_parent;
+use base::files::input;
+
+/// The start of the names of files that are being written.
+const TEMPORARY: &str = ".new-";
+
+/// A part of an object.
+#[derive(Debug)]
+pub struct ObjectPart {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The size of the whole object in bytes.
+    pub total: u64,
+}
+
+/// An object in a list of objects.
+#[derive(Debug, Clone)]
+pub struct StoredObject {
+    /// Its name without the folder.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The time at which it was written.
+    pub written: SystemTime,
+}
+
+/// The objects of a shared cache. Names of objects are relative paths with `/`.
+///
+/// Each request has a timeout, and ends early at a signal. An error names the object.
+pub trait SharedStorage: Send + Sync {
+    /// Reads at most `length` bytes of an object from `offset` on. Returns `None` if there is no such object.
+    fn read(&self, object: &str, offset: u64, length: u64) -> io::Result<Option<ObjectPart>>;
+
+    /// Creates or replaces an object. Readers see either all of `content`, which has `size` bytes, or
+    /// nothing.
+    fn write(&self, object: &str, content: &mut dyn Read, size: u64) -> io::Result<()>;
+
+    /// Lists the objects in a folder.
+    fn list(&self, folder: &str) -> io::Result<Vec<StoredObject>>;
+
+    /// Removes an object, if it exists.
+    fn remove(&self, object: &str) -> io::Result<()>;
+}
+
+/// A shared cache in a directory, such as a mounted one.
+#[derive(Debug)]
+pub struct SharedDirectory {
+    root: PathBuf,
+    /// True if a missing directory is created, and false if it is an error.
+    is_created: bool,
+}
+
+impl SharedDirectory {
+    /// Returns the storage in the directory `root`, which is created if `is_created` is true.
+    pub fn new(root: &Path, is_created: bool) -> Self {
+        SharedDirectory { root: root.to_owned(), is_created }
+    }
+
+    fn read_part(&self, path: &Path, offset: u64, length: u64) -> io::Result<Option<ObjectPart>> {
+        // Opening does not wait for the writer of a fifo that another user may have made there.
+        let Some(file) = self.unless_missing(input::open(path))? else { return Ok(None) };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let total = metadata.len();
+        let count = length.min(total.saturating_sub(offset));
+        let mut bytes = vec![0; usize::try_from(count).map_err(io::Error::other)?];
+        file.read_exact_at(&mut bytes, offset)?;
+        Ok(Some(ObjectPart { bytes, total }))
+    }
+
+    /// Returns `None` if a file or folder does not exist. Fails if the whole directory does not exist.
+    fn unless_missing<T>(&self, opened: io::Result<T>) -> io::Result<Option<T>> {
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.is_created || self.root.is_dir() {
+                    true => Ok(None),
+                    false => Err(io::Error::new(
+                        io::ErrorKind::NotFound,
+                        format!("the directory '{}' does not exist", self.root.display()),
+                    )),
+                }
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn list_folder(&self, folder: &Path) -> io::Result<Vec<StoredObject>> {
+        let mut objects = Vec::new();
+        for entry in self.unless_missing(fs::read_dir(folder))?.into_iter().flatten() {
+            let entry = entry?;
+            // A file may be removed while the folder is read.
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_file);
+            if let (Some(metadata), Ok(name)) = (metadata, entry.file_name().into_string())
+                && !name.starts_with(TEMPORARY)
+            {
+                objects.push(StoredObject { name, size: metadata.len(), written: metadata.modified()? });
+            }
+        }
+        Ok(objects)
+    }
+
+    fn write_whole(path: &Path, content: &mut dyn Read) -> io::Result<()> {
+        let parent = base::files::directory::parent(path);
+        // Other users read the files, so the umask alone decides about their modes.
+        fs::create_dir_all(parent)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(parent)?;
+        io::copy(content, file.as_file_mut())?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        sync_parent(path)
+    }
+}
+
+impl SharedStorage for SharedDirectory {
+    fn read(&self, object: &str, offset: u64, length: u64) -> io::Result<Option<ObjectPart>> {
+        let path = self.root.join(object);
+        self.read_part(&path, offset, length).map_err(|error| about("reading", &path, error))
+    }
+
+    fn write(&self, object: &str, content: &mut dyn Read, _size: u64) -> io::Result<()> {
+        let path = self.root.join(object);
+        SharedDirectory::write_whole(&path, content).map_err(|error| about("writing", &path, error))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<StoredObject>> {
+        let path = self.root.join(folder);
+        self.list_folder(&path).map_err(|error| about("listing", &path, error))
+    }
+
+    fn remove(&self, object: &str) -> io::Result<()> {
+        let path = self.root.join(object);
+        self.unless_missing(fs::remove_file(&path)).map(drop).map_err(|error| about("removing", &path, error))
+    }
+}
+
+/// Adds the path to an error.
+fn about(doing: &str, path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{doing} '{}': {}", path.display(), os_problem(&error)))
+}
