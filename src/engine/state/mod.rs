@@ -38,7 +38,7 @@ pub use records::{
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
     BUCKET_REQUEST, BUCKET_RETRIES, BucketPrefix, BucketSettings, BucketUrl, COMPANION_FILES, Document,
-    Storage, list_states_below, run_keeper,
+    SHARED_CACHE_PART, SharedBucket, Storage, list_states_below, run_keeper,
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;

@@ -24,7 +24,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The client of a bucket: single requests.
 pub(super) struct BucketClient {
     pub(super) settings: BucketSettings,
-    store: Arc<dyn ObjectStore>,
+    pub(super) store: Arc<dyn ObjectStore>,
     pub(super) interruption: Interruption,
 }
 
@@ -73,7 +73,7 @@ impl BucketClient {
         format!("{}{document}", self.settings.address)
     }
 
-    fn path(&self, document: &str) -> io::Result<Path> {
+    pub(super) fn path(&self, document: &str) -> io::Result<Path> {
         Path::parse(format!("{}{document}", self.settings.address.key)).map_err(io::Error::other)
     }
 
@@ -216,7 +216,7 @@ impl BucketClient {
 
     /// Runs requests to their end, or until a signal ends them. Each call has a runtime of its own, because
     /// several threads may make requests at a time.
-    fn run_request<T>(
+    pub(super) fn run_request<T>(
         &self,
         requests: impl Future<Output = object_store::Result<T>>,
     ) -> io::Result<object_store::Result<T>> {
@@ -244,7 +244,12 @@ impl BucketClient {
 
     /// Converts an error of the bucket library. Finds the cause by words, because the library has no kinds
     /// for a missing bucket, missing credentials or a wrong clock.
-    fn storage_error(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
+    pub(super) fn storage_error(
+        &self,
+        doing: &str,
+        document: &str,
+        error: &object_store::Error,
+    ) -> io::Error {
         use object_store::Error as E;
 
         let mut cause = error.to_string();
@@ -262,7 +267,7 @@ impl BucketClient {
             _ if is_missing_bucket(&cause) => (
                 io::ErrorKind::NotFound,
                 format!("the bucket '{bucket}' does not exist"),
-                "create the bucket, or correct its name in the URL of the state",
+                "create the bucket, or correct its name in the URL",
             ),
             // The library asks these addresses for a role if the environment has no credentials.
             _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
@@ -352,7 +357,7 @@ fn summarize_xml(cause: &str) -> String {
 }
 
 /// Returns true if the server reports that the bucket does not exist.
-fn is_missing_bucket(answer: &str) -> bool {
+pub(super) fn is_missing_bucket(answer: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"]
         .iter()
         .any(|phrase| answer.contains(phrase))

@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::{Body, to_bytes};
 use axum::http::header::IF_MATCH;
@@ -33,6 +33,14 @@ pub(super) struct ServerTime(pub(super) SystemTime);
 tokio::task_local! {
     /// The condition for deletions in the current task. The library has no argument for it.
     static CONDITION: Option<(HeaderName, HeaderValue)>;
+
+    /// The time at which the requests of the current task must have ended.
+    static DEADLINE: Instant;
+}
+
+/// Runs requests, each of which ends at the deadline.
+pub(super) async fn run_until<T>(deadline: Instant, requests: impl Future<Output = T>) -> T {
+    DEADLINE.scope(deadline, requests).await
 }
 
 /// Runs `deletes` on condition that the object is still this version. Azure deletes without a condition,
@@ -196,7 +204,8 @@ impl Requests {
         body: impl ureq::AsSendBody,
     ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let mut request = ureq::http::Request::from_parts(parts, body);
-        if let Some(limit) = self.interruption.limit() {
+        let time_left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now())).ok();
+        if let Some(limit) = self.interruption.limit().into_iter().chain(time_left).min() {
             request = self.client.configure_request(request).timeout_global(Some(limit)).build();
         }
         self.client.run(request)

@@ -26,6 +26,7 @@ mod http;
 mod keeper;
 mod lease;
 mod settings;
+mod shared_bucket;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ pub use address::{BucketPrefix, BucketUrl};
 pub use keeper::run_keeper;
 pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
+pub use shared_bucket::{SHARED_CACHE_PART, SharedBucket};
 
 use super::call_rules;
 use super::lock::{self, FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock};
