@@ -45,6 +45,12 @@ pub struct DeployArgs {
     #[command(flatten)]
     snapshot: SnapshotArgs,
 
+    /// Do not download stemcells, releases and userlands; fail if one is missing
+    ///
+    /// Uses the cache of this machine, and that of --cache if it is a directory.
+    #[arg(long, hide_short_help = true)]
+    offline: bool,
+
     /// Do not contact the agent if nothing changed
     #[arg(long, hide_short_help = true)]
     no_verify: bool,
@@ -94,6 +100,9 @@ impl DeployArgs {
         }
         let (inputs, mut prepared_run) = self.target.begin(session, self.scratch.keep_scratch)?;
         self.agent.apply(&mut prepared_run.run);
+        if self.offline {
+            prepared_run.run.forbid_downloads();
+        }
         let request = deploy::CreateEnvRequest {
             command: "create-env",
             inputs,

@@ -81,8 +81,8 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
     Ok(recipients)
 }
 
-/// Reads a file. `missing` ends the error if there is none.
-fn read(path: &Path, content: &str, missing: &str) -> Result<String> {
+/// Reads a file of keys. `missing` ends the error if there is none.
+pub(super) fn read(path: &Path, content: &str, missing: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {

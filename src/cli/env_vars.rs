@@ -69,9 +69,9 @@ static PASSED_ON: [Variable; 7] = [
     Variable::new("HTTP_PROXY", "Proxy for http:// URLs; also in lower case"),
     Variable::new("HTTPS_PROXY", "Proxy for https:// URLs; also in lower case"),
     Variable::new("NO_PROXY", "Hosts that are reached without a proxy; also in lower case"),
-    Variable::new("AWS_*", "Access to a state at s3://BUCKET/KEY"),
-    Variable::new("GOOGLE_*", "Access to a state at gs://BUCKET/KEY"),
-    Variable::new("AZURE_*", "Access to a state at az://CONTAINER/KEY"),
+    Variable::new("AWS_*", "Access to a state at s3://BUCKET/KEY, or to a shared cache"),
+    Variable::new("GOOGLE_*", "Access to a state at gs://BUCKET/KEY, or to a shared cache"),
+    Variable::new("AZURE_*", "Access to a state at az://CONTAINER/KEY, or to a shared cache"),
 ];
 
 /// Returns the variables for documents.

@@ -4,14 +4,14 @@
 use clap::Command;
 
 use super::scope::CommandSet::{self, In};
-use super::scope::{Names, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
+use super::scope::{CACHE, Names, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
 use base::exit_code;
 
 /// An exit code, or several, with their meaning.
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 17] = [
     (
         &["create-env"],
         &[
@@ -98,6 +98,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
     (&["cpi replay"], &[("others", "the exit status in the transcript")]),
     (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
     (&["cache prune"], &[("4", "another run uses the cache")]),
+    (&["cache verify"], &[("1", "an entry cannot be used, or a file cannot be read")]),
     (&["ssh", "scp"], &[("255", "ssh failed"), ("others", "exit code of the command on the VM, or of scp")]),
     (
         &["baremetal"],
@@ -118,11 +119,11 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
 const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
     (
-        In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
+        In(&[WITHOUT_ENVIRONMENT, CACHE, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
     (In(&[STATE_VIEWS, &["state backup", "state forget"]]), ("1", "the state cannot be read or written")),
-    (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
+    (In(&[WITHOUT_ENVIRONMENT, CACHE]), ("3", "an input is invalid")),
     (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
     (In(&[STATE_VIEWS]), ("3", "there is no state, or it is invalid")),
     (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
@@ -161,7 +162,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     };
     let is = |names: &[&str]| is_in(names, path);
     let can_end_with = |code: &str| match code {
-        "3" => !is(&["cache", "completion"]),
+        "3" => !is(&["cache list", "cache prune", "completion"]),
         "4" => has("wait-for-lock") || is(&["cache prune"]),
         "5" => has("insecure-agent"),
         "6" => is(&["status", "cloud-check", "state verify"]),
@@ -231,6 +232,7 @@ mod tests {
             ("state backup", "0 1 2 3 4 130, 143"),
             ("cache list", "0 1 2"),
             ("cache prune", "0 1 2 4"),
+            ("cache verify", "0 1 2 3"),
             ("completion", "0 1 2"),
             ("baremetal node list", "0 1 2 3"),
         ] {

@@ -1,5 +1,6 @@
 //! Options of every command. They may come before or after its name.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
@@ -45,6 +46,35 @@ pub(super) struct Globals {
     /// Keep downloads and compiled packages here [default: $XDG_CACHE_HOME/monopile]
     #[arg(long, global = true, hide_short_help = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cache_dir: Option<PathBuf>,
+
+    /// Share downloads and compiled packages in this bucket or directory
+    ///
+    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY. A run looks up
+    /// there what the cache of this machine lacks. If that fails, the run goes on without it.
+    #[arg(long, global = true, hide_short_help = true, value_name = "URL", env = "MONOPILE_CACHE",
+          hide_env_values = true, value_hint = ValueHint::Other)]
+    pub cache: Option<String>,
+
+    /// Also upload to the cache of --cache what this run downloads and compiles
+    #[arg(long, global = true, hide_short_help = true, env = "MONOPILE_CACHE_WRITE", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub cache_write: bool,
+
+    /// Sign compiled packages for the cache of --cache with this SSH key
+    ///
+    /// An Ed25519 or ECDSA key without a passphrase. Without it, --cache-write uploads only downloads.
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "MONOPILE_CACHE_SIGN",
+          hide_env_values = true, value_hint = ValueHint::FilePath)]
+    pub cache_sign: Option<OsString>,
+
+    /// Use compiled packages of a shared cache if this SSH key signed them (repeatable)
+    ///
+    /// A public key (ssh-ed25519 …), or a FILE with one key per line. The key of --cache-sign is trusted as
+    /// well.
+    #[arg(long, global = true, hide_short_help = true, value_name = "KEY|FILE", env = "MONOPILE_CACHE_TRUST",
+          value_delimiter = ',',
+          hide_env_values = true, value_hint = ValueHint::FilePath)]
+    pub cache_trust: Vec<String>,
 
     /// Send SHA-256 digests to the agent instead of SHA-1
     #[arg(long, global = true, hide_short_help = true, env = "BOSH_SHA2", hide_env_values = true,

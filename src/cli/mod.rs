@@ -60,6 +60,7 @@ mod scp;
 mod scratch;
 mod scratch_args;
 mod session;
+mod shared_cache;
 mod signals;
 mod snapshot_args;
 mod ssh;

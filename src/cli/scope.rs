@@ -46,9 +46,11 @@ pub(super) fn is_in(names: &[&str], path: &str) -> bool {
     names.iter().any(|name| path == *name || is_below(name))
 }
 
-/// The commands without an environment.
+/// The commands on the cache, which has no environment.
+pub(super) const CACHE: Names = &["cache"];
+
+/// The commands without an environment, besides those in [`CACHE`].
 pub(super) const WITHOUT_ENVIRONMENT: Names = &[
-    "cache",
     "completion",
     "cpi replay",
     "example",
@@ -148,14 +150,16 @@ pub(super) fn takes_bosh_json(path: &str) -> bool {
 
 /// The options that have no effect on some commands, by the ids of their arguments, with the commands on
 /// which they have one. The other commands accept them all the same.
-const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 10] = [
+const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 12] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
-    (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT])),
+    (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE])),
     (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
-    (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
-    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READ_ONLY, STATE_VIEWS, &["baremetal"]])),
+    (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, &["baremetal"]])),
+    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, READ_ONLY, STATE_VIEWS, &["baremetal"]])),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
-    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS, STATE_VIEWS])),
+    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, WITHOUT_ARTIFACTS, STATE_VIEWS])),
+    (&["cache", "cache_trust"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS, STATE_VIEWS])),
+    (&["cache_sign", "cache_write"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, WITHOUT_ARTIFACTS, STATE_VIEWS])),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),
     (&["wait_for_lock"], NotIn(&[READ_ONLY, STATE_VIEWS])),
     (
@@ -223,6 +227,10 @@ mod tests {
             ("create-env", "--sha2", true),
             ("plan", "--sha2", false),
             ("plan", "--parallel", true),
+            ("plan", "--cache-trust", true),
+            ("logs", "--cache-trust", false),
+            ("cache verify", "--cache-trust", true),
+            ("cache verify", "--cache-sign", false),
             ("plan", "--json", true),
             ("interpolate", "--parallel", false),
             ("interpolate", "--identity", true),

@@ -15,7 +15,7 @@ use super::run_log::{LoggingSink, RunLog};
 use super::run_record::{RecordingSink, RunRecord};
 use super::scratch::Scratch;
 use super::table::Layout;
-use super::{duration, encryption, logging, paths, signals};
+use super::{duration, encryption, logging, paths, shared_cache, signals};
 use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::BoshDocument};
@@ -71,6 +71,8 @@ pub(super) struct PreparedRun {
 
 impl Drop for PreparedRun {
     fn drop(&mut self) {
+        // Some of the files are in the scratch directory.
+        self.run.shared_cache.finish();
         // A CPI that still runs may read an image in the directory.
         if self.run.left_cpi_running.load(Ordering::SeqCst) {
             self.scratch.leave();
@@ -262,9 +264,14 @@ impl Session {
         for path in [&paths.scratch, &paths.cache, &paths.data, &paths.executable] {
             self.exempt_path(path);
         }
+        let interrupt_check = interrupt_check(&signals);
+        let shared_cache =
+            shared_cache::open(&self.globals, &self.reporter, &self.redactor, interrupt_check)?;
         let (secret_storage, confirm_storage) = (paths.state.clone(), paths.state.clone());
         let run = RunContext {
             paths,
+            shared_cache,
+            is_offline: false,
             reporter: self.reporter.clone(),
             ask_secret: self.is_interactive().then(|| -> AskSecret {
                 Arc::new(move |question: &str| {

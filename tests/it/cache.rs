@@ -1,4 +1,4 @@
-//! `monopile cache`: lists and prunes the cache.
+//! `monopile cache`: lists, prunes and verifies the cache.
 
 use crate::support::process::{copy_program, prepare};
 use std::fs::File;
@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::support::World;
+use crate::support::tarballs::sha256;
 
 /// Returns a cache with a download from a hundred days ago and a new one.
 fn world() -> World {
@@ -88,6 +89,36 @@ fn prune_removes_entries_unused_for_a_while() {
     assert!(names(&world).is_empty());
     world.run(["cache", "prune", "--unused", "soon"]).exits_with(2);
     world.run(["cache"]).exits_with(2);
+}
+
+#[test]
+fn verify_finds_damaged_entries() {
+    let world = World::new();
+    assert_eq!(world.run(["cache", "verify"]).success().stdout, "0 entries verified\n");
+    let cache = world.home().join(".cache/monopile");
+    let write = |name: String, content: &str| {
+        let path = cache.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    };
+    let digits = sha256(b"12345").replace("sha256:", "");
+    write(format!("downloads/{digits}.tgz"), "12345");
+    write(format!("compiled/key.{digits}.tgz"), "12345");
+    write("cpi/0123/package.json".into(), r#"{"package": "p", "key": "0123", "stamp": "s"}"#);
+    write("cpi/0123/files.json".into(), "{}");
+    write("cpi/4567/package.json".into(), r#"{"package": "p", "key": "4567", "stamp": null}"#);
+    std::fs::create_dir(cache.join("cpi/0123/packages")).unwrap();
+    assert_eq!(world.run(["cache", "verify"]).success().stdout, "3 entries verified\n");
+    write("cpi/0123/packages/more".into(), "");
+    write(format!("downloads/{digits}.tgz"), "1234");
+    let run = world.run(["cache", "verify", "--json"]).exits_with(1);
+    let verified: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(verified["entries"], 3, "{verified}");
+    let problems = verified["damaged"].as_array().unwrap();
+    assert_eq!(problems.len(), 2, "{verified}");
+    assert_eq!(problems[1], json!({"kind": "cpi", "name": "0123", "problem": "'more' has changed"}));
+    let run = world.run(["cache", "verify"]).exits_with(1);
+    assert!(run.stderr.contains("2 of 3 entries of the cache cannot be used"), "{}", run.stderr);
 }
 
 #[test]

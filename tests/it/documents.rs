@@ -262,7 +262,7 @@ fn page_of_the_manifest_has_all_keys() {
 /// Checks the table of limits in docs/operating.md against the constants that the program uses.
 #[test]
 fn table_of_limits_matches_the_program() {
-    use artifact::limits;
+    use artifact::{limits, shared_cache};
     use engine::agent::AGENT_TIMEOUTS;
     use engine::{registry, state};
 
@@ -286,6 +286,9 @@ fn table_of_limits_matches_the_program() {
         ("release feed of `version --check`: connection and answer", Some(limits::FEED_TIMEOUT)),
         ("bucket: request", Some(state::BUCKET_REQUEST)),
         ("bucket: sending a request again", Some(state::BUCKET_RETRIES)),
+        ("shared cache: reading or writing a part of a file", Some(state::SHARED_CACHE_PART)),
+        ("shared cache: all searches for packages of a run", Some(shared_cache::SEARCH_TIMEOUT)),
+        ("shared cache: uploads at the end of a run", Some(shared_cache::END_TIMEOUT)),
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
         ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP_TIMEOUT)),

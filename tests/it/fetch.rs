@@ -14,16 +14,16 @@ use crate::support::{Run, World};
 
 /// An environment whose manifest names a job that its release lacks. A run fetches and inspects all
 /// artifacts, and then stops.
-struct Fetching {
-    world: World,
+pub(crate) struct Fetching {
+    pub world: World,
     /// The first three numbers of the network.
     subnet: String,
-    release: Vec<u8>,
-    stemcell: Vec<u8>,
+    pub release: Vec<u8>,
+    pub stemcell: Vec<u8>,
 }
 
 impl Fetching {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_release(&ReleaseTarball::new("x", "1").job(JobTarball::new("there")))
     }
 
@@ -47,7 +47,13 @@ impl Fetching {
         );
     }
 
-    fn write_manifest_of(&self, release: &str, release_sha1: &str, stemcell: &str, stemcell_sha1: &str) {
+    pub(crate) fn write_manifest_of(
+        &self,
+        release: &str,
+        release_sha1: &str,
+        stemcell: &str,
+        stemcell_sha1: &str,
+    ) {
         let subnet = &self.subnet;
         let text = format!(
             "name: e\n\
@@ -64,13 +70,13 @@ impl Fetching {
         self.world.write("e.yml", text);
     }
 
-    fn command(&self, more: &[&str]) -> Command {
+    pub(crate) fn command(&self, more: &[&str]) -> Command {
         self.world.monopile(["create-env", "e.yml", "--insecure-agent"].iter().chain(more))
     }
 
     /// Runs a command that must fetch all artifacts.
     #[track_caller]
-    fn run_and_fetch_all(&self, command: Command) -> Run {
+    pub(crate) fn run_and_fetch_all(&self, command: Command) -> Run {
         let run = self.world.finish(command).exits_with(3);
         assert!(
             run.stderr.contains("has no job 'absent'") || run.stdout.contains("has no job 'absent'"),

@@ -63,6 +63,7 @@ mod render;
 mod safety;
 mod secrets;
 mod several_cpis;
+mod shared_cache;
 mod shared_state;
 mod support;
 mod template;

@@ -98,6 +98,8 @@ enum OptionUse {
     CpiConfig,
     /// Names a directory from which compiled CPIs are run.
     ProgramDirectory,
+    /// Names a bucket or directory with compiled CPIs that run.
+    SharedCache,
     /// Chooses the renderer of job templates, which may be Ruby.
     Renderer,
     /// Names a server to contact.

@@ -30,10 +30,14 @@ enum ValueShape {
 
 /// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
 /// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const OPTIONS: [(&str, ValueShape, OptionUse); 27] = [
+const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
     ("agent_timeout", ValueShape::Text, OptionUse::Setting),
     ("boot_timeout", ValueShape::Text, OptionUse::Setting),
+    ("cache", ValueShape::Text, OptionUse::SharedCache),
     ("cache_dir", ValueShape::Path, OptionUse::ProgramDirectory),
+    ("cache_sign", ValueShape::Path, OptionUse::File),
+    ("cache_trust", ValueShape::PathUnless("ssh-"), OptionUse::File),
+    ("cache_write", ValueShape::Switch, OptionUse::Setting),
     ("cloud_config", ValueShape::Path, OptionUse::File),
     ("cpi_api_version", ValueShape::Text, OptionUse::Setting),
     ("cpi_config", ValueShape::Path, OptionUse::CpiConfig),

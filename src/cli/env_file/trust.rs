@@ -14,6 +14,7 @@ use super::find::OpenedEnvFile;
 use super::{EnvFile, OptionUse};
 use crate::cli::encryption::is_recipient;
 use crate::cli::env_vars;
+use crate::cli::shared_cache::is_public_key;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::files::input::missing_error;
 use base::redact::Redactor;
@@ -149,6 +150,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     let documents = file.content.state.iter().chain(&file.content.vars_store);
     contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
     contacted.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
+    contacted.extend(file.values_of(&[OptionUse::SharedCache]).filter_map(|url| service(&url)));
     list("contact", contacted);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
@@ -174,6 +176,12 @@ fn option_programs(file: &EnvFile) -> BTreeSet<String> {
     programs.extend(file.values_of(&[OptionUse::CpiConfig]).map(|path| format!("the CPIs of '{path}'")));
     let directories = file.values_of(&[OptionUse::ProgramDirectory]);
     programs.extend(directories.map(|path| format!("compiled CPIs that are in '{path}'")));
+    let caches = file.values_of(&[OptionUse::SharedCache]);
+    programs.extend(
+        caches.map(|url| {
+            format!("compiled CPIs with a trusted signature from '{}'", without_credentials(&url))
+        }),
+    );
     if file.values_of(&[OptionUse::Renderer]).any(|renderer| renderer != "native") {
         programs.insert("Ruby, for job templates".to_owned());
     }
@@ -227,6 +235,7 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
     let recipient_files = file.values_of(&[OptionUse::Recipients]).filter(|value| !is_recipient(value));
     let option_paths = file.values_of(&[OptionUse::File, OptionUse::CpiConfig]).chain(recipient_files);
+    let option_paths = option_paths.filter(|value| !is_public_key(value));
     file_names.extend(option_paths.map(|path| format!("'{path}'")));
     file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),

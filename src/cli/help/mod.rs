@@ -75,7 +75,7 @@ const INDENT_COLUMNS: usize = 26;
 
 /// Examples of each command and of each group of commands, without the name of the program. Those of
 /// `baremetal` are in its table.
-const EXAMPLES: [(&str, &[&str]); 54] = [
+const EXAMPLES: [(&str, &[&str]); 55] = [
     (
         "create-env",
         &[
@@ -192,8 +192,9 @@ const EXAMPLES: [(&str, &[&str]); 54] = [
     ("cpi check", &["cpi check --path ./cpi --stemcell stemcell.tgz"]),
     ("cpi replay", &["cpi replay calls.jsonl"]),
     ("cache", &["cache list", "cache prune --unused 14d"]),
-    ("cache list", &["cache list"]),
+    ("cache list", &["cache list", "cache list --shared --cache s3://our-cache/monopile"]),
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
+    ("cache verify", &["cache verify"]),
     ("example", &["example", "example hello", "example hello ~/work"]),
     ("completion", &["completion bash"]),
     ("version", &["version", "version --check=https://example.org/latest.json"]),

@@ -31,7 +31,7 @@ macro_rules! topic {
 }
 
 /// All pages for operators and authors of CPIs, in the order of the book.
-pub static TOPICS: [Topic; 33] = [
+pub static TOPICS: [Topic; 34] = [
     topic!("index", "Find the page for a task"),
     topic!("concepts", "The words of BOSH and monopile, in five minutes"),
     topic!("install", "Install, complete commands in a shell, remove"),
@@ -45,6 +45,7 @@ pub static TOPICS: [Topic; 33] = [
     topic!("troubleshooting", "Error messages, and what to do"),
     topic!("pipelines", "Concourse, GitHub Actions, GitLab; exit codes"),
     topic!("downloads", "Downloads, proxies and the cache"),
+    topic!("shared-cache", "Share downloads and compiled packages"),
     // `monopile help state` is about the command.
     topic!("state-file", "state", "The state file, its backups and versions"),
     topic!("shared-state", "Keep the state in a bucket, for several machines"),

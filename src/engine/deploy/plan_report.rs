@@ -175,7 +175,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         if !is_vm_expected {
             draft.prepared.check_untracked(run, inputs)?;
         }
-        packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
+        packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
     }
     validating.finish();
     Ok(PlanReport::from_draft(request, &draft, &state, packages, storage))

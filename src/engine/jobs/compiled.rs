@@ -5,6 +5,9 @@
 //! and the SHA-256 of the content. A file appears whole, by a rename, and its content is compared with its
 //! name on each use. Several processes can therefore share the directory without a lock, and the package
 //! of a corrupt file is compiled again.
+//!
+//! A package that the cache lacks is copied from the shared cache. Its signature stays beside it, as
+//! `.json`, and is verified again on each use, so that it counts only while its key is trusted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,17 +19,24 @@ use sha2::{Digest as _, Sha256};
 
 use artifact::digest::HashingWriter;
 use artifact::release::Package;
-use artifact::{Algorithm, Digest, Stemcell};
+use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
+use artifact::{Algorithm, Digest, SharedCache, Stemcell};
+use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
+use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// The version of the cache format, a part of every key.
 const KEY_FORMAT: &str = "monopile-compiled-2";
 
+/// The extension of the signature beside a package from the shared cache.
+const SIGNATURE_EXTENSION: &str = "json";
+
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledPackageStore {
     directory: PathBuf,
+    shared_cache: SharedCache,
     /// The file names at the first search, sorted.
     names: OnceLock<Vec<String>>,
 }
@@ -88,16 +98,22 @@ impl PackageKey {
         }
         PackageKey(hex::encode(hasher.finalize()))
     }
+
+    /// Returns the name in the shared cache.
+    fn name(&self) -> PackageName<'_> {
+        PackageName { kind: PackageKind::Vm, key: &self.0 }
+    }
 }
 
 impl CompiledPackageStore {
-    /// Returns the store below this cache directory.
-    pub(super) fn in_cache(cache: &Path) -> CompiledPackageStore {
-        CompiledPackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
+    /// Returns the store below this cache directory, which takes from `shared_cache` what it lacks.
+    pub(super) fn in_cache(cache: &Path, shared_cache: &SharedCache) -> CompiledPackageStore {
+        let directory = cache.join(PackageKind::Vm.folder());
+        CompiledPackageStore { directory, shared_cache: shared_cache.clone(), names: OnceLock::new() }
     }
 
-    /// Finds the package with this key. The file must have existed at the first search, and its content must
-    /// match its name.
+    /// Finds the package with this key on this machine. The file must have existed at the first search, and
+    /// its content must match its name. If it is from a shared cache, a trusted key must have signed it.
     pub(super) fn find(&self, key: &PackageKey) -> Option<CompiledArchive> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
@@ -107,14 +123,19 @@ impl CompiledPackageStore {
                 continue;
             };
             let archive = self.directory.join(name);
+            let signature = archive.with_extension(SIGNATURE_EXTENSION);
+            if !self.is_trusted(key, &signature) {
+                continue;
+            }
             match Digest::of_file(&archive, &[Algorithm::Sha256]) {
                 Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
-                    // The time of last use protects the file from a cleanup of the cache.
-                    if let Err(error) =
-                        File::open(&archive).and_then(|file| file.set_modified(SystemTime::now()))
-                    {
-                        tracing::debug!(path = %archive.display(), %error,
-                            "recording the use of a compiled package failed");
+                    // The time of last use protects the files from a cleanup of the cache.
+                    for path in [&archive, &signature] {
+                        let touched = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+                        if let Err(error) = touched.or_else(unless_missing) {
+                            tracing::debug!(path = %path.display(), %error,
+                                "recording the use of a compiled package failed");
+                        }
                     }
                     return Some(CompiledArchive { archive, digest });
                 }
@@ -122,6 +143,7 @@ impl CompiledPackageStore {
                     tracing::warn!(path = %archive.display(),
                         "removing a damaged compiled package from the cache");
                     let _ = fs::remove_file(&archive);
+                    let _ = fs::remove_file(&signature);
                 }
                 Err(error) => {
                     tracing::debug!(path = %archive.display(), %error, "reading a compiled package failed")
@@ -129,6 +151,51 @@ impl CompiledPackageStore {
             }
         }
         None
+    }
+
+    /// Returns true if the package was made on this machine, or if a trusted key has signed it.
+    fn is_trusted(&self, key: &PackageKey, signature: &Path) -> bool {
+        match read_json::<SignedDigest>(signature) {
+            Ok(None) => true,
+            Ok(Some(signed_digest)) => self.shared_cache.trusts(&key.name(), &signed_digest),
+            Err(_) => false,
+        }
+    }
+
+    /// Returns true if the shared cache has the package with this key.
+    pub(super) fn is_shared(&self, key: &PackageKey) -> bool {
+        self.shared_cache.find_package(&key.name()).is_some()
+    }
+
+    /// Copies the package with this key from the shared cache. Returns `None` if the shared cache lacks it or
+    /// fails: the package is then compiled.
+    pub(super) fn copy_shared(
+        &self,
+        key: &PackageKey,
+        begin_stage: impl FnOnce() -> Stage,
+    ) -> Option<CompiledArchive> {
+        let package = self.shared_cache.find_package(&key.name())?;
+        let stage = begin_stage();
+        let copied = self.write(key, &package.digest, Some(&package.signed_digest), &mut |into| {
+            self.shared_cache
+                .copy_package(&package, &mut |part| {
+                    stage.progress(part.offset, Some(part.total), Unit::Bytes);
+                    into.write_all(part.bytes).map_err(|error| self.write_error(error))
+                })?
+                .map(drop)
+                .ok_or_else(|| Error::failure("the shared cache does not provide it"))
+        });
+        match copied {
+            Ok(archive) => {
+                stage.finish();
+                Some(archive)
+            }
+            Err(error) => {
+                tracing::debug!(?error, "a compiled package is not copied");
+                stage.skip("it is compiled instead");
+                None
+            }
+        }
     }
 
     fn list(&self) -> Vec<String> {
@@ -139,14 +206,31 @@ impl CompiledPackageStore {
         names
     }
 
-    /// Stores what `fetch` writes, if it matches the digest `expected`.
+    /// Stores what `fetch` writes, if it matches the digest `expected`, and uploads it to the shared cache.
     pub(super) fn keep(
         &self,
         key: &PackageKey,
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
-        let write_error = |error| Error::io(format!("writing into '{}'", self.directory.display()), error);
+        let kept = self.write(key, expected, None, fetch)?;
+        self.shared_cache.upload_package(&key.name(), &kept.archive, &kept.digest);
+        Ok(kept)
+    }
+
+    fn write_error(&self, error: io::Error) -> Error {
+        Error::io(format!("writing into '{}'", self.directory.display()), error)
+    }
+
+    /// Stores what `fetch` writes, with the signature of a package from the shared cache.
+    fn write(
+        &self,
+        key: &PackageKey,
+        expected: &Digest,
+        signed_digest: Option<&SignedDigest>,
+        fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+    ) -> Result<CompiledArchive> {
+        let write_error = |error| self.write_error(error);
         create_private_directory(&self.directory).map_err(write_error)?;
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(write_error)?;
@@ -158,10 +242,23 @@ impl CompiledPackageStore {
         let digest = digest.only(Algorithm::Sha256).ok_or_else(|| Error::failure("a digest is missing"))?;
         let name = format!("{}.{}.tgz", key.0, digest.hex(Algorithm::Sha256).unwrap_or_default());
         let archive = self.directory.join(name);
+        let signature = archive.with_extension(SIGNATURE_EXTENSION);
         file.as_file().sync_all().map_err(write_error)?;
+        // Written first, so that a package from the shared cache never lacks its signature.
+        if let Some(signed_digest) = signed_digest {
+            write_json(&signature, signed_digest, JsonLayout::Compact)?;
+        }
         file.persist(&archive).map_err(|error| write_error(error.error))?;
+        if signed_digest.is_none() {
+            // An earlier run may have copied the same content, signed by a key that is no longer trusted.
+            fs::remove_file(&signature).or_else(unless_missing).map_err(write_error)?;
+        }
         Ok(CompiledArchive { archive, digest })
     }
+}
+
+fn unless_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]
@@ -242,9 +339,11 @@ mod tests {
     #[test]
     fn find_returns_kept_packages_and_removes_corrupt_ones() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = CompiledPackageStore::in_cache(directory.path());
+        let package_store = CompiledPackageStore::in_cache(directory.path(), &SharedCache::default());
         let (key, other) = (key(&stemcell("1"), "a", "f", &[]), key(&stemcell("1"), "a", "g", &[]));
-        let find = |key: &PackageKey| CompiledPackageStore::in_cache(directory.path()).find(key);
+        let find = |key: &PackageKey| {
+            CompiledPackageStore::in_cache(directory.path(), &SharedCache::default()).find(key)
+        };
         assert_eq!(find(&key), None);
         let kept = put(&package_store, &key, b"content");
         assert_eq!(find(&key), Some(kept.clone()));
@@ -259,7 +358,7 @@ mod tests {
     #[test]
     fn keep_rejects_content_with_another_digest() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = CompiledPackageStore::in_cache(directory.path());
+        let package_store = CompiledPackageStore::in_cache(directory.path(), &SharedCache::default());
         let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
             .keep(&key, &digest(b"other"), &mut |into| {

@@ -133,7 +133,7 @@ impl<'a> Instance<'a> {
     /// disks are not compared, because a change of them needs a new VM.
     pub(crate) fn is_applied(&self, rendered: &RenderedJobs, applied: &AgentState) -> bool {
         let spec = self.spec(&Map::new(), &rendered.configuration_hash, &rendered.jobs, &[], ("", ""));
-        applied.has_jobs_of(&spec) && self.packages.are_installed(&self.run.paths.cache, &applied.packages())
+        applied.has_jobs_of(&spec) && self.packages.are_installed(self.run, &applied.packages())
     }
 
     fn jobs(&self) -> Jobs<'a> {

@@ -1,12 +1,13 @@
 //! Provides the packages of the jobs to the VM, compiled.
 //!
-//! A package that the cache or its release has in compiled form is uploaded. Any other package is uploaded as
-//! source, compiled on the VM after its dependencies, then downloaded and cached. Uploads and compilations
-//! overlap.
+//! A package that the cache or its release has in compiled form is uploaded. One that only the shared cache
+//! has is copied from there first. Any other package is uploaded as source, compiled on the VM after its
+//! dependencies, then downloaded and cached. Uploads and compilations overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub struct PackageCounts {
     /// The number to compile on the VM.
     #[serde(rename = "compile")]
     pub to_compile: usize,
-    /// The number that the cache of compiled packages has.
+    /// The number that the cache of compiled packages has, on this machine or shared.
     pub cached: usize,
     /// The number that their release has in compiled form.
     #[serde(rename = "compiled")]
@@ -69,7 +70,7 @@ pub struct PackageCounts {
 #[derive(Default)]
 struct PackageProgress {
     /// The compiled archive on this machine with its verified digest, if there is one.
-    archive: Option<(PathBuf, Digest)>,
+    archive: OnceLock<(PathBuf, Digest)>,
     /// The id of the uploaded archive in the agent's blobstore.
     source: OnceLock<String>,
     compiled: OnceLock<CompiledPackage>,
@@ -172,21 +173,30 @@ impl<'r> Packages<'r> {
     }
 
     /// Counts the packages by their current source.
-    pub(crate) fn count_by_source(&self, cache: &Path) -> PackageCounts {
-        let package_store = CompiledPackageStore::in_cache(cache);
-        self.nodes.iter().fold(PackageCounts::default(), |mut counts, node| {
+    pub(crate) fn count_by_source(&self, run: &RunContext) -> Result<PackageCounts> {
+        let package_store = package_store(run);
+        let mut counts = PackageCounts::default();
+        let mut missing = Vec::new();
+        for node in &self.nodes {
             match (&node.package.compiled_for, node.compiled(&package_store)) {
                 (Some(_), _) => counts.precompiled += 1,
                 (None, Some(_)) => counts.cached += 1,
-                (None, None) => counts.to_compile += 1,
+                (None, None) => missing.push(node),
             }
-            counts
-        })
+        }
+        let shared = AtomicUsize::new(0);
+        for_each(&missing, run, &|node| {
+            shared.fetch_add(usize::from(package_store.is_shared(&node.key)), Ordering::SeqCst);
+        })?;
+        let shared = shared.into_inner();
+        counts.cached += shared;
+        counts.to_compile = missing.len() - shared;
+        Ok(counts)
     }
 
     /// Returns true if the VM has exactly these packages, compiled from the same content.
-    pub(crate) fn are_installed(&self, cache: &Path, installed: &[CompiledPackage]) -> bool {
-        let package_store = CompiledPackageStore::in_cache(cache);
+    pub(crate) fn are_installed(&self, run: &RunContext, installed: &[CompiledPackage]) -> bool {
+        let package_store = package_store(run);
         let is_installed = |node: &PackageNode<'_>| {
             node.compiled(&package_store).is_some_and(|archive| node.among(installed, &archive).is_some())
         };
@@ -203,20 +213,21 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let started = Instant::now();
-        let package_store = CompiledPackageStore::in_cache(&run.paths.cache);
+        let package_store = package_store(run);
         let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
-            .map(|node| PackageProgress {
-                archive: node.compiled(&package_store),
-                ..PackageProgress::default()
+            .map(|node| {
+                let archive = node.compiled(&package_store).map(OnceLock::from).unwrap_or_default();
+                PackageProgress { archive, ..PackageProgress::default() }
             })
             .collect();
+        self.copy_shared(run, &package_store, &progress, stage)?;
         // Compilation needs the dependencies in the blobstore, and the agent does not report whether they are
         // still there. Uploads are therefore skipped only if nothing is compiled.
-        if progress.iter().all(|progress| progress.archive.is_some()) {
+        if progress.iter().all(|progress| progress.archive.get().is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
-                let archive = progress.archive.as_ref();
+                let archive = progress.archive.get();
                 if let Some(existing) = archive.and_then(|archive| node.among(installed, archive)) {
                     let _ = progress.compiled.set(existing.clone());
                 }
@@ -245,6 +256,28 @@ impl<'r> Packages<'r> {
             progress.into_iter().filter_map(|progress| progress.compiled.into_inner()).collect();
         packages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(packages)
+    }
+
+    /// Copies packages that this machine lacks from the shared cache.
+    fn copy_shared(
+        &self,
+        run: &RunContext,
+        package_store: &CompiledPackageStore,
+        progress: &[PackageProgress],
+        stage: &Stage,
+    ) -> Result<()> {
+        let packages: Vec<_> = self.nodes.iter().zip(progress).collect();
+        let missing: Vec<_> =
+            packages.into_iter().filter(|(_, progress)| progress.archive.get().is_none()).collect();
+        for_each(&missing, run, &|(node, progress)| {
+            let begin_stage = || {
+                let title = format!("Copying compiled package {node} from the shared cache");
+                stage.reporter().timed_stage(node.kind("copy"), title)
+            };
+            if let Some(copied) = package_store.copy_shared(&node.key, begin_stage) {
+                let _ = progress.archive.set((copied.archive, copied.digest));
+            }
+        })
     }
 
     fn planned_tasks(&self) -> (Vec<PackageTask>, Vec<Task>) {
@@ -279,7 +312,7 @@ impl<'r> Packages<'r> {
         }
         let started = Instant::now();
         let node = &self.nodes[index];
-        let id = match &progress.archive {
+        let id = match progress.archive.get() {
             Some((archive, digest)) => {
                 let uploading = stage
                     .reporter()
@@ -438,6 +471,21 @@ impl std::fmt::Display for PackageNode<'_> {
         let fingerprint = &self.package.fingerprint;
         write!(f, "'{}/{}'", self.package.name, fingerprint.get(..12).unwrap_or(fingerprint))
     }
+}
+
+/// Returns the store of compiled packages of a run.
+fn package_store(run: &RunContext) -> CompiledPackageStore {
+    CompiledPackageStore::in_cache(&run.paths.cache, &run.shared_cache)
+}
+
+/// Calls `work` with each item, several at a time. Fails if the run is interrupted.
+fn for_each<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) -> Result<()> {
+    let tasks = vec![Task::default(); items.len()];
+    task_graph::run(&tasks, run.parallel, &|index| {
+        signals::check(run)?;
+        items.get(index).into_iter().for_each(work);
+        Ok(())
+    })
 }
 
 /// Uploads a file under a fresh id.

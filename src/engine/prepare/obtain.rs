@@ -310,10 +310,7 @@ fn obtain(
         true => signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(Stopped))),
         false => signals::check(&run_for_signal),
     };
-    let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupt_check))?;
-    for secret in fetcher.secrets() {
-        run.redactor.add(secret);
-    }
+    let fetcher = run.fetcher(&cache, Arc::new(interrupt_check))?;
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let results = Mutex::new(Vec::with_capacity(artifacts.len()));
     let obtain_each = |indexes: &[usize]| {

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::state::Storage;
+use artifact::{Cache, Fetcher, InterruptCheck, SharedCache};
 use base::Result;
 use base::signals::SignalCounter;
 use base::timing::Clock;
@@ -45,6 +46,10 @@ pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 pub struct RunContext {
     /// Paths on this machine.
     pub paths: Paths,
+    /// `--cache`: the cache that a team shares, and the keys whose signatures are accepted.
+    pub shared_cache: SharedCache,
+    /// `--offline`: artifacts are not downloaded.
+    pub is_offline: bool,
     /// The reporter of events.
     pub reporter: Reporter,
     /// Asks the operator for a secret; `None` if there is no terminal.
@@ -80,15 +85,29 @@ pub struct RunContext {
 }
 
 /// Returns a function that fails if one of these signals arrived.
-pub fn interrupt_check(signals: &SignalCounter) -> artifact::InterruptCheck {
+pub fn interrupt_check(signals: &SignalCounter) -> InterruptCheck {
     let signals = signals.clone();
     Arc::new(move || signals::check_signal(signals.first()))
 }
 
 impl RunContext {
+    /// Forbids the use of the network for artifacts, also that of a shared cache in a bucket.
+    pub fn forbid_downloads(&mut self) {
+        self.is_offline = true;
+        self.shared_cache = self.shared_cache.without_network();
+    }
+
     /// Returns the number of the first signal, if any.
     pub fn signal(&self) -> Option<u8> {
         self.signals.first()
+    }
+
+    /// Creates the fetcher of this run, which fills `cache`. Adds the passwords of proxies to the redactor.
+    pub(crate) fn fetcher<'c>(&self, cache: &'c Cache, interrupt_check: InterruptCheck) -> Result<Fetcher<'c>> {
+        let fetcher = Fetcher::new(cache, &self.env_vars, interrupt_check)?;
+        fetcher.secrets().iter().for_each(|secret| self.redactor.add(secret));
+        let fetcher = fetcher.with_shared_cache(&self.shared_cache);
+        Ok(if self.is_offline { fetcher.offline() } else { fetcher })
     }
 
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.

@@ -170,7 +170,8 @@ impl Bucket {
             None => agent.run(request.body(()).unwrap()),
         }
         .unwrap();
-        let bytes = response.body_mut().read_to_vec().unwrap();
+        // Without a limit of its own, the client refuses more than 10 MiB.
+        let bytes = response.body_mut().with_config().limit(64 << 20).read_to_vec().unwrap();
         response.status().is_success().then_some(bytes)
     }
 

@@ -11,12 +11,12 @@ use crate::support::hello::Hello;
 use crate::support::process::wait_until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 
-fn url_line() -> String {
+pub(super) fn url_line() -> String {
     format!("url: {}", root().display())
 }
 
 /// Returns the files of the compiled packages with their contents.
-fn packages(cache: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn packages(cache: &Path) -> BTreeMap<String, Vec<u8>> {
     let root = cache.join("monopile/cpi");
     let is_package = |path: &String| path.contains("/packages/");
     let names = files(&root).into_iter().filter(is_package);

@@ -5,3 +5,4 @@ mod compile;
 mod hostile;
 mod life;
 mod setup;
+mod shared;

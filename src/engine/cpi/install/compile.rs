@@ -1,4 +1,4 @@
-//! Provides one package: compiles or unpacks it, unless it is already in its place.
+//! Provides one package: compiles, unpacks or copies it, unless it is already in its place.
 
 use std::path::Path;
 
@@ -23,17 +23,16 @@ pub(super) fn provide_in_cache(
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let package_stage = begin_stage(package, stage);
-    let mut has_built = false;
+    let mut built = None;
     loop {
         let lock = slot.lock_shared(stop_condition, &package_stage)?;
         // A package that this run has just built was not changed since.
-        let is_usable = if has_built { slot.is_complete() } else { slot.state()? == SlotState::Whole };
+        let is_usable = if built.is_some() { slot.is_complete() } else { slot.state()? == SlotState::Whole };
         if is_usable {
             slot.touch();
-            if has_built {
-                package_stage.finish()
-            } else {
-                package_stage.skip("it is in the cache")
+            match built {
+                Some(built) => end_stage(package_stage, built),
+                None => package_stage.skip("it is in the cache"),
             }
             return Ok(Some(lock));
         }
@@ -42,7 +41,7 @@ pub(super) fn provide_in_cache(
         drop(lock);
         let lock = slot.lock_exclusively(stop_condition, &package_stage)?;
         if must_build(package, &slot, stage)? {
-            Build {
+            let build = Build {
                 needed,
                 package,
                 slot: &slot,
@@ -51,9 +50,8 @@ pub(super) fn provide_in_cache(
                 compile_settings,
                 stop_condition,
                 stage: &package_stage,
-            }
-            .run()?;
-            has_built = true;
+            };
+            built = Some(build.run()?);
         }
     }
 }
@@ -76,7 +74,7 @@ pub(super) fn provide_in_directory(
         package_stage.skip("it is installed already");
         return Ok(());
     }
-    Build {
+    let build = Build {
         needed,
         package,
         slot: &slot,
@@ -85,9 +83,9 @@ pub(super) fn provide_in_directory(
         compile_settings,
         stop_condition,
         stage: &package_stage,
-    }
-    .run()?;
-    package_stage.finish();
+    };
+    let built = build.run()?;
+    end_stage(package_stage, built);
     Ok(())
 }
 
@@ -117,20 +115,38 @@ fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     stage.reporter().timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short}'"))
 }
 
+/// Ends the stage of a package that was built.
+fn end_stage(stage: Stage, built: Built) {
+    match built {
+        Built::Here => stage.finish(),
+        // Its short duration is not that of a compilation.
+        Built::Copied => stage.skip("it is in the shared cache"),
+    }
+}
+
+/// The way in which a package was built.
+#[derive(Clone, Copy)]
+enum Built {
+    /// Compiled or unpacked.
+    Here,
+    /// Copied from the shared cache.
+    Copied,
+}
+
 /// The work of building one package.
-struct Build<'a, 'r> {
+pub(super) struct Build<'a, 'r> {
     needed: &'a [NeededPackage<'r>],
-    package: &'a NeededPackage<'r>,
-    slot: &'a PackageSlot,
+    pub(super) package: &'a NeededPackage<'r>,
+    pub(super) slot: &'a PackageSlot,
     lock: &'a PackageLock,
     package_store: &'a CpiPackageStore,
-    compile_settings: &'a CompileSettings<'a>,
-    stop_condition: &'a StopCondition<'a>,
-    stage: &'a Stage,
+    pub(super) compile_settings: &'a CompileSettings<'a>,
+    pub(super) stop_condition: &'a StopCondition<'a>,
+    pub(super) stage: &'a Stage,
 }
 
 impl Build<'_, '_> {
-    fn run(&self) -> Result<()> {
+    fn run(&self) -> Result<Built> {
         let dependencies: Vec<PackageSlot> = self
             .package
             .dependencies
@@ -141,17 +157,23 @@ impl Build<'_, '_> {
         // In a userland, they are mounted.
         let links = if self.compile_settings.userland.is_some() { &[][..] } else { &dependencies[..] };
         self.slot.begin(links)?;
-        let installed = if self.package.package.compiled_for.is_some() {
-            self.unpack(&self.slot.target, true)
-        } else {
-            self.compile(&dependencies)
-        };
+        let is_compiled = self.package.package.compiled_for.is_none();
+        if is_compiled && self.copy_shared()? {
+            self.slot.finish()?;
+            return Ok(Built::Copied);
+        }
+        let installed =
+            if is_compiled { self.compile(&dependencies) } else { self.unpack(&self.slot.target, true) };
         installed.inspect_err(|_| {
             if !self.compile_settings.keep_scratch {
                 self.slot.discard();
             }
         })?;
-        self.slot.finish()
+        self.slot.finish()?;
+        if is_compiled {
+            self.upload_shared();
+        }
+        Ok(Built::Here)
     }
 
     /// Unpacks the archive of the package. Reports progress if `reports_progress`.

@@ -9,6 +9,9 @@
 //! own path and those of their dependencies into their files. So a marker, written last, shows that a package
 //! is complete, and a lock is held until then; see [`package_store`]. A package whose files have changed
 //! since is compiled again; see [`contents`].
+//!
+//! In a userland, packages have the same paths on every machine. So those are copied from a shared cache if
+//! it has them, and uploaded to it after they were compiled; see [`shared_copy`].
 
 mod compile;
 mod contents;
@@ -17,12 +20,15 @@ mod needed;
 mod package_store;
 mod preflight;
 mod script;
+mod shared_copy;
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use artifact::{Cache, Release};
+use artifact::cache::Verified;
+use artifact::shared_cache::PackageKind;
+use artifact::{Cache, Release, SharedCache};
 use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use base::{events::Stage, redact::Redactor};
@@ -52,6 +58,8 @@ pub struct CompileSettings<'a> {
     pub cache: &'a Path,
     /// `--package-dir`: the directory for packages instead of the cache.
     pub package_dir: Option<&'a Path>,
+    /// The shared cache of packages that are compiled in a userland.
+    pub shared_cache: &'a SharedCache,
     /// The scratch directory of this run.
     pub work: &'a Path,
     /// True to keep the scratch directory after the run.
@@ -112,6 +120,13 @@ impl StopCondition<'_> {
     }
 }
 
+/// Compares the entries of the cache of this machine with their digests.
+pub fn verify_cache(cache: &Path) -> Result<Verified> {
+    let mut verified = artifact::cache::verify(cache)?;
+    package_store::verify(&cache.join(PackageKind::Cpi.folder()), &mut verified)?;
+    Ok(verified)
+}
+
 /// Installs every package that `jobs` need.
 pub fn install(
     jobs: &[CpiJob<'_>],
@@ -136,7 +151,8 @@ fn install_in_cache(
 ) -> Result<InstalledPackages> {
     // While this is held, no other run prunes the cache.
     let cache = Cache::open(compile_settings.cache)?;
-    let package_store = CpiPackageStore::cache(&compile_settings.cache.join("cpi"))?;
+    let root = compile_settings.cache.join(PackageKind::Cpi.folder());
+    let package_store = CpiPackageStore::cache(&root, compile_settings.shared_cache)?;
     let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed::check_compiled(&needed, compile_settings.userland)?;
     preflight::check(&needed, &package_store, compile_settings)?;
@@ -178,7 +194,7 @@ fn install_in_directory(
     stop_condition: &StopCondition<'_>,
     stage: &Stage,
 ) -> Result<InstalledPackages> {
-    let package_store = CpiPackageStore::directory(directory)?;
+    let package_store = CpiPackageStore::directory(directory, compile_settings.shared_cache)?;
     let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed::check_compiled(&needed, compile_settings.userland)?;
     needed::check_names(&needed)?;

@@ -7,6 +7,7 @@
 //! cpi/<key>/package.json       names the package; its stamp is written last, its time shows the last use
 //! cpi/<key>/files.json         the mode and digest of each file of the package
 //! cpi/<key>/packaging.log      the output of its packaging script
+//! cpi/<key>/signature.json     the signed digest, if the package was copied from a shared cache
 //! cpi/<key>/packages/<name>/   the package
 //! cpi/<key>/packages/<other>   links to the packages it was compiled with
 //! ```
@@ -24,6 +25,9 @@ use super::StopCondition;
 use super::contents::{self, FileRecords};
 use super::needed::NeededPackage;
 use crate::cpi::create_private_directory;
+use artifact::SharedCache;
+use artifact::cache::Verified;
+use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
 use base::{Error, Result, files};
@@ -38,6 +42,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct CpiPackageStore {
     root: PathBuf,
     is_cache: bool,
+    shared_cache: SharedCache,
 }
 
 /// The place of one package.
@@ -51,10 +56,13 @@ pub(super) struct PackageSlot {
     marker: PathBuf,
     /// The records of its files; see [`contents`].
     records: PathBuf,
+    /// The signed digest of a package from a shared cache.
+    signature: PathBuf,
     lock: PathBuf,
     pub(super) name: String,
     key: String,
     is_cache: bool,
+    shared_cache: SharedCache,
 }
 
 /// The state of the package in a slot.
@@ -75,16 +83,17 @@ pub(super) struct PackageLock {
 }
 
 impl CpiPackageStore {
-    /// Opens the store in the user's cache.
-    pub(super) fn cache(root: &Path) -> Result<Self> {
+    /// Opens the store in the user's cache. Packages from a shared cache count only while `shared_cache`
+    /// trusts their keys.
+    pub(super) fn cache(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
         create_private_directory(root)?;
-        Ok(CpiPackageStore { root: root.to_owned(), is_cache: true })
+        Ok(CpiPackageStore { root: root.to_owned(), is_cache: true, shared_cache: shared_cache.clone() })
     }
 
-    /// Opens the store in the directory given with `--package-dir`.
-    pub(super) fn directory(root: &Path) -> Result<Self> {
+    /// Opens the store in the directory given with `--package-dir`, like [`Self::cache`].
+    pub(super) fn directory(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
         create_private_directory(&root.join(".monopile"))?;
-        Ok(CpiPackageStore { root: root.to_owned(), is_cache: false })
+        Ok(CpiPackageStore { root: root.to_owned(), is_cache: false, shared_cache: shared_cache.clone() })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -94,6 +103,7 @@ impl CpiPackageStore {
     /// Returns the place of a package.
     pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
         let (name, key) = (package.package.name.clone(), package.key.clone());
+        let shared_cache = self.shared_cache.clone();
         if self.is_cache {
             let short = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
             let entry = self.root.join(short);
@@ -104,10 +114,12 @@ impl CpiPackageStore {
                 log: entry.join("packaging.log"),
                 marker: entry.join("package.json"),
                 records: entry.join("files.json"),
+                signature: entry.join("signature.json"),
                 lock: self.root.join(format!(".{short}.lock")),
                 name,
                 key,
                 is_cache: true,
+                shared_cache,
             }
         } else {
             let monopile_directory = self.root.join(".monopile");
@@ -117,10 +129,12 @@ impl CpiPackageStore {
                 log: monopile_directory.join(format!("{name}.log")),
                 marker: monopile_directory.join(format!("{name}.json")),
                 records: monopile_directory.join(format!("{name}.files")),
+                signature: monopile_directory.join(format!("{name}.signature")),
                 lock: monopile_directory.join("lock"),
                 name,
                 key,
                 is_cache: false,
+                shared_cache,
             }
         }
     }
@@ -195,11 +209,31 @@ impl PackageSlot {
         if self.is_cache { &self.packages } else { &self.target }
     }
 
-    /// Returns the stamp of the package if it was completed.
+    /// Returns the stamp of the package if it was completed, and if it may be used.
     fn recorded_stamp(&self) -> Option<String> {
         let marker = self.read_marker();
         let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
-        marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned)
+        let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
+        stamp.filter(|_| self.is_trusted())
+    }
+
+    /// Returns the name in the shared cache.
+    pub(super) fn shared_name(&self) -> PackageName<'_> {
+        PackageName { kind: PackageKind::Cpi, key: &self.key }
+    }
+
+    /// Returns true if the package was made on this machine, or if a trusted key has signed it.
+    fn is_trusted(&self) -> bool {
+        match read_json::<SignedDigest>(&self.signature) {
+            Ok(None) => true,
+            Ok(Some(signed_digest)) => self.shared_cache.trusts(&self.shared_name(), &signed_digest),
+            Err(_) => false,
+        }
+    }
+
+    /// Keeps the signature of a package that was copied from the shared cache.
+    pub(super) fn keep_signature(&self, signed_digest: &SignedDigest) -> Result<()> {
+        write_json(&self.signature, signed_digest, JsonLayout::Compact)
     }
 
     fn read_marker(&self) -> Value {
@@ -227,6 +261,7 @@ impl PackageSlot {
             create_private_directory(entry)?;
         }
         self.mark(None)?;
+        remove_tree(&self.signature)?;
         if self.is_cache {
             remove_tree(&self.packages)?;
             create_private_directory(&self.packages)?;
@@ -306,6 +341,34 @@ impl PackageLock {
             std::thread::sleep(LOCK_PAUSE);
         }
     }
+}
+
+/// Compares the packages in the cache `root` with the records of their files.
+pub(super) fn verify(root: &Path, verified: &mut Verified) -> Result<()> {
+    let mut names: Vec<String> = std::fs::read_dir(root)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    names.sort_unstable();
+    for name in names {
+        let entry = root.join(&name);
+        let marker = read_json::<Value>(&entry.join("package.json")).ok().flatten().unwrap_or_default();
+        // A package that was not completed is never used.
+        if marker.get("stamp").is_none_or(Value::is_null) {
+            continue;
+        }
+        let problem = match read_json::<FileRecords>(&entry.join("files.json")) {
+            Ok(Some(recorded)) => {
+                let records = contents::records(&entry.join("packages"))?;
+                contents::first_difference(&recorded, &records).map(|path| format!("'{path}' has changed"))
+            }
+            Ok(None) | Err(_) => Some("the record of its files is missing".to_owned()),
+        };
+        verified.add(PackageKind::Cpi.folder(), &name, problem);
+    }
+    Ok(())
 }
 
 /// Removes a directory tree.

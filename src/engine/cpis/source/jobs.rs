@@ -220,6 +220,7 @@ fn install_job_packages(
     let compile_settings = CompileSettings {
         cache: &run.paths.cache,
         package_dir: package_dir.as_deref(),
+        shared_cache: &run.shared_cache,
         work: root,
         keep_scratch: run.keep_scratch,
         userland,

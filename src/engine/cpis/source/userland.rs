@@ -8,7 +8,7 @@ use super::ResolvedCpis;
 use crate::cpi::create_private_directory;
 use crate::cpi::userland::Userland;
 use crate::run_context::interrupt_check;
-use artifact::{ArtifactUrl, Cache, Digest, Fetcher};
+use artifact::{ArtifactUrl, Cache, Digest};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::files::directory::parent;
@@ -62,8 +62,7 @@ impl ResolvedCpis<'_> {
         url.secrets().iter().for_each(|secret| run.redactor.add(secret));
         let cache = Cache::open(&run.paths.cache)?;
         let interrupt_check = interrupt_check(&run.signals);
-        let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::clone(&interrupt_check))?;
-        fetcher.secrets().iter().for_each(|secret| run.redactor.add(secret));
+        let fetcher = run.fetcher(&cache, Arc::clone(&interrupt_check))?;
         let source = fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())?;
         let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupt_check, stage)?;
         Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })

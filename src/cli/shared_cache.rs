@@ -1,0 +1,194 @@
+//! The cache that a team shares: its bucket or directory, and the keys that sign its packages, from the
+//! global options and the environment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::encryption;
+use super::globals::Globals;
+use super::paths;
+use artifact::shared_cache::{
+    KeyError, OpenStorage, SharedCacheSettings, SharedDirectory, SharedStorage, SshKey, VerifyingKey,
+};
+use artifact::{InterruptCheck, SharedCache};
+use base::events::Reporter;
+use base::redact::Redactor;
+use base::{Error, Result};
+use engine::state::{BucketPrefix, SharedBucket};
+
+/// The words in a private key by which it is recognised.
+const PRIVATE_KEY: &str = "PRIVATE KEY";
+/// The starts of public keys that sign.
+const KEY_TYPES: [&str; 2] = ["ssh-", "ecdsa-"];
+
+/// The place of a shared cache.
+#[derive(Debug)]
+enum Place {
+    Directory(PathBuf),
+    Bucket(BucketPrefix),
+}
+
+/// Opens the shared cache that the options name. Reads the keys, and makes no request.
+pub(super) fn open(
+    globals: &Globals,
+    reporter: &Reporter,
+    redactor: &Redactor,
+    interrupt_check: InterruptCheck,
+) -> Result<SharedCache> {
+    let trusted_keys = trusted_keys(globals)?;
+    let Some(url) = url(globals) else { return Ok(SharedCache::of_keys(trusted_keys)) };
+    let place = place(url)?;
+    let signing_key = globals.cache_sign.as_deref().filter(|path| globals.cache_write && !path.is_empty());
+    let settings = SharedCacheSettings {
+        url: url.trim_end_matches('/').to_owned(),
+        needs_network: matches!(place, Place::Bucket(_)),
+        open: opener(place, globals.cache_write, redactor),
+        uploads: globals.cache_write,
+        signing_key: signing_key.map(Path::new).map(read_signing_key).transpose()?,
+        reporter: reporter.clone(),
+        interrupt_check,
+    };
+    Ok(SharedCache::new(trusted_keys, settings))
+}
+
+/// Returns the URL of the shared cache. CI systems set variables without a value to an empty text, which
+/// counts as none.
+fn url(globals: &Globals) -> Option<&str> {
+    globals.cache.as_deref().filter(|url| !url.is_empty())
+}
+
+/// Opens the storage of the shared cache that the options name, for commands on the cache itself.
+pub(super) fn storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn SharedStorage>> {
+    let url = url(globals).ok_or_else(|| {
+        Error::usage("no shared cache is named").with_hint("name its URL with --cache, or in MONOPILE_CACHE")
+    })?;
+    // A signal ends the process itself.
+    opener(place(url)?, false, redactor)(Arc::new(|| Ok(())))
+}
+
+/// Returns the keys whose signatures are accepted.
+pub(super) fn trusted_keys(globals: &Globals) -> Result<Vec<VerifyingKey>> {
+    let values = globals.cache_trust.iter().filter(|value| !value.is_empty());
+    let keys = values.map(|value| trusted_keys_in(value));
+    Ok(keys.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn place(url: &str) -> Result<Place> {
+    let url_error = |why: &str| {
+        Error::usage(format!("'{url}' (--cache) is not the URL of a cache: {why}")).with_hint(
+            "name a bucket or a directory: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
+             file:///DIRECTORY",
+        )
+    };
+    match url.split_once("://") {
+        Some(("file", path)) if Path::new(path).is_absolute() => Ok(Place::Directory(path.into())),
+        Some(("file", _)) => Err(url_error("the path of a directory must begin with '/'")),
+        Some(("s3" | "gs" | "az", "")) => Err(url_error("it names no bucket")),
+        Some(("s3" | "gs" | "az", _)) => BucketPrefix::parse(url)
+            .map(Place::Bucket)
+            .map_err(|error| url_error("it cannot be used").with_source(error)),
+        Some((scheme, _)) => {
+            Err(url_error(&format!("the scheme must be s3, gs, az or file, not '{scheme}'")))
+        }
+        None => Err(url_error("it does not begin with SCHEME://")),
+    }
+}
+
+fn opener(place: Place, is_written: bool, redactor: &Redactor) -> OpenStorage {
+    let redactor = redactor.clone();
+    Box::new(move |interrupt_check| -> Result<Arc<dyn SharedStorage>> {
+        Ok(match &place {
+            Place::Directory(root) => Arc::new(SharedDirectory::new(root, is_written)),
+            Place::Bucket(prefix) => {
+                Arc::new(SharedBucket::open(prefix, &paths::env_vars(), interrupt_check, &redactor)?)
+            }
+        })
+    })
+}
+
+/// Returns true for a public key. Other values of `--cache-trust` are paths.
+pub(super) fn is_public_key(value: &str) -> bool {
+    KEY_TYPES.iter().any(|start| value.starts_with(start))
+}
+
+/// Returns the keys that a value of `--cache-trust` names: a key, or those in a file. `#` begins a comment.
+fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
+    if value.contains(PRIVATE_KEY) {
+        return Err(Error::usage("--cache-trust takes public keys, not a private key"));
+    }
+    if is_public_key(value) {
+        let key = VerifyingKey::parse(value)
+            .map_err(|problem| Error::usage("--cache-trust is not valid").with_source(problem))?;
+        return Ok(vec![key]);
+    }
+    let path = Path::new(value);
+    let shown = path.display();
+    let text = encryption::read(
+        path,
+        "public keys (--cache-trust)",
+        "(--cache-trust) is neither a public key (ssh-ed25519 …) nor a file",
+    )?;
+    let mut keys = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            let line_error = |problem| {
+                Error::usage(format!("line {} of '{shown}' (--cache-trust) is not valid", index + 1))
+                    .with_source(problem)
+                    .with_hint(
+                        "write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`",
+                    )
+            };
+            keys.push(VerifyingKey::parse(line).map_err(line_error)?);
+        }
+    }
+    Ok(keys)
+}
+
+fn read_signing_key(path: &Path) -> Result<SshKey> {
+    if path.to_string_lossy().contains(PRIVATE_KEY) {
+        return Err(Error::usage("--cache-sign takes the path of a file, not the private key itself")
+            .with_hint("write the key to a file that only you can read, and name that file"));
+    }
+    let text = encryption::read(path, "a private key (--cache-sign)", "(--cache-sign) does not exist")?;
+    let key_error = |problem: String| {
+        Error::usage(format!("'{}' (--cache-sign) cannot sign", path.display())).with_source(problem)
+    };
+    let key = SshKey::parse(&text, None).map_err(|error| {
+        let key_error = key_error(error.to_string());
+        match error {
+            KeyError::Encrypted => key_error
+                .with_hint("use a key without a passphrase: `ssh-keygen -t ed25519 -N '' -f cache-key`"),
+            _ => key_error,
+        }
+    })?;
+    key.verifying_key().map_err(|problem| {
+        key_error(problem.to_owned()).with_hint("make a key that can: `ssh-keygen -t ed25519 -f cache-key`")
+    })?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_buckets_and_directories() {
+        assert!(matches!(place("file:///a/b"), Ok(Place::Directory(path)) if path == Path::new("/a/b")));
+        for url in ["s3://b", "s3://b/", "gs://b/a/b", "az://c/p/"] {
+            assert!(matches!(place(url), Ok(Place::Bucket(_))), "{url}");
+        }
+        for (url, part) in [
+            ("file://cache", "must begin with '/'"),
+            ("/var/cache", "does not begin with SCHEME://"),
+            ("https://host/cache", "not 'https'"),
+            ("s3://", "names no bucket"),
+            ("s3:///a", "not the name of a bucket"),
+            ("s3://b/a//b", "cannot be used"),
+        ] {
+            let error = place(url).unwrap_err();
+            assert!(error.chain().join(": ").contains(part), "{url}: {error:?}");
+            assert!(error.hints()[0].contains("file:///DIRECTORY"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Downloads: found by their digests, and verified.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::warnings;
+use crate::fetch::Fetching;
+use crate::support::bucket::{Bucket, SECRET, Service};
+use crate::support::http::{Server, part};
+use crate::support::tarballs::{StemcellTarball, sha1, sha256};
+
+/// Returns the downloads in the cache of a machine with their contents.
+fn downloads(fetching: &Fetching, cache: &str) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(fetching.world.path(cache).join("downloads")).unwrap().flatten();
+    let files = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "tgz"));
+    files
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect()
+}
+
+/// Returns an environment with a stemcell of at least this size.
+pub(super) fn with_large_stemcell(bytes: usize) -> Fetching {
+    // Compression does not shrink random numbers.
+    let mut state = 1_u64;
+    let random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let image = Some(std::iter::repeat_with(random).take(bytes).collect());
+    let mut fetching = Fetching::new();
+    fetching.stemcell = StemcellTarball { image, ..StemcellTarball::default() }.build();
+    fetching
+}
+
+/// Serves the stemcell and the release, and writes a manifest with their URLs.
+pub(super) fn serve(fetching: &Fetching) -> Server {
+    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+    let server = Server::start(move |request, _| {
+        part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
+    });
+    let (release, stemcell) = (server.url("/x.tgz"), server.url("/s.tgz"));
+    let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
+    fetching.write_manifest_of(&release, &digests.0, &stemcell, &digests.1);
+    server
+}
+
+/// Returns a command on the machine with this cache directory.
+pub(super) fn command(fetching: &Fetching, cache: &str, url: &str, more: &[&str]) -> Command {
+    fetching.command(&[&["--cache-dir", cache, "--cache", url], more].concat())
+}
+
+#[test]
+fn download_of_one_machine_is_used_by_another() {
+    let places = [Some(Service::S3), Some(Service::Azure), Some(Service::Gcs), None];
+    for bucket in places.map(|service| service.map(Bucket::of)) {
+        let fetching = Fetching::new();
+        let server = serve(&fetching);
+        let url = match &bucket {
+            Some(bucket) => bucket.url("team/cache/"),
+            None => {
+                std::fs::create_dir(fetching.world.path("shared")).unwrap();
+                format!("file://{}", fetching.world.path("shared").display())
+            }
+        };
+        let run = |cache: &str, more: &[&str]| {
+            let mut command = command(&fetching, cache, &url, more);
+            bucket.iter().for_each(|bucket| bucket.set_credentials(&mut command));
+            let run = fetching.run_and_fetch_all(command);
+            assert_eq!(warnings(&run), Vec::<&str>::new(), "{url}");
+            assert!(!format!("{run:?}").contains(SECRET));
+        };
+        // Without the option, nothing is uploaded.
+        run("a", &[]);
+        run("b", &[]);
+        assert_eq!(server.requests().len(), 4, "{url}");
+        run("c", &["--cache-write"]);
+        assert_eq!(server.requests().len(), 6, "{url}");
+        run("d", &[]);
+        assert_eq!(server.requests().len(), 6, "{url}");
+        assert_eq!(downloads(&fetching, "c"), downloads(&fetching, "d"), "{url}");
+        assert_eq!(downloads(&fetching, "d").len(), 2, "{url}");
+        if let Some(bucket) = &bucket {
+            let mut keys = bucket.keys();
+            keys.sort();
+            let names = [
+                format!("team/cache/downloads/sha1-{}", sha1(&fetching.stemcell)),
+                format!("team/cache/downloads/{}", sha256(&fetching.release).replace(':', "-")),
+            ];
+            assert_eq!(keys, names, "{url}");
+        }
+    }
+}
+
+#[test]
+fn large_file_is_uploaded_in_parts() {
+    let fetching = with_large_stemcell(12 << 20);
+    let server = serve(&fetching);
+    for service in [Service::S3, Service::Azure, Service::Gcs] {
+        let bucket = Bucket::of(service);
+        let before = server.requests().len();
+        for (cache, more) in [("a", &["--cache-write"][..]), ("b", &[])] {
+            let cache = format!("{cache}-{service:?}");
+            let mut command = command(&fetching, &cache, &bucket.url("cache"), more);
+            bucket.set_credentials(&mut command);
+            let run = fetching.run_and_fetch_all(command);
+            assert_eq!(warnings(&run), Vec::<&str>::new(), "{service:?}");
+        }
+        assert_eq!(server.requests().len(), before + 2, "{service:?}");
+        let key = format!("cache/downloads/sha1-{}", sha1(&fetching.stemcell));
+        assert!(bucket.get(&key).unwrap() == fetching.stemcell, "{service:?}");
+    }
+}
+
+#[test]
+fn poisoned_download_is_not_used() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    let bucket = Bucket::new();
+    let run = |cache: &str, more: &[&str]| {
+        let mut command = command(&fetching, cache, &bucket.url("cache"), more);
+        bucket.set_credentials(&mut command);
+        fetching.run_and_fetch_all(command)
+    };
+    run("a", &["--cache-write"]);
+    let keys = bucket.keys();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    for key in &keys {
+        let mut poisoned = bucket.get(key).unwrap();
+        poisoned[20] ^= 1;
+        bucket.put(key, &poisoned);
+    }
+    let before = server.requests().len();
+    let warned = run("b", &["--cache-write"]);
+    assert_eq!(server.requests().len(), before + 2);
+    assert_eq!(downloads(&fetching, "a"), downloads(&fetching, "b"));
+    let warnings = warnings(&warned);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("the digest of it does not match"), "{warnings:?}");
+    // The run has replaced them.
+    run("c", &[]);
+    assert_eq!(server.requests().len(), before + 2);
+}
+
+#[test]
+fn urls_and_keys_are_checked_before_the_run() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    let world = &fetching.world;
+    world.write("empty.pub", "# no key\n");
+    world.write("damaged.pub", "# mine\nssh-ed25519 AAAA me\n");
+    world.write("text", "no key");
+    for (options, part) in [
+        (&["--cache", "https://host/cache"][..], "the scheme must be s3, gs, az or file, not 'https'"),
+        (&["--cache", "cache"], "it does not begin with SCHEME://"),
+        (&["--cache", "file://cache"], "must begin with '/'"),
+        (&["--cache", "s3:///a"], "is not the name of a bucket"),
+        (&["--cache-trust", "ssh-ed25519 AAAA"], "--cache-trust is not valid"),
+        (&["--cache-trust", "damaged.pub"], "line 2 of 'damaged.pub' (--cache-trust) is not valid"),
+        (&["--cache-trust=-----BEGIN OPENSSH PRIVATE KEY----- x"], "not a private key"),
+        (
+            &["--cache", "s3://b", "--cache-write", "--cache-sign", "text"],
+            "'text' (--cache-sign) cannot sign",
+        ),
+    ] {
+        let run = world.finish(fetching.command(options)).exits_with(2);
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    let missing = world.finish(fetching.command(&["--cache-trust", "missing.pub"])).exits_with(3);
+    assert!(
+        missing.stderr.contains("is neither a public key (ssh-ed25519 …) nor a file"),
+        "{}",
+        missing.stderr
+    );
+    // The key is needed only for writing.
+    fetching.run_and_fetch_all(fetching.command(&["--cache-sign", "missing", "--cache-trust", "empty.pub"]));
+    // Variables without a value count as not set.
+    let mut command = fetching.command(&[]);
+    for name in ["", "_WRITE", "_SIGN", "_TRUST"] {
+        command.env(format!("MONOPILE_CACHE{name}"), "");
+    }
+    fetching.run_and_fetch_all(command);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn env_file_names_the_shared_cache() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    let world = &fetching.world;
+    super::generate_key(&world.path(""), "key");
+    world.write(
+        ".monopile.yml",
+        format!(
+            "manifest: e.yml\ncache: file://{}\ncache_write: true\ncache_sign: key\ncache_trust: key.pub\n",
+            world.path("shared").display()
+        ),
+    );
+    let trusted = world.run(["trust"]).success();
+    assert!(
+        trusted.stdout.contains("compiled CPIs with a trusted signature from 'file://"),
+        "{}",
+        trusted.stdout
+    );
+    let env_file = world.read(".monopile.yml");
+    let key = world.read("key.pub");
+    world.write(".monopile.yml", env_file.replace("key.pub", &format!("'{}'", key.trim_end())));
+    let trusted = world.run(["trust"]).success();
+    assert!(!trusted.stdout.contains("ssh-ed25519"), "a key is not a file: {}", trusted.stdout);
+    let run = |cache: &str| {
+        let command = world.monopile(["create-env", "--insecure-agent", "--cache-dir", cache]);
+        fetching.run_and_fetch_all(command);
+    };
+    run("a");
+    run("b");
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!(downloads(&fetching, "a"), downloads(&fetching, "b"));
+}

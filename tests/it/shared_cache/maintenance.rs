@@ -1,0 +1,60 @@
+//! `monopile cache` with `--shared`.
+
+use serde_json::Value;
+
+use super::downloads::{command, serve};
+use crate::fetch::Fetching;
+use crate::support::bucket::{Bucket, Service};
+use crate::support::tarballs::sha1;
+
+#[test]
+fn entries_of_a_bucket_are_listed_verified_and_removed() {
+    for service in [Service::S3, Service::Azure, Service::Gcs] {
+        let fetching = Fetching::new();
+        let _server = serve(&fetching);
+        let bucket = Bucket::of(service);
+        let mut write = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
+        bucket.set_credentials(&mut write);
+        fetching.run_and_fetch_all(write);
+        let run = |words: &[&str]| {
+            let url = bucket.url("cache");
+            let mut command =
+                fetching.world.monopile([&["cache"], words, &["--shared", "--cache", &url]].concat());
+            bucket.set_credentials(&mut command);
+            fetching.world.finish(command)
+        };
+        let listed: Vec<Value> = serde_json::from_str(&run(&["list", "--json"]).success().stdout).unwrap();
+        let names: Vec<&str> = listed.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), 2, "{service:?}: {listed:?}");
+        let stemcell = format!("sha1-{}", sha1(&fetching.stemcell));
+        assert!(names.contains(&stemcell.as_str()), "{names:?}");
+        assert_eq!(listed[0]["size"], fetching.stemcell.len(), "{listed:?}");
+        assert!(run(&["list", "--tty"]).success().stdout.contains("2 entries, "));
+
+        assert_eq!(run(&["verify"]).success().stdout, "2 entries verified\n");
+        bucket.put(&format!("cache/downloads/{stemcell}"), b"garbage");
+        let damaged = run(&["verify"]).exits_with(1);
+        assert!(
+            damaged.stdout.contains(&stemcell) && damaged.stdout.contains("does not match"),
+            "{damaged:?}"
+        );
+
+        assert!(run(&["prune", "--unused", "1d"]).success().stdout.ends_with("2 kept\n"));
+        assert!(run(&["prune", "--all"]).success().stdout.starts_with("2 removed"));
+        assert_eq!(bucket.keys(), Vec::<String>::new(), "{service:?}");
+    }
+}
+
+#[test]
+fn shared_needs_a_cache() {
+    let fetching = Fetching::new();
+    let world = &fetching.world;
+    for words in [["cache", "list"], ["cache", "prune"], ["cache", "verify"]] {
+        let refused = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);
+        assert!(refused.stderr.contains("no shared cache is named"), "{}", refused.stderr);
+    }
+    // Unlike in a run, a failure is an error.
+    let failed =
+        world.run(["cache", "list", "--shared", "--cache", "file:///no/such/directory"]).exits_with(1);
+    assert!(failed.stderr.contains("'/no/such/directory' does not exist"), "{}", failed.stderr);
+}

@@ -1,0 +1,57 @@
+//! Deploys without a network, with the files of a shared cache in a directory.
+
+use std::process::Command;
+
+use super::downloads::{command, serve};
+use super::warnings;
+use crate::fetch::Fetching;
+use crate::support::process::prepare;
+
+/// Returns the same command in a namespace without a network.
+fn without_network(command: &Command) -> Command {
+    let mut inside = prepare("unshare");
+    if !rustix::process::geteuid().is_root() {
+        inside.args(["--user", "--map-root-user"]);
+    }
+    inside.arg("--net").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => inside.env(name, value),
+            None => inside.env_remove(name),
+        };
+    }
+    inside.current_dir(command.get_current_dir().unwrap());
+    inside
+}
+
+#[test]
+fn files_of_a_directory_are_used_without_a_network() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    let url = format!("file://{}", fetching.world.path("media").display());
+    let offline = |cache: &str| without_network(&command(&fetching, cache, &url, &["--offline"]));
+    std::fs::create_dir(fetching.world.path("media")).unwrap();
+    let missing = fetching.world.finish(offline("a")).exits_with(1);
+    for part in
+        ["2 artifacts cannot be used", "/x.tgz' is in no cache", "/s.tgz' is in no cache", "--cache-write"]
+    {
+        assert!(missing.stderr.contains(part), "{part}: {}", missing.stderr);
+    }
+    fetching.run_and_fetch_all(command(&fetching, "b", &url, &["--cache-write"]));
+    fetching.run_and_fetch_all(offline("c"));
+    // The cache of the machine is enough.
+    fetching.run_and_fetch_all(without_network(&fetching.command(&["--offline", "--cache-dir", "c"])));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn bucket_is_not_asked_offline() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    // Nothing listens there.
+    let mut offline = command(&fetching, "a", "s3://b", &["--offline"]);
+    offline.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
+    let refused = fetching.world.finish(offline).exits_with(1);
+    assert_eq!(warnings(&refused), Vec::<&str>::new());
+    assert_eq!(server.requests().len(), 0);
+}

@@ -1,0 +1,88 @@
+//! Packages that were compiled in a userland, shared between machines through a bucket.
+
+use std::process::Command;
+
+use super::compile::{packages, url_line};
+use super::setup::{UserlandEnv, release};
+use crate::cpi_release::setup::{Env, Machine, files};
+use crate::shared_cache::{generate_key, warnings};
+use crate::support::Run;
+use crate::support::bucket::Bucket;
+
+const WRITE: [&str; 3] = ["--cache-write", "--cache-sign", "ci"];
+const TRUST: [&str; 2] = ["--cache-trust", "ci.pub"];
+
+/// Adds the shared cache to a command.
+fn with_cache(mut command: Command, bucket: &Bucket) -> Command {
+    command.args(["--cache", &bucket.url("cache")]);
+    bucket.set_credentials(&mut command);
+    command
+}
+
+/// Compiles the CPI on a machine, or copies it, with the key pair in `keys`. Returns the run, and the number
+/// of packages that were compiled.
+#[track_caller]
+fn run_info(machine: &Machine, keys: &Machine, bucket: &Bucket, options: &[&str]) -> (Run, usize) {
+    let user = UserlandEnv::new(machine, &release(""), &url_line());
+    for name in ["ci", "ci.pub"] {
+        user.env.hello.world.write(name, std::fs::read(keys.path(name)).unwrap());
+    }
+    let command = with_cache(user.command(&["cpi", "info"], options), bucket);
+    let run = user.env.hello.world.finish(command).success();
+    let compiled = files(&machine.path("cache/monopile/cpi"));
+    let logs = compiled.iter().filter(|path| path.ends_with("packaging.log")).count();
+    (run, logs)
+}
+
+fn keys() -> Machine {
+    let keys = Machine::new();
+    generate_key(&keys.path(""), "ci");
+    keys
+}
+
+#[test]
+fn packages_compiled_by_one_machine_are_used_by_another() {
+    let (keys, bucket) = (keys(), Bucket::new());
+    let (one, other) = (Machine::new(), Machine::new());
+    let (run, compiled) = run_info(&one, &keys, &bucket, &WRITE);
+    assert_eq!((compiled, warnings(&run)), (2, Vec::new()));
+    let archives: Vec<_> = bucket.keys().into_iter().filter(|key| key.starts_with("cache/cpi/")).collect();
+    assert_eq!(archives.len(), 4, "{archives:?}");
+
+    let (run, compiled) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!((compiled, warnings(&run)), (0, Vec::new()));
+    assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
+    let (_, compiled) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!(compiled, 0, "they are in the cache of this machine");
+    // The key is revoked.
+    let (_, compiled) = run_info(&other, &keys, &bucket, &[]);
+    assert_eq!(compiled, 2);
+    assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
+}
+
+#[test]
+fn poisoned_packages_are_compiled() {
+    let (keys, bucket) = (keys(), Bucket::new());
+    run_info(&Machine::new(), &keys, &bucket, &WRITE);
+    for key in bucket.keys().into_iter().filter(|key| key.ends_with(".tgz")) {
+        let mut poisoned = bucket.get(&key).unwrap();
+        poisoned[20] ^= 1;
+        bucket.put(&key, &poisoned);
+    }
+    let (run, compiled) = run_info(&Machine::new(), &keys, &bucket, &TRUST);
+    assert_eq!((compiled, warnings(&run).len()), (2, 1), "{run:?}");
+}
+
+#[test]
+fn packages_of_this_machine_are_not_shared() {
+    let (machine, bucket) = (Machine::new(), Bucket::new());
+    let env = Env::new(&machine, &machine.release());
+    generate_key(&env.hello.world.path(""), "ci");
+    let command = with_cache(env.command("create-env", &WRITE), &bucket);
+    env.hello.world.finish(command).success();
+    assert!(!machine.compiled().is_empty());
+    let keys = bucket.keys();
+    assert!(keys.iter().any(|key| key.starts_with("cache/compiled/")), "{keys:?}");
+    assert!(!keys.iter().any(|key| key.starts_with("cache/cpi/")), "{keys:?}");
+    env.delete(&["--skip-drain"]).success();
+}
