@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
+use crate::shared_cache::generate_key;
 use crate::support::hello::Hello;
 use crate::support::http::{Server, answer};
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
@@ -118,9 +119,11 @@ impl Ci {
         let mut command = self.command("bash", &format!("work/{below}"));
         command.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(self.hello.world.path("step.sh"));
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
-            let expression = value.as_str().unwrap().trim_start_matches("${{ ").trim_end_matches(" }}");
-            let entry = values.iter().find(|(name, _)| *name == expression);
-            command.env(variable, entry.unwrap_or_else(|| panic!("{expression} is not known")).1);
+            let text = value.as_str().unwrap().to_owned();
+            let expanded =
+                values.iter().fold(text, |text, (name, by)| text.replace(&format!("${{{{ {name} }}}}"), by));
+            assert!(!expanded.contains("${{"), "{expanded} is not known");
+            command.env(variable, expanded);
         }
         command
     }
@@ -134,19 +137,30 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     let key = ci.hello.world.read("key");
     let recipient = key.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap().to_owned();
     let scratch = ci.hello.world.path("scratch").display().to_string();
+    std::fs::create_dir(&scratch).unwrap();
+    generate_key(&ci.hello.world.path(""), "ci");
+    let cache_key = ci.hello.world.read("ci");
+    let cache_url = format!("file://{}", ci.hello.world.path("shared").display());
     let values = [
         ("secrets.AGE_KEY", key.as_str()),
         ("vars.AGE_RECIPIENT", recipient.as_str()),
         ("secrets.ACCESS_KEY_ID", "AKIA"),
         ("secrets.SECRET_ACCESS_KEY", "s3cret-of-aws"),
         ("runner.temp", scratch.as_str()),
+        ("vars.MONOPILE_CACHE", cache_url.as_str()),
+        ("secrets.CACHE_KEY", cache_key.trim_end()),
     ];
-    let run = |name: &str| ci.hello.world.finish(ci.github(&workflow, name, &values));
+    let run = |name: &str| {
+        let mut command = ci.github(&workflow, name, &values);
+        command.env("RUNNER_TEMP", &scratch);
+        ci.hello.world.finish(command)
+    };
 
     // The run is killed while the CPI creates the VM, which takes one more second. The CPI's answer is also
     // kept.
     ci.checkout("work", "", "state");
     run("decrypt").success();
+    run("Write the key that signs for the shared cache").success();
     ci.hello.set_script(Script::at(3, Interruption::Slow));
     assert_eq!(run("create-env").code, -1);
     run("keep").success();
@@ -168,6 +182,7 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     run("decrypt").success();
     let created = run("create-env").success();
     assert!(created.stdout.contains("Succeeded"), "{}", created.stdout);
+    assert_eq!(ci.hello.find("work/shared/compiled", ".json").len(), 2, "the signed packages are shared");
     run("keep").success();
     let kept = ci.hello.world.path("work/examples/director/state.json");
     std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
