@@ -1,16 +1,20 @@
-//! `monopile cache`: lists, prunes and verifies the cache of this machine, or a shared one.
+//! `monopile cache`: lists, prunes and verifies the cache of this machine, or a shared one. Carries artifacts
+//! to the cache of a machine without a network.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
+use super::choices::RendererArgs;
 use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{duration, shared_cache};
+use super::{ConfigArgs, CpiUserlandArgs, ManifestArgs, duration, paths, shared_cache};
 use artifact::cache::{self, CacheEntry, Pruned, Verified};
-use artifact::shared_cache::SharedEntry;
+use artifact::shared_cache::{BundleContent, SharedEntry};
 use base::{Error, Result};
+use engine::bundle::{self, ExportRequest};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CacheArgs {
@@ -51,6 +55,47 @@ enum CacheCommand {
         #[command(flatten)]
         side: SideArgs,
     },
+    /// Write everything that a manifest needs into a file, for a machine without a network
+    ///
+    /// Downloads what this machine lacks. The file has the stemcell, the releases and the userlands that the
+    /// manifest names by URL; each needs a `sha1`. With --cache-sign, it also has compiled packages: those of
+    /// CPIs with a userland, which are compiled if necessary, and those that were compiled on a VM before.
+    Export(Box<ExportArgs>),
+    /// Put the content of an exported file into the cache of this machine
+    ///
+    /// Verifies each entry: downloads by their digests, compiled packages by a signature of a key of
+    /// --cache-trust. Then use create-env --offline with the same keys.
+    Import {
+        /// File that `cache export` has written
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+}
+
+/// The artifacts to export.
+#[derive(Debug, Clone, Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    manifest: ManifestArgs,
+
+    /// Name of the new file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    bundle: PathBuf,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    /// Use this state [default: bosh-state.json next to bosh.yml]
+    ///
+    /// The state is only read. Without --vars-store, the vars store next to it is read.
+    #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+
+    #[command(flatten)]
+    renderer: RendererArgs,
+
+    #[command(flatten)]
+    userland: CpiUserlandArgs,
 }
 
 /// The side of the cache: that of this machine, or the shared one.
@@ -116,8 +161,61 @@ impl CacheArgs {
                     )),
                 }
             }
+            CacheCommand::Export(args) => args.run(session),
+            CacheCommand::Import { file } => import(&file, session),
         }
     }
+
+    /// Returns true if the command shows progress although standard output is reserved.
+    pub(super) fn shows_progress(&self) -> bool {
+        matches!(self.command, CacheCommand::Export(_) | CacheCommand::Import { .. })
+    }
+}
+
+impl ExportArgs {
+    fn run(self, session: &Session) -> Result<CommandResult> {
+        let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
+        let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
+        inputs.discards_generated = true;
+        let mut prepared_run = session.prepare_run(state, None, false)?;
+        self.userland.apply(&mut prepared_run.run)?;
+        let bundle = paths::expand(&self.bundle, paths::home().as_deref());
+        let request = ExportRequest {
+            inputs,
+            renderer_choice: self.renderer.into(),
+            signing_key: shared_cache::signing_key(&session.globals)?,
+            bundle,
+        };
+        let content = bundle::export(&request, &prepared_run.run)?;
+        match session.globals.prints_json() {
+            true => CommandResult::json(&content),
+            false => Ok(text(content_text(content))),
+        }
+    }
+}
+
+/// Imports a bundle, and reports the entries that cannot be used.
+fn import(file: &Path, session: &Session) -> Result<CommandResult> {
+    let file = paths::expand(file, paths::home().as_deref());
+    let prepared_run = session.prepare_run(PathBuf::new(), None, false)?;
+    let keys = shared_cache::trusted_keys(&session.globals)?;
+    let verified = bundle::import(&file, &keys, &prepared_run.run)?;
+    let count = verified.damaged.len();
+    let output = match (session.globals.prints_json(), count) {
+        (true, _) => CommandResult::json(&verified)?,
+        (false, 0) => text(format!("{} entries imported\n", verified.entries)),
+        (false, _) => text(verified_text(&verified, &session.layout())),
+    };
+    let problem = || {
+        Error::failure(format!(
+            "{count} of {} entries of '{}' cannot be used",
+            verified.entries,
+            file.display()
+        ))
+        .with_hint("for packages, trust the key that signed them: --cache-trust KEY.pub")
+        .with_hint("for damaged entries, copy the file again, or make a new one with `monopile cache export`")
+    };
+    Ok(if count == 0 { output } else { output.with_problem(problem()) })
 }
 
 fn text(text: String) -> CommandResult {
@@ -153,6 +251,11 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
 
 fn pruned_text(pruned: Pruned) -> String {
     format!("{} removed, {} freed; {} kept\n", pruned.removed, base::text::bytes(pruned.bytes), pruned.kept)
+}
+
+fn content_text(content: BundleContent) -> String {
+    let BundleContent { downloads, packages, bytes } = content;
+    format!("{downloads} downloads and {packages} compiled packages exported, {}\n", base::text::bytes(bytes))
 }
 
 fn verified_text(verified: &Verified, layout: &Layout) -> String {

@@ -11,7 +11,7 @@ use base::exit_code;
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 17] = [
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 18] = [
     (
         &["create-env"],
         &[
@@ -97,6 +97,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 17] = [
     (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
     (&["cpi replay"], &[("others", "the exit status in the transcript")]),
     (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
+    (&["cache import"], &[("1", "an entry cannot be used, or a file cannot be read or written")]),
     (&["cache prune"], &[("4", "another run uses the cache")]),
     (&["cache verify"], &[("1", "an entry cannot be used, or a file cannot be read")]),
     (&["ssh", "scp"], &[("255", "ssh failed"), ("others", "exit code of the command on the VM, or of scp")]),
@@ -167,7 +168,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         "5" => has("insecure-agent"),
         "6" => is(&["status", "cloud-check", "state verify"]),
         "7" => is(&["plan"]),
-        "130, 143" => has("vars-exec") || is(&["state backup", "state forget"]),
+        "130, 143" => has("vars-exec") || is(&["cache import", "state backup", "state forget"]),
         _ => true,
     };
     let own_codes =
@@ -230,6 +231,8 @@ mod tests {
             ("state show", "0 1 2 3"),
             ("disks", "0 1 2 3"),
             ("state backup", "0 1 2 3 4 130, 143"),
+            ("cache export", "0 1 2 3 130, 143"),
+            ("cache import", "0 1 2 3 130, 143"),
             ("cache list", "0 1 2"),
             ("cache prune", "0 1 2 4"),
             ("cache verify", "0 1 2 3"),

@@ -62,7 +62,8 @@ pub(super) struct Globals {
 
     /// Sign compiled packages for the cache of --cache with this SSH key
     ///
-    /// An Ed25519 or ECDSA key without a passphrase. Without it, --cache-write uploads only downloads.
+    /// An Ed25519 or ECDSA key without a passphrase. Without it, --cache-write and `cache export` handle
+    /// only downloads.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "MONOPILE_CACHE_SIGN",
           hide_env_values = true, value_hint = ValueHint::FilePath)]
     pub cache_sign: Option<OsString>,

@@ -383,7 +383,7 @@ enum Command {
     /// it finds, here or in a directory above, only after you have trusted it. Prints what the file runs,
     /// reads and contacts. A changed file must be trusted again; `--env-file FILE` needs no trust.
     Trust(LazyArgs<trust::TrustArgs>),
-    /// List and prune the cache
+    /// List, verify, prune and export the cache
     ///
     /// The cache holds downloads, compiled packages and installed CPIs of all environments, in --cache-dir.
     Cache(LazyArgs<cache::CacheArgs>),
@@ -560,6 +560,7 @@ impl Command {
     fn runs_long(&self) -> bool {
         match self {
             Command::Cpi(cpi) => cpi.0.shows_progress(),
+            Command::Cache(cache) => cache.0.shows_progress(),
             Command::CloudCheck(args) => args.0.repairs(),
             Command::CreateEnv(_) | Command::Plan(_) => true,
             _ => false,
@@ -570,6 +571,7 @@ impl Command {
     fn shows_progress(&self) -> bool {
         match self {
             Command::Cpi(cpi) => cpi.0.shows_progress(),
+            Command::Cache(cache) => cache.0.shows_progress(),
             Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
             Command::CloudCheck(_) | Command::CreateEnv(_) | Command::Plan(_) => true,
             _ => false,

@@ -46,8 +46,8 @@ pub(super) fn is_in(names: &[&str], path: &str) -> bool {
     names.iter().any(|name| path == *name || is_below(name))
 }
 
-/// The commands on the cache, which has no environment.
-pub(super) const CACHE: Names = &["cache"];
+/// The commands on the cache that have no environment.
+pub(super) const CACHE: Names = &["cache import", "cache list", "cache prune", "cache verify"];
 
 /// The commands without an environment, besides those in [`CACHE`].
 pub(super) const WITHOUT_ENVIRONMENT: Names = &[
@@ -115,6 +115,7 @@ const WITHOUT_JSON: Names = &[
 /// The commands that change neither a state nor a vars store, besides [`STATE_VIEWS`]. They take no lock of
 /// the state.
 const READ_ONLY: Names = &[
+    "cache export",
     "cpi call",
     "cpi info",
     "cpi list",

@@ -38,13 +38,12 @@ pub(super) fn open(
     let trusted_keys = trusted_keys(globals)?;
     let Some(url) = url(globals) else { return Ok(SharedCache::of_keys(trusted_keys)) };
     let place = place(url)?;
-    let signing_key = globals.cache_sign.as_deref().filter(|path| globals.cache_write && !path.is_empty());
     let settings = SharedCacheSettings {
         url: url.trim_end_matches('/').to_owned(),
         needs_network: matches!(place, Place::Bucket(_)),
         open: opener(place, globals.cache_write, redactor),
         uploads: globals.cache_write,
-        signing_key: signing_key.map(Path::new).map(read_signing_key).transpose()?,
+        signing_key: if globals.cache_write { signing_key(globals)? } else { None },
         reporter: reporter.clone(),
         interrupt_check,
     };
@@ -64,6 +63,12 @@ pub(super) fn storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn 
     })?;
     // A signal ends the process itself.
     opener(place(url)?, false, redactor)(Arc::new(|| Ok(())))
+}
+
+/// Returns the key that signs compiled packages, if one is named.
+pub(super) fn signing_key(globals: &Globals) -> Result<Option<SshKey>> {
+    let path = globals.cache_sign.as_deref().filter(|path| !path.is_empty());
+    path.map(Path::new).map(read_signing_key).transpose()
 }
 
 /// Returns the keys whose signatures are accepted.

@@ -8,6 +8,7 @@
 //! which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
 
 pub mod agent;
+pub mod bundle;
 pub mod cpi;
 pub mod cpis;
 pub mod deploy;

@@ -43,11 +43,20 @@ pub struct Packer {
 impl Packer {
     /// Creates or overwrites the gzip tar archive `path`.
     pub fn create(path: &Path) -> Result<Self> {
+        Packer::with_compression(path, Compression::new(6))
+    }
+
+    /// Creates or overwrites the archive `path` for files that are compressed already.
+    pub fn create_uncompressed(path: &Path) -> Result<Self> {
+        Packer::with_compression(path, Compression::none())
+    }
+
+    fn with_compression(path: &Path, compression: Compression) -> Result<Self> {
         let file = File::create(path)
             .map_err(|error| Error::io(format!("creating the archive '{}'", path.display()), error))?;
         let hashing_writer = HashingWriter::new(file, &[Algorithm::Sha1, Algorithm::Sha256]);
         // The header is the same on every machine: no time, no name, operating system "unknown" (255).
-        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing_writer, Compression::new(6));
+        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing_writer, compression);
         Ok(Packer { builder: Builder::new(gzip), path: path.to_owned() })
     }
 

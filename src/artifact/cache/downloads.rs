@@ -78,6 +78,16 @@ impl Cache {
         Ok(path)
     }
 
+    /// Moves a verified file from elsewhere into the cache. `digest` must include SHA-256.
+    pub(crate) fn import(&self, path: &Path, digest: &Digest) -> Result<()> {
+        let body = self.partial(&format!("{} {}", path.display(), std::process::id()))?;
+        // The file may be on another file system.
+        fs::rename(path, &body)
+            .or_else(|_| fs::copy(path, &body).map(drop))
+            .map_err(|error| Error::io(format!("copying '{}' into the cache", path.display()), error))?;
+        self.adopt(&body, digest, "a bundle").map(drop)
+    }
+
     /// Records the current time as the last use of a download.
     pub(crate) fn touch(&self, path: &Path) {
         let record_file = File::options().append(true).open(path.with_extension("json"));

@@ -79,6 +79,11 @@ impl Verified {
         let damaged = |problem| DamagedEntry { kind: kind.to_owned(), name: name.to_owned(), problem };
         self.damaged.extend(problem.map(damaged));
     }
+
+    /// Returns true if this entry has a problem.
+    pub fn has_problem(&self, kind: &str, name: &str) -> bool {
+        self.damaged.iter().any(|damaged| damaged.kind == kind && damaged.name == name)
+    }
 }
 
 /// Compares downloads and packages of jobs in the cache `root` with the SHA-256 in their names.

@@ -278,8 +278,8 @@ impl<'c> Fetcher<'c> {
 fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
     let error = Error::failure(format!("'{url}' is in no cache, and --offline forbids to download it"))
         .with_hint(
-            "copy it to a directory on a machine with a network: `monopile plan MANIFEST --cache-dir new \
-             --cache file:///DIRECTORY --cache-write`; then name that directory here with --cache",
+            "on a machine with a network: `monopile cache export MANIFEST FILE`; then here: `monopile cache \
+             import FILE`",
         );
     match expected {
         Some(_) => error,

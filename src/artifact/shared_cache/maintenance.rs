@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::storage::{SharedStorage, StoredObject};
 use super::trust::{PackageKind, PackageName};
-use super::{CopyError, DOWNLOADS, copy, read_signed_digest};
+use super::{CopyError, DOWNLOADS, copy, digest_of_download, read_signed_digest};
 use crate::InterruptCheck;
 use crate::cache::{Pruned, Verified};
 use crate::digest::Digest;
@@ -18,9 +18,9 @@ use base::{Error, Result};
 use net::ssh::VerifyingKey;
 
 /// The kinds of packages.
-const KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
+pub(super) const KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
 /// The ending of objects with a signed digest, which belong to a package.
-const RECORD_ENDING: &str = ".json";
+pub(super) const RECORD_ENDING: &str = ".json";
 
 /// An entry of a shared cache: a download or a compiled package.
 #[derive(Debug, Clone, Serialize)]
@@ -74,8 +74,7 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
     let mut verified = Verified::default();
     let objects = objects(storage)?;
     for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
-        let digest = object.name.replacen('-', ":", 1).parse::<Digest>().ok();
-        let problem = match digest {
+        let problem = match digest_of_download(&object.name) {
             Some(digest) => content_problem(storage, &format!("{kind}/{}", object.name), &digest, None)?,
             None => Some("its name is no digest".to_owned()),
         };
@@ -86,7 +85,7 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
         let names = objects.iter().filter(|(kind, _)| *kind == folder).map(|(_, object)| &object.name);
         let (records, archives): (Vec<&String>, Vec<&String>) =
             names.partition(|name| name.ends_with(RECORD_ENDING));
-        let mut signed_archives = BTreeSet::new();
+        let (mut signed_archives, mut damaged_keys) = (BTreeSet::new(), BTreeSet::new());
         for record in records {
             let key = record.strip_suffix(RECORD_ENDING).unwrap_or(record);
             let name = PackageName { kind: package_kind, key };
@@ -97,13 +96,17 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
                     signed_archives.insert(package.object);
                     problem
                 }
-                Some(Err(reason)) => Some(reason),
+                Some(Err(reason)) => {
+                    damaged_keys.insert(key);
+                    Some(reason)
+                }
                 None => continue,
             };
             verified.add(folder, record, problem);
         }
         for archive in archives {
-            if !signed_archives.contains(&format!("{folder}/{archive}")) {
+            let key = archive.split('.').next().unwrap_or_default();
+            if !signed_archives.contains(&format!("{folder}/{archive}")) && !damaged_keys.contains(key) {
                 verified.add(folder, archive, Some("no valid signature names it".to_owned()));
             }
         }
@@ -143,6 +146,7 @@ fn objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObjec
     Ok(objects)
 }
 
-fn storage_error(error: std::io::Error) -> Error {
+/// Returns the error for a request that failed.
+pub(super) fn storage_error(error: std::io::Error) -> Error {
     Error::io("using the shared cache", error)
 }

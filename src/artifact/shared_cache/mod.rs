@@ -14,6 +14,7 @@
 //! The cache never fails a run. After the first failure, the run goes on without it and warns once. Each
 //! request has a timeout, and all searches together have one, so a failure costs a limited time.
 
+mod bundle;
 mod maintenance;
 mod storage;
 mod trust;
@@ -36,6 +37,7 @@ use base::text::duration;
 use base::{Error, Result};
 use uploads::{Content, Upload, Uploads};
 
+pub use bundle::{Bundle, BundleContent, BundleWriter, BundledPackage};
 pub use maintenance::{SharedEntry, list, prune, verify};
 pub use net::ssh::{KeyError, SshKey, VerifyingKey};
 pub use storage::{ObjectPart, SharedDirectory, SharedStorage, StoredObject};
@@ -477,6 +479,11 @@ fn read_signed_digest(
 fn download_object(digest: &Digest) -> String {
     let algorithm = digest.strongest();
     format!("{DOWNLOADS}/{}-{}", algorithm.name(), digest.hex(algorithm).unwrap_or_default())
+}
+
+/// Returns the digest in the name of a download, without its folder.
+fn digest_of_download(name: &str) -> Option<Digest> {
+    name.replacen('-', ":", 1).parse().ok()
 }
 
 #[cfg(test)]

@@ -63,7 +63,12 @@ impl Uploads {
 
     /// Waits for the uploads up to `timeout`, or until `interrupt_check` returns an error. Calls `cancel` if
     /// uploads are left then, and returns their number.
-    pub(super) fn finish(self, timeout: Duration, interrupt_check: &InterruptCheck, cancel: impl Fn()) -> usize {
+    pub(super) fn finish(
+        self,
+        timeout: Duration,
+        interrupt_check: &InterruptCheck,
+        cancel: impl Fn(),
+    ) -> usize {
         let Uploads { queue, unfinished, thread } = self;
         drop(queue);
         let end = Instant::now() + timeout;

@@ -75,7 +75,7 @@ const INDENT_COLUMNS: usize = 26;
 
 /// Examples of each command and of each group of commands, without the name of the program. Those of
 /// `baremetal` are in its table.
-const EXAMPLES: [(&str, &[&str]); 55] = [
+const EXAMPLES: [(&str, &[&str]); 57] = [
     (
         "create-env",
         &[
@@ -195,6 +195,11 @@ const EXAMPLES: [(&str, &[&str]); 55] = [
     ("cache list", &["cache list", "cache list --shared --cache s3://our-cache/monopile"]),
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
     ("cache verify", &["cache verify"]),
+    (
+        "cache export",
+        &["cache export bosh.yml bundle.tgz", "cache export bosh.yml bundle.tgz --cache-sign ci-key"],
+    ),
+    ("cache import", &["cache import bundle.tgz", "cache import bundle.tgz --cache-trust ci-key.pub"]),
     ("example", &["example", "example hello", "example hello ~/work"]),
     ("completion", &["completion bash"]),
     ("version", &["version", "version --check=https://example.org/latest.json"]),

@@ -19,4 +19,4 @@ pub(crate) use early::EarlyInstallation;
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};
-pub(crate) use source::{CpiInputs, OwnedCpiInputs, job_context};
+pub(crate) use source::{CpiInputs, OwnedCpiInputs, ResolvedCpis, job_context};

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use artifact::digest::HashingWriter;
 use artifact::release::Package;
-use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
+use artifact::shared_cache::{BundledPackage, PackageKind, PackageName, SignedDigest};
 use artifact::{Algorithm, Digest, SharedCache, Stemcell};
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
@@ -100,7 +100,7 @@ impl PackageKey {
     }
 
     /// Returns the name in the shared cache.
-    fn name(&self) -> PackageName<'_> {
+    pub(super) fn name(&self) -> PackageName<'_> {
         PackageName { kind: PackageKind::Vm, key: &self.0 }
     }
 }
@@ -196,6 +196,20 @@ impl CompiledPackageStore {
                 None
             }
         }
+    }
+
+    /// Puts a package of a bundle into the cache of this machine, unless it is there.
+    pub(super) fn import(&self, package: &BundledPackage) -> Result<()> {
+        let key = PackageKey(package.key.clone());
+        if self.find(&key).is_some() {
+            return Ok(());
+        }
+        self.write(&key, &package.digest, Some(&package.signed_digest), &mut |into| {
+            let read_error = |error| Error::io(format!("reading '{}'", package.archive.display()), error);
+            let mut archive = File::open(&package.archive).map_err(read_error)?;
+            io::copy(&mut archive, into).map(drop).map_err(|error| self.write_error(error))
+        })
+        .map(drop)
     }
 
     fn list(&self) -> Vec<String> {

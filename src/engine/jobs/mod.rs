@@ -18,5 +18,5 @@ pub(crate) use agent_state::AgentState;
 pub(crate) use instance::Instance;
 pub(crate) use lifecycle::Jobs;
 pub use packages::PackageCounts;
-pub(crate) use packages::Packages;
+pub(crate) use packages::{Packages, import_package};
 pub(crate) use unknown_properties::unknown_properties;

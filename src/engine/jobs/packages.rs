@@ -18,8 +18,9 @@ use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::prepare::find_release;
 use crate::run_context::{RunContext, signals};
 use artifact::release::Package;
+use artifact::shared_cache::{BundleWriter, BundledPackage};
 use artifact::{Algorithm, Digest, Release, Stemcell};
-use base::events::{Stage, Unit};
+use base::events::{Reporter, Stage, Unit};
 use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use manifest::Deployment;
@@ -258,6 +259,22 @@ impl<'r> Packages<'r> {
         Ok(packages)
     }
 
+    /// Adds the packages that were compiled before to a bundle.
+    pub(crate) fn add_to_bundle(&self, run: &RunContext, bundle: &mut BundleWriter<'_>) -> Result<()> {
+        let package_store = package_store(run);
+        for node in self.nodes.iter().filter(|node| node.package.compiled_for.is_none()) {
+            signals::check(run)?;
+            let begin_stage = || node.begin_copy(&run.reporter);
+            let compiled =
+                package_store.find(&node.key).or_else(|| package_store.copy_shared(&node.key, begin_stage));
+            if let Some(compiled) = compiled {
+                let name = &node.package.name;
+                bundle.add_package(&node.key.name(), name, &compiled.archive, &compiled.digest)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Copies packages that this machine lacks from the shared cache.
     fn copy_shared(
         &self,
@@ -270,10 +287,7 @@ impl<'r> Packages<'r> {
         let missing: Vec<_> =
             packages.into_iter().filter(|(_, progress)| progress.archive.get().is_none()).collect();
         for_each(&missing, run, &|(node, progress)| {
-            let begin_stage = || {
-                let title = format!("Copying compiled package {node} from the shared cache");
-                stage.reporter().timed_stage(node.kind("copy"), title)
-            };
+            let begin_stage = || node.begin_copy(stage.reporter());
             if let Some(copied) = package_store.copy_shared(&node.key, begin_stage) {
                 let _ = progress.archive.set((copied.archive, copied.digest));
             }
@@ -444,6 +458,12 @@ impl PackageNode<'_> {
         }
     }
 
+    /// Begins the stage of copying the compiled package from the shared cache.
+    fn begin_copy(&self, reporter: &Reporter) -> Stage {
+        let title = format!("Copying compiled package {self} from the shared cache");
+        reporter.timed_stage(self.kind("copy"), title)
+    }
+
     /// Finds this package with the same content among those installed on the VM.
     fn among<'i>(
         &self,
@@ -471,6 +491,11 @@ impl std::fmt::Display for PackageNode<'_> {
         let fingerprint = &self.package.fingerprint;
         write!(f, "'{}/{}'", self.package.name, fingerprint.get(..12).unwrap_or(fingerprint))
     }
+}
+
+/// Puts a package of a bundle into the cache of this machine.
+pub(crate) fn import_package(run: &RunContext, package: &BundledPackage) -> Result<()> {
+    package_store(run).import(package)
 }
 
 /// Returns the store of compiled packages of a run.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
 use super::credentials;
-use super::obtain::{self, IdentifyBy, LeadingReleases, ObtainedArtifact};
+use super::obtain::{self, ArtifactRefs, IdentifyBy, LeadingReleases, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck, UntrackedListener};
 use crate::agent::AgentEndpoint;
 use crate::plan::{Desired, DesiredLeaf};
@@ -20,7 +20,7 @@ use base::secret::Secret;
 use base::{Error, Result};
 use manifest::deployment::{CertificateVariable, CpiSource, Deployment, ReleaseRef};
 use manifest::vars_store::{self, VarsStore};
-use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
+use manifest::{self, CpiConfig, Inputs, LoadedManifest, UserlandRef, VariableValue};
 
 /// A validated manifest with its identified artifacts.
 pub(crate) struct PreparedDeployment {
@@ -175,8 +175,14 @@ pub(crate) fn prepare(
             includes: Box::new(move |release| needs_release(deployment, config, release)),
             on_unpacked: Box::new(move |releases| begin(deployment, config, releases)),
         });
-        let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
-        obtain::all(run, stemcell, identify_by, releases, leading.as_ref(), &directory, stage)
+        // Without a network, all missing artifacts are reported at once.
+        let userland = if run.is_offline && deploys { userland(run, deployment, config) } else { None };
+        let refs = ArtifactRefs {
+            stemcell: &deployment.stemcell,
+            releases: &deployment.releases,
+            userlands: &Vec::from_iter(userland),
+        };
+        obtain::all(run, &refs, identify_by, leading.as_ref(), &directory, stage)
     };
     let (obtained, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
@@ -219,6 +225,23 @@ fn needs_release(deployment: &Deployment, config: Option<&CpiConfig>, release: &
         (None, CpiSource::Jobs(jobs)) => config.is_some() || jobs.iter().any(|(_, name)| name == release),
         (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => false,
     }
+}
+
+/// Returns the userland in which the CPI of the deployment runs; `None` for this machine.
+fn userland(run: &RunContext, deployment: &Deployment, config: Option<&CpiConfig>) -> Option<UserlandRef> {
+    let provider = &deployment.cloud_provider;
+    let declared = match (deployment.cpi(), &provider.cpi) {
+        (Some(name), _) => {
+            let cpi = config?.cpis.iter().find(|cpi| cpi.name == name)?;
+            if cpi.exec_path.is_some() || BuiltinCpi::named(&cpi.kind).is_some() {
+                return None;
+            }
+            cpi.userland.as_ref()
+        }
+        (None, CpiSource::Jobs(_)) => provider.userland.as_ref(),
+        (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => return None,
+    };
+    run.userland(declared)
 }
 
 /// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the

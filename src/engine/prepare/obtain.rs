@@ -1,5 +1,6 @@
 //! Obtains the artifacts of a manifest, several at once, and identifies them.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -16,12 +17,16 @@ use artifact::{
     ReadArriving, Release, Source, Stamp, Stemcell, release, stemcell,
 };
 use base::events::Stage;
+use base::files::directory::parent;
 use base::{Error, ErrorKind, Result};
+use manifest::UserlandRef;
 use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef};
 
 /// An artifact on this machine.
 pub(crate) struct ObtainedArtifact {
     pub(crate) source: Source,
+    /// True unless it is a file or directory of the operator.
+    pub(crate) is_downloaded: bool,
     pub(crate) expected: Option<Digest>,
     pub(crate) identity: ArtifactIdentity,
     /// The stemcell, if it is already unpacked.
@@ -133,12 +138,19 @@ fn unpack_release(
     unpack(&title, &directory, stage, |stage| release::open(source, expected, &directory, stage))
 }
 
-/// Obtains the stemcell and the releases. Relative paths start at `directory`, the directory of the manifest.
+/// The artifacts that [`all`] obtains.
+pub(crate) struct ArtifactRefs<'m> {
+    pub(crate) stemcell: &'m ArtifactRef,
+    pub(crate) releases: &'m [ReleaseRef],
+    /// Userlands that are only put into the cache.
+    pub(crate) userlands: &'m [UserlandRef],
+}
+
+/// Obtains artifacts. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn all(
     run: &RunContext,
-    stemcell: &ArtifactRef,
+    refs: &ArtifactRefs<'_>,
     identify_by: IdentifyBy,
-    releases: &[ReleaseRef],
     leading: Option<&LeadingReleases<'_>>,
     directory: &Path,
     stage: &Stage,
@@ -146,18 +158,18 @@ pub(crate) fn all(
     let stemcell = WantedArtifact {
         kind: ArtifactKind::Stemcell,
         name: None,
-        artifact: stemcell,
+        artifact: refs.stemcell,
         identify_by,
         is_leading: false,
     };
-    let releases = releases.iter().map(|release| WantedArtifact {
+    let releases = refs.releases.iter().map(|release| WantedArtifact {
         is_leading: leading.is_some_and(|leading| (leading.includes)(&release.name)),
         ..WantedArtifact::release(release)
     });
     // The stemcell comes first, because it is the largest artifact.
     let artifacts: Vec<WantedArtifact<'_>> = std::iter::once(stemcell).chain(releases).collect();
     let on_leading = leading.map(|leading| leading.on_unpacked.as_ref());
-    let mut obtained = obtain(run, &artifacts, on_leading, directory, stage)?.into_iter();
+    let mut obtained = obtain(run, &artifacts, refs.userlands, on_leading, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
     let stemcell = obtained.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
     Ok((stemcell, obtained.collect()))
@@ -171,7 +183,8 @@ pub(crate) fn stemcell(
     directory: &Path,
     stage: &Stage,
 ) -> Result<ObtainedArtifact> {
-    Ok(all(run, stemcell, identify_by, &[], None, directory, stage)?.0)
+    let refs = ArtifactRefs { stemcell, releases: &[], userlands: &[] };
+    Ok(all(run, &refs, identify_by, None, directory, stage)?.0)
 }
 
 /// Obtains releases, in their order. Relative paths start at `directory`, the directory of the manifest.
@@ -182,7 +195,30 @@ pub(crate) fn releases(
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
     let artifacts: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
-    obtain(run, &artifacts, None, directory, stage)
+    obtain(run, &artifacts, &[], None, directory, stage)
+}
+
+/// Returns the URL or path of a userland, and its digest in the manifest, which is in `directory`.
+pub(crate) fn locate_userland(
+    run: &RunContext,
+    userland_ref: &UserlandRef,
+    directory: &Path,
+) -> Result<(ArtifactUrl, Option<Digest>)> {
+    // A path of the command line is absolute.
+    let directory = userland_ref.file.as_deref().map_or(directory, parent);
+    let directory = fs::canonicalize(directory)
+        .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
+    let url = ArtifactUrl::parse(&userland_ref.url, &directory, home(run))?;
+    url.secrets().iter().for_each(|secret| run.redactor.add(secret));
+    let expected =
+        userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+    Ok((url, expected))
+}
+
+/// Returns the home directory of the operator.
+pub(crate) fn home(run: &RunContext) -> Option<&Path> {
+    let variable = run.env_vars.iter().find(|(name, _)| name == "HOME");
+    variable.map(|(_, home)| Path::new(home))
 }
 
 /// An artifact of the manifest that may not be on this machine yet.
@@ -242,9 +278,7 @@ impl<'m> WantedArtifact<'m> {
     /// Fails if a release has another name than in the manifest.
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { run, cache, fetcher, directory, stage } = context;
-        let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
-        let home = home.map(|(_, home)| Path::new(home));
-        let url = ArtifactUrl::parse(&self.artifact.url, directory, home)?;
+        let url = ArtifactUrl::parse(&self.artifact.url, directory, home(run))?;
         for secret in url.secrets() {
             run.redactor.add(&secret);
         }
@@ -278,7 +312,8 @@ impl<'m> WantedArtifact<'m> {
             _ => {
                 let unpack = || unpack_release(run, &source, expected.as_ref(), &identity.name, stage);
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
-                Ok(ObtainedArtifact { source, expected, identity, unpacked, unpacked_release })
+                let is_downloaded = matches!(url, ArtifactUrl::Http(_));
+                Ok(ObtainedArtifact { source, is_downloaded, expected, identity, unpacked, unpacked_release })
             }
         }
     }
@@ -298,6 +333,7 @@ const FAILURE_GRACE: Duration = Duration::from_secs(3);
 fn obtain(
     run: &RunContext,
     artifacts: &[WantedArtifact<'_>],
+    userlands: &[UserlandRef],
     on_leading: Option<&dyn Fn(Vec<Release>)>,
     directory: &Path,
     stage: &Stage,
@@ -354,6 +390,16 @@ fn obtain(
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<Stopped>() => {}
             Err(error) => failures.push((artifacts[index].title_with_place(), error)),
+        }
+    }
+    for userland_ref in userlands {
+        let located = locate_userland(run, userland_ref, directory);
+        let obtained_userland = located.and_then(|(url, expected)| {
+            fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())
+        });
+        if let Err(error) = obtained_userland {
+            let place = userland_ref.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+            failures.push((format!("{place}the userland"), error));
         }
     }
     combine_failures(failures).map_or(Ok(obtained), Err)

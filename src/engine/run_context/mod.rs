@@ -17,6 +17,7 @@ use base::Result;
 use base::signals::SignalCounter;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
+use manifest::UserlandRef;
 
 /// The paths of a run on this machine. `cli` resolves them from options, the environment and `$HOME`.
 #[derive(Debug, Clone)]
@@ -97,13 +98,26 @@ impl RunContext {
         self.shared_cache = self.shared_cache.without_network();
     }
 
+    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or the `declared` one. Returns `None`
+    /// for this machine.
+    pub(crate) fn userland(&self, declared: Option<&UserlandRef>) -> Option<UserlandRef> {
+        match &self.cpi_userland {
+            Some(url) => UserlandRef::named(url),
+            None => declared.cloned(),
+        }
+    }
+
     /// Returns the number of the first signal, if any.
     pub fn signal(&self) -> Option<u8> {
         self.signals.first()
     }
 
     /// Creates the fetcher of this run, which fills `cache`. Adds the passwords of proxies to the redactor.
-    pub(crate) fn fetcher<'c>(&self, cache: &'c Cache, interrupt_check: InterruptCheck) -> Result<Fetcher<'c>> {
+    pub(crate) fn fetcher<'c>(
+        &self,
+        cache: &'c Cache,
+        interrupt_check: InterruptCheck,
+    ) -> Result<Fetcher<'c>> {
         let fetcher = Fetcher::new(cache, &self.env_vars, interrupt_check)?;
         fetcher.secrets().iter().for_each(|secret| self.redactor.add(secret));
         let fetcher = fetcher.with_shared_cache(&self.shared_cache);

@@ -8,6 +8,8 @@ use crate::cpi_release::setup::{Env, Machine, files};
 use crate::shared_cache::{generate_key, warnings};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
+use crate::support::http::Server;
+use crate::support::tarballs::sha256;
 
 const WRITE: [&str; 3] = ["--cache-write", "--cache-sign", "ci"];
 const TRUST: [&str; 2] = ["--cache-trust", "ci.pub"];
@@ -58,6 +60,70 @@ fn packages_compiled_by_one_machine_are_used_by_another() {
     let (_, compiled) = run_info(&other, &keys, &bucket, &[]);
     assert_eq!(compiled, 2);
     assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
+}
+
+#[test]
+fn packages_of_a_bundle_are_used_by_another_machine() {
+    let (keys, bucket) = (keys(), Bucket::new());
+    let (one, other) = (Machine::new(), Machine::new());
+    let (_, compiled) = run_info(&one, &keys, &bucket, &[]);
+    assert_eq!(compiled, 2);
+    let user = UserlandEnv::new(&one, &release(""), &url_line());
+    let world = &user.env.hello.world;
+    let key = keys.path("ci").display().to_string();
+    let bundle = keys.path("bundle.tgz").display().to_string();
+    let export = user.command(&["cache", "export"], &[&bundle, "--cache-sign", &key]);
+    let exported = world.finish(export).success();
+    assert!(exported.stdout.starts_with("0 downloads and 2 compiled packages exported"), "{exported:?}");
+
+    let import = |options: &[&str]| {
+        let mut command = world.monopile([&["cache", "import", &bundle], options].concat());
+        command.env("XDG_CACHE_HOME", other.path("cache"));
+        world.finish(command)
+    };
+    let untrusted = import(&[]).exits_with(1);
+    assert!(untrusted.stderr.contains("2 of 2 entries") && untrusted.stderr.contains("--cache-trust"));
+    assert_eq!(import(&["--cache-trust", &format!("{key}.pub")]).success().stdout, "2 entries imported\n");
+    let (_, compiled) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!(compiled, 0);
+    assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
+}
+
+#[test]
+fn missing_userland_is_reported_with_the_other_artifacts() {
+    let machine = Machine::new();
+    let zeros = "0".repeat(64);
+    let userland = format!("url: 'http://127.0.0.1:1/root.tgz', sha1: 'sha256:{zeros}'");
+    let mut user = UserlandEnv::new(&machine, &release(""), &userland);
+    let stemcell = "/resource_pools/name=vms/stemcell";
+    let ops = format!(
+        "- {{type: replace, path: {stemcell}/url, value: 'http://127.0.0.1:1/s.tgz'}}\n\
+         - {{type: replace, path: '{stemcell}/sha1?', value: 'sha256:{zeros}'}}\n"
+    );
+    user.env.hello.add_ops("stemcell.yml", &ops);
+    let refused = user.run(&["create-env"], &["--offline"]).exits_with(1);
+    for part in ["2 artifacts cannot be used", "the stemcell: ", "the userland: ", "root.tgz' is in no cache"]
+    {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn userland_with_a_digest_is_exported() {
+    let machine = Machine::new();
+    let server = Server::of_file(b"a root file system");
+    let url = server.url("/root.tgz");
+    let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}'"));
+    let refused = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
+    let error = format!("the userland '{url}' has no `sha1`");
+    assert!(refused.stderr.contains(&error), "{}", refused.stderr);
+    assert!(!user.env.hello.world.exists("bundle.tgz"));
+
+    let digest = sha256(b"a root file system");
+    let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}', sha1: '{digest}'"));
+    let exported = user.run(&["cache", "export"], &["bundle.tgz"]).success();
+    assert!(exported.stdout.starts_with("1 downloads and 0 compiled packages exported"), "{exported:?}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]

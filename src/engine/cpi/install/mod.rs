@@ -38,6 +38,7 @@ use super::userland::Userland;
 use key::CompileSite;
 use needed::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
+pub(crate) use shared_copy::{ShareablePackage, import_package};
 
 /// Environment variables with which programs do not write into their packages. Python would store bytecode
 /// there, and each run would find its packages changed.
@@ -93,6 +94,8 @@ pub struct InstalledPackages {
     pub packages: PathBuf,
     /// The name and the directory of each of them.
     pub(crate) targets: Vec<(String, PathBuf)>,
+    /// Those that another machine can use: packages that were compiled in a userland, into the cache.
+    pub(crate) shareable: Vec<ShareablePackage>,
     _locks: Vec<PackageLock>,
     _cache: Option<Cache>,
 }
@@ -181,8 +184,13 @@ fn install_in_cache(
         symlink(&target, packages.join(&package.package.name)).map_err(create_error)?;
         targets.push((package.package.name.clone(), target));
     }
+    let compiled = needed.iter().filter(|package| package.package.compiled_for.is_none());
+    let shareable = match compile_settings.userland {
+        Some(_) => compiled.map(|package| ShareablePackage::of(package_store.slot(package))).collect(),
+        None => Vec::new(),
+    };
     let locks = locks.into_inner();
-    Ok(InstalledPackages { packages, targets, _locks: locks, _cache: Some(cache) })
+    Ok(InstalledPackages { packages, targets, shareable, _locks: locks, _cache: Some(cache) })
 }
 
 /// Installs the packages in `--package-dir`. It holds one package per name, so runs that need different
@@ -229,6 +237,7 @@ fn install_in_directory(
             return Ok(InstalledPackages {
                 packages: directory.to_owned(),
                 targets: needed.iter().map(target).collect(),
+                shareable: Vec::new(),
                 _locks: vec![lock],
                 _cache: None,
             });

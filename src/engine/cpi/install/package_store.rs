@@ -102,7 +102,11 @@ impl CpiPackageStore {
 
     /// Returns the place of a package.
     pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
-        let (name, key) = (package.package.name.clone(), package.key.clone());
+        self.slot_of(package.package.name.clone(), package.key.clone())
+    }
+
+    /// Returns the place of the package with this name and key.
+    pub(super) fn slot_of(&self, name: String, key: String) -> PackageSlot {
         let shared_cache = self.shared_cache.clone();
         if self.is_cache {
             let short = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
@@ -215,6 +219,10 @@ impl PackageSlot {
         let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
         let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
         stamp.filter(|_| self.is_trusted())
+    }
+
+    pub(super) fn into_name_and_key(self) -> (String, String) {
+        (self.name, self.key)
     }
 
     /// Returns the name in the shared cache.

@@ -1,16 +1,19 @@
-//! Copies packages that were compiled in a userland from the shared cache, and uploads them to it. Packages
-//! of this machine are never shared, because their paths and libraries are its own.
+//! Copies packages that were compiled in a userland from the shared cache or a bundle, and uploads them to
+//! the shared cache. Packages of this machine are never shared, because their paths and libraries are its
+//! own.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use super::CompileSettings;
 use super::compile::Build;
-use super::package_store::remove_tree;
+use super::package_store::{CpiPackageStore, PackageSlot, SlotState, remove_tree};
+use super::{CompileSettings, StopCondition};
 use crate::cpi::create_private_directory;
 use artifact::archive;
-use artifact::shared_cache::SharedPackage;
-use base::events::Unit;
+use artifact::shared_cache::{BundledPackage, PackageKind, PackageName, SharedPackage, SignedDigest};
+use artifact::{Digest, SharedCache};
+use base::events::{Stage, Unit};
 use base::files::durable::create_private;
 use base::{Error, Result};
 
@@ -47,10 +50,8 @@ impl Build<'_, '_> {
                 file.write_all(part.bytes).map_err(write_error)
             })?
             .ok_or_else(|| Error::failure("the shared cache does not provide it"))?;
-        let source_name = format!("the compiled package '{}'", self.slot.name);
-        archive::unpack_tree(&archive, &source_name, &self.slot.target, &digest)?;
-        remove_tree(&archive)?;
-        self.slot.keep_signature(&package.signed_digest)
+        unpack(self.slot, &archive, &digest, &package.signed_digest)?;
+        remove_tree(&archive)
     }
 
     /// Packs a package that was compiled, and uploads it to the shared cache. A failure is only a warning.
@@ -80,4 +81,59 @@ impl Build<'_, '_> {
         create_private_directory(&directory)?;
         Ok(directory.join(format!("{}.tgz", self.package.key)))
     }
+}
+
+/// A package that was compiled in a userland and is in the cache of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShareablePackage {
+    pub(crate) name: String,
+    pub(crate) key: String,
+    target: PathBuf,
+}
+
+impl ShareablePackage {
+    pub(super) fn of(slot: PackageSlot) -> Self {
+        let target = slot.target.clone();
+        let (name, key) = slot.into_name_and_key();
+        ShareablePackage { name, key, target }
+    }
+
+    /// Packs it into the archive `path`, and returns the digest of the archive.
+    pub(crate) fn pack(&self, path: &Path) -> Result<Digest> {
+        archive::pack_tree(&self.target, path)
+    }
+
+    /// Returns the name in a shared cache.
+    pub(crate) fn shared_name(&self) -> PackageName<'_> {
+        PackageName { kind: PackageKind::Cpi, key: &self.key }
+    }
+}
+
+/// Puts the package `name` of a bundle into the cache of this machine, unless it is there. `shared_cache` has
+/// the trusted keys.
+pub(crate) fn import_package(
+    cache: &Path,
+    shared_cache: &SharedCache,
+    package: &BundledPackage,
+    name: String,
+    signal_check: &(dyn Fn() -> Option<u8> + Sync),
+    stage: &Stage,
+) -> Result<()> {
+    let root = cache.join(PackageKind::Cpi.folder());
+    let slot = CpiPackageStore::cache(&root, shared_cache)?.slot_of(name, package.key.clone());
+    let stop_condition = StopCondition { signal_check, has_failed: AtomicBool::new(false) };
+    let _lock = slot.lock_exclusively(&stop_condition, stage)?;
+    if slot.state()? == SlotState::Whole {
+        return Ok(());
+    }
+    slot.begin(&[])?;
+    unpack(&slot, &package.archive, &package.digest, &package.signed_digest)?;
+    slot.finish()
+}
+
+/// Unpacks a package into its place.
+fn unpack(slot: &PackageSlot, archive: &Path, digest: &Digest, signed_digest: &SignedDigest) -> Result<()> {
+    let source_name = format!("the compiled package '{}'", slot.name);
+    archive::unpack_tree(archive, &source_name, &slot.target, digest)?;
+    slot.keep_signature(signed_digest)
 }

@@ -41,6 +41,11 @@ impl<'a> ResolvedEntry<'a> {
         Ok(ResolvedEntry { cpi, entry_kind })
     }
 
+    /// Returns true if a job of a release implements the entry.
+    pub(super) fn is_job(&self) -> bool {
+        matches!(self.entry_kind, EntryKind::Job(_))
+    }
+
     /// Returns the built-in CPI that implements the entry, if one does.
     pub(super) fn builtin(&self) -> Option<BuiltinCpi> {
         match &self.entry_kind {

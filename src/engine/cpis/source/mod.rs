@@ -102,6 +102,21 @@ impl<'a> ResolvedCpis<'a> {
         }
     }
 
+    /// Returns the userland in which a CPI runs; `None` for this machine.
+    pub(crate) fn userland_of(&self, name: Option<&str>) -> Result<Option<UserlandRef>> {
+        let (is_job, declared) = match name {
+            None => {
+                let provider = self.inputs.provider;
+                (matches!(provider.cpi, CpiSource::Jobs(_)), provider.userland.as_ref())
+            }
+            Some(name) => {
+                let (entry, _) = self.entry(name)?;
+                (entry.is_job(), entry.cpi.userland.as_ref())
+            }
+        };
+        Ok(if is_job { self.run.userland(declared) } else { None })
+    }
+
     /// Installs a CPI like [`Self::install`], for other [`ResolvedCpis`] of the same manifest.
     pub(crate) fn install_for_others(self, name: Option<&str>, stage: &Stage) -> Result<InstalledCpi> {
         let located = self.install(name, stage)?;

@@ -1,14 +1,15 @@
 //! The userland of a CPI: chosen, obtained, verified and entered once, before its packages are compiled.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ResolvedCpis;
 use crate::cpi::create_private_directory;
 use crate::cpi::userland::Userland;
+use crate::prepare::obtain;
 use crate::run_context::interrupt_check;
-use artifact::{ArtifactUrl, Cache, Digest};
+use artifact::{ArtifactUrl, Cache, Digest, Source};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::files::directory::parent;
@@ -16,21 +17,33 @@ use base::{Error, Result};
 use manifest::UserlandRef;
 
 impl ResolvedCpis<'_> {
-    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or the `declared` one. Returns `None`
-    /// for this machine.
-    pub(super) fn wanted_userland(&self, declared: Option<&UserlandRef>) -> Option<UserlandRef> {
-        match &self.run.cpi_userland {
-            Some(url) => UserlandRef::named(url),
-            None => declared.cloned(),
+    /// Downloads a userland that is not on this machine. Returns its digest in the manifest, which it needs,
+    /// and its file.
+    pub(crate) fn download_userland(
+        &self,
+        userland_ref: &UserlandRef,
+        stage: &Stage,
+    ) -> Result<Option<(Digest, PathBuf)>> {
+        let Located { url, expected, .. } = self.locate(userland_ref)?;
+        if matches!(url, ArtifactUrl::Local(_)) {
+            return Ok(None);
         }
+        let expected = expected.ok_or_else(|| {
+            Error::invalid(format!("the userland '{url}' has no `sha1`, by which a cache finds it"))
+                .with_hint(
+                    "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
+                )
+        })?;
+        let source = self.download(&url, Some(&expected), stage).context(|| cannot_be_used(userland_ref))?;
+        Ok(Some((expected, source.path)))
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
     pub(super) fn check_userland(&self, declared: Option<&UserlandRef>) -> Result<()> {
-        let Some(userland_ref) = self.wanted_userland(declared) else { return Ok(()) };
+        let Some(userland_ref) = self.run.userland(declared) else { return Ok(()) };
         let located = self.locate(&userland_ref)?;
         match &located.url {
-            ArtifactUrl::Local(path) => artifact::Source::local(path).map(drop),
+            ArtifactUrl::Local(path) => Source::local(path).map(drop),
             ArtifactUrl::Http(_) => Ok(()),
         }
         .context(|| cannot_be_used(&userland_ref))
@@ -42,7 +55,7 @@ impl ResolvedCpis<'_> {
         declared: Option<&UserlandRef>,
         stage: &Stage,
     ) -> Result<Option<Arc<Userland>>> {
-        let Some(userland_ref) = self.wanted_userland(declared) else { return Ok(None) };
+        let Some(userland_ref) = self.run.userland(declared) else { return Ok(None) };
         let mut opened = self.userlands.borrow_mut();
         if let Some((_, earlier)) = opened.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
             return Ok(Some(Arc::clone(earlier)));
@@ -59,25 +72,24 @@ impl ResolvedCpis<'_> {
     fn obtain_userland(&self, userland_ref: &UserlandRef, stage: &Stage) -> Result<Userland> {
         let run = self.run;
         let Located { url, expected, files } = self.locate(userland_ref)?;
-        url.secrets().iter().for_each(|secret| run.redactor.add(secret));
+        let source = self.download(&url, expected.as_ref(), stage)?;
         let cache = Cache::open(&run.paths.cache)?;
         let interrupt_check = interrupt_check(&run.signals);
-        let fetcher = run.fetcher(&cache, Arc::clone(&interrupt_check))?;
-        let source = fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())?;
         let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupt_check, stage)?;
         Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
     }
 
+    /// Returns the file or directory of a userland on this machine.
+    fn download(&self, url: &ArtifactUrl, expected: Option<&Digest>, stage: &Stage) -> Result<Source> {
+        let run = self.run;
+        let cache = Cache::open(&run.paths.cache)?;
+        let fetcher = run.fetcher(&cache, interrupt_check(&run.signals))?;
+        fetcher.obtain(url, expected, "the userland", stage.reporter())
+    }
+
     fn locate(&self, userland_ref: &UserlandRef) -> Result<Located> {
-        let home = self.run.env_vars.iter().find(|(name, _)| name == "HOME");
-        let home = home.map(|(_, home)| Path::new(home));
-        // A path of the command line is absolute.
-        let directory = parent(userland_ref.file.as_deref().unwrap_or(self.inputs.manifest));
-        let directory = fs::canonicalize(directory)
-            .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
-        let url = ArtifactUrl::parse(&userland_ref.url, &directory, home)?;
-        let expected =
-            userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+        let (url, expected) = obtain::locate_userland(self.run, userland_ref, parent(self.inputs.manifest))?;
+        let home = obtain::home(self.run);
         let mut files = Vec::new();
         for path in &userland_ref.files {
             let path = match (path.strip_prefix("~/"), home) {

@@ -1,0 +1,103 @@
+//! `cache export`: collects the artifacts of a manifest in a bundle.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cpi::create_private_directory;
+use crate::cpis::{OwnedCpiInputs, ResolvedCpis};
+use crate::jobs::Packages;
+use crate::prepare;
+use crate::prepare::obtain::{self, ArtifactRefs, IdentifyBy};
+use crate::run_context::{RunContext, signals};
+use artifact::Release;
+use artifact::shared_cache::{BundleContent, BundleWriter, SshKey};
+use base::events::Stage;
+use base::files::directory::parent;
+use base::{Error, Result};
+use erb::RendererChoice;
+use manifest::Inputs;
+
+/// The request of `cache export`.
+pub struct ExportRequest {
+    /// The manifest, its ops files and variables.
+    pub inputs: Inputs,
+    /// `--renderer`: the renderer for the templates of CPIs, which are rendered when a CPI is compiled.
+    pub renderer_choice: RendererChoice,
+    /// The key that signs compiled packages. Without it, the bundle has only downloads.
+    pub signing_key: Option<SshKey>,
+    /// The path of the new file.
+    pub bundle: PathBuf,
+}
+
+/// Downloads the artifacts of a manifest that this machine lacks, compiles its CPIs that have a userland, and
+/// writes all of them into a new file. Packages of jobs are included if they were compiled before.
+pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent> {
+    let stage = run.reporter.stage("Collecting artifacts");
+    let mut bundle = BundleWriter::create(&request.bundle, request.signing_key.as_ref())?;
+    let loaded = prepare::load(run, &request.inputs)?;
+    let deployment = loaded.deployment()?;
+    let manifest = &request.inputs.manifest;
+    let identify_by = if request.signing_key.is_some() { IdentifyBy::Unpacking } else { IdentifyBy::Reading };
+    let refs =
+        ArtifactRefs { stemcell: &deployment.stemcell, releases: &deployment.releases, userlands: &[] };
+    let (stemcell, releases) = obtain::all(run, &refs, identify_by, None, parent(manifest), &stage)?;
+    for artifact in std::iter::once(&stemcell).chain(&releases).filter(|artifact| artifact.is_downloaded) {
+        signals::check(run)?;
+        // The manifest needs a digest for every URL.
+        if let Some(digest) = &artifact.expected {
+            bundle.add_download(digest, &artifact.source.path)?;
+        }
+    }
+    let releases =
+        releases.iter().map(|release| release.release(run, &stage)).collect::<Result<Vec<Release>>>()?;
+    if request.signing_key.is_some() {
+        let stemcell = stemcell.stemcell(run, &stage)?;
+        Packages::needed(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
+    }
+    let cpi_inputs = OwnedCpiInputs::of_deployment(
+        run,
+        request.renderer_choice,
+        &deployment,
+        loaded.cpis()?,
+        manifest.clone(),
+        releases,
+    )?;
+    let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
+    for name in resolved_cpis.names() {
+        add_cpi(&resolved_cpis, name, request.signing_key.is_some(), run, &mut bundle, &stage)?;
+    }
+    signals::check(run)?;
+    let content = bundle.finish()?;
+    stage.finish();
+    Ok(content)
+}
+
+/// Adds the userland of a CPI, and its packages if `has_packages`.
+fn add_cpi(
+    resolved_cpis: &ResolvedCpis<'_>,
+    name: Option<&str>,
+    has_packages: bool,
+    run: &RunContext,
+    bundle: &mut BundleWriter<'_>,
+    stage: &Stage,
+) -> Result<()> {
+    let Some(userland_ref) = resolved_cpis.userland_of(name)? else { return Ok(()) };
+    if let Some((digest, path)) = resolved_cpis.download_userland(&userland_ref, stage)? {
+        bundle.add_download(&digest, &path)?;
+    }
+    let installed = match has_packages {
+        true => resolved_cpis.install(name, stage)?.installed,
+        false => None,
+    };
+    let directory = run.paths.scratch.join("bundle");
+    create_private_directory(&directory)?;
+    for package in installed.iter().flat_map(|installed| &installed.shareable) {
+        signals::check(run)?;
+        let archive = directory.join(format!("{}.tgz", package.key));
+        let digest = package.pack(&archive)?;
+        bundle.add_package(&package.shared_name(), &package.name, &archive, &digest)?;
+        fs::remove_file(&archive)
+            .map_err(|error| Error::io(format!("removing '{}'", archive.display()), error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `monopile cache export` and `import`: a machine without a network gets everything in one file.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::downloads::{command, serve};
+use super::generate_key;
+use super::offline::without_network;
+use crate::fetch::Fetching;
+use crate::support::hello::{Hello, release_tarball};
+use crate::support::http::{Server, part};
+use crate::support::process::{RunToEnd, prepare};
+use crate::support::tarballs::{StemcellTarball, sha1, sha256};
+use crate::support::{MONOPILE, Run};
+
+/// Returns the same command for a machine of its own.
+fn on_machine(hello: &Hello, mut command: Command, home: &str) -> Command {
+    let home = hello.world.root().join(home);
+    std::fs::create_dir_all(&home).unwrap();
+    command.env("HOME", home);
+    command
+}
+
+/// Serves the release and the stemcell of an environment, which has their URLs from now on.
+fn serve_artifacts(hello: &mut Hello) -> Server {
+    let (release, stemcell) = (release_tarball(hello).build(), StemcellTarball::default().build());
+    let digests = (sha256(&release), sha1(&stemcell));
+    let server = Server::start(move |request, _| {
+        part(request, if request.path() == "/r.tgz" { &release } else { &stemcell }, "\"1\"")
+    });
+    let ops = format!(
+        "- {{type: replace, path: /releases/name=hello/url, value: '{}'}}\n\
+         - {{type: replace, path: /releases/name=hello/sha1?, value: '{}'}}\n\
+         - {{type: replace, path: /resource_pools/name=vms/stemcell/url, value: '{}'}}\n\
+         - {{type: replace, path: /resource_pools/name=vms/stemcell/sha1?, value: '{}'}}\n",
+        server.url("/r.tgz"),
+        digests.0,
+        server.url("/s.tgz"),
+        digests.1
+    );
+    hello.add_ops("served.yml", &ops);
+    server
+}
+
+#[test]
+fn environment_is_deployed_from_a_bundle_without_a_network() {
+    let mut hello = Hello::new();
+    let server = serve_artifacts(&mut hello);
+    generate_key(&hello.world.path(""), "ci");
+    // The packages are compiled on a VM.
+    hello.create(&[]).success();
+    hello.delete(&["--skip-drain"]).success();
+    let options = ["bundle.tgz", "--cache-sign", "ci", "--json"];
+    let export = hello.subcommand(&["cache", "export"], &options);
+    let exported = hello.world.finish(export).success();
+    let exported: Value = serde_json::from_str(&exported.stdout).unwrap();
+    assert_eq!((&exported["downloads"], &exported["packages"]), (&json!(2), &json!(2)), "{exported}");
+    let requests = server.requests().len();
+    drop(server);
+    assert_eq!(requests, 2, "the export downloads nothing again");
+
+    let isolated = |command: Command| -> Run {
+        hello.world.finish(without_network(&on_machine(&hello, command, "home-b")))
+    };
+    let trust = ["--cache-trust", "ci.pub"];
+    let import = hello.world.monopile([&["cache", "import", "bundle.tgz"][..], &trust].concat());
+    assert_eq!(isolated(import).success().stdout, "4 entries imported\n");
+    let plan = isolated(hello.command("plan", &[&["--offline", "--json"][..], &trust].concat())).success();
+    let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
+    assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
+    // The VM is in the same network namespace.
+    let mut both = prepare("bash");
+    hello.world.enter(&mut both);
+    let script = "ip link set lo up
+        program=$1
+        shift 2
+        \"$program\" create-env \"$@\" --offline --cache-trust ci.pub
+        exec \"$program\" delete-env \"$@\" -n";
+    both.args(["-ec", script, "bash", MONOPILE]).args(hello.command("create-env", &[]).get_args());
+    let run = isolated(both).success();
+    assert!(run.stdout.contains("Uploading compiled package"), "{}", run.stdout);
+    assert!(!run.stdout.contains("Compiling package"), "{}", run.stdout);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn downloads_of_a_bundle_need_no_key() {
+    let fetching = Fetching::new();
+    let server = serve(&fetching);
+    let world = &fetching.world;
+    let exported = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
+    assert!(exported.stdout.starts_with("2 downloads and 0 compiled packages exported, "), "{exported:?}");
+    // It is a file like any other, and is not overwritten.
+    let refused = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).exits_with(3);
+    assert!(refused.stderr.contains("'bundle.tgz' exists already"), "{}", refused.stderr);
+    drop(server);
+
+    let imported = world.run(["cache", "import", "bundle.tgz", "--cache-dir", "b"]).success();
+    assert_eq!(imported.stdout, "2 entries imported\n");
+    let offline = fetching.command(&["--offline", "--cache-dir", "b"]);
+    fetching.run_and_fetch_all(without_network(&offline));
+    // Unpacked, it is a shared cache in a directory.
+    run_script(&fetching, "mkdir media && tar -xzf bundle.tgz -C media");
+    let url = format!("file://{}", world.path("media").display());
+    fetching.run_and_fetch_all(without_network(&command(&fetching, "c", &url, &["--offline"])));
+}
+
+#[test]
+fn changed_and_foreign_files_are_not_imported() {
+    let fetching = Fetching::new();
+    let _server = serve(&fetching);
+    let world = &fetching.world;
+    world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
+    run_script(
+        &fetching,
+        "mkdir changed && tar -xzf bundle.tgz -C changed
+        echo x >>changed/downloads/sha1-*
+        tar -czf changed.tgz -C changed downloads
+        head -c 1000 bundle.tgz >short.tgz
+        mkdir other && echo x >other/x && tar -czf other.tgz other",
+    );
+    let damaged = world.run(["cache", "import", "changed.tgz", "--cache-dir", "b"]).exits_with(1);
+    assert!(damaged.stdout.contains("downloads\tsha1-"), "{damaged:?}");
+    assert!(damaged.stderr.contains("1 of 2 entries of 'changed.tgz' cannot be used"), "{damaged:?}");
+    // The other entry is there.
+    let listed = world.run(["cache", "list", "--cache-dir", "b"]).success();
+    assert_eq!(listed.stdout.matches("downloads\t").count(), 1, "{}", listed.stdout);
+    for (file, code, part) in [
+        ("short.tgz", 3, "short.tgz"),
+        ("other.tgz", 3, "is not a bundle"),
+        ("missing.tgz", 1, "missing.tgz"),
+    ] {
+        let refused = world.run(["cache", "import", file, "--cache-dir", "c"]).exits_with(code);
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+}
+
+#[track_caller]
+fn run_script(fetching: &Fetching, script: &str) {
+    let mut bash = prepare("bash");
+    bash.args(["-ec", script]).current_dir(fetching.world.path(""));
+    assert!(bash.run_to_end().status.success());
+}
