@@ -227,6 +227,7 @@ mod tests {
             ("status", "0 1 2 3 5 6 130, 143"),
             ("delete-disk", "0 1 2 3 4 130, 143"),
             ("cloud-check", "0 1 2 3 4 5 6 130, 143"),
+            ("state verify", "0 1 2 3 4 5 6 130, 143"),
             ("ssh", "0 1 2 3 5 130, 143 255 others"),
             ("state show", "0 1 2 3"),
             ("disks", "0 1 2 3"),

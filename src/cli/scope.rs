@@ -112,8 +112,8 @@ const WITHOUT_JSON: Names = &[
     "vars rotate",
 ];
 
-/// The commands that change neither a state nor a vars store, besides [`STATE_VIEWS`]. They take no lock of
-/// the state.
+/// The commands that change neither a state nor a vars store, besides [`STATE_VIEWS`], and take no lock of
+/// the state. `state verify` changes nothing either, but takes the lock.
 const READ_ONLY: Names = &[
     "cache export",
     "cpi call",
@@ -126,7 +126,6 @@ const READ_ONLY: Names = &[
     "render",
     "scp",
     "ssh",
-    "state verify",
     "status",
     "vars check",
     "vars get",
@@ -156,7 +155,10 @@ const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 12] = [
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE])),
     (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
     (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, &["baremetal"]])),
-    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, READ_ONLY, STATE_VIEWS, &["baremetal"]])),
+    (
+        &["encrypt_to"],
+        NotIn(&[WITHOUT_ENVIRONMENT, CACHE, READ_ONLY, STATE_VIEWS, &["baremetal", "state verify"]]),
+    ),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
     (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, WITHOUT_ARTIFACTS, STATE_VIEWS])),
     (&["cache", "cache_trust"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS, STATE_VIEWS])),
@@ -250,6 +252,8 @@ mod tests {
             ("completion", "--json", false),
             ("completion", "--verbose", false),
             ("plan", "--encrypt-to", false),
+            ("state verify", "--encrypt-to", false),
+            ("state verify", "--wait-for-lock", true),
             ("create-env", "--encrypt-to", true),
             ("vars", "--json", true),
             ("vars list", "--json", true),

@@ -208,9 +208,13 @@ fn help_says_what_is_lost() {
 /// An option without an effect is accepted, for scripts and env files, but hidden.
 #[test]
 fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
-    for (command, offers) in
-        [("create-env", true), ("state forget", true), ("plan", false), ("status", false)]
-    {
+    for (command, offers) in [
+        ("create-env", true),
+        ("state forget", true),
+        ("state verify", true),
+        ("plan", false),
+        ("status", false),
+    ] {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = World::new().run(&words).success().stdout;
         assert_eq!(help.contains("--wait-for-lock <"), offers, "{command}");
