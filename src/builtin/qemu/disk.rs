@@ -82,7 +82,7 @@ pub(super) fn has_image(directory: &Path) -> bool {
     directory.join(IMAGE).is_file()
 }
 
-/// `resize_disk` and `update_disk`: grows a detached disk.
+/// Implements `resize_disk` and `update_disk`: grows a detached disk.
 pub(super) fn update(
     call: &QemuCall,
     cloud: &Cloud,
@@ -92,10 +92,13 @@ pub(super) fn update(
 ) -> CpiResult<()> {
     let lock = cloud.lock_existing(cid)?;
     let mut record: DiskRecord = records::read(&lock, cid)?;
-    if let Some(cloud_properties) = cloud_properties {
-        properties::check_disk("update_disk", cloud_properties)?;
+    match cloud_properties {
+        Some(cloud_properties) => {
+            properties::check_disk("update_disk", cloud_properties)?;
+            check_size("update_disk", size)?;
+        }
+        None => check_size("resize_disk", size)?,
     }
-    check_size("resize_disk", size)?;
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
         Images::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
@@ -105,8 +108,8 @@ pub(super) fn update(
     Ok(())
 }
 
-/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated call plugs
-/// the disk in if an earlier one was interrupted.
+/// Implements `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated
+/// call plugs the disk in if an earlier one was interrupted.
 pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
     let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
     if !has_image(&pair.disk_lock.path) {

@@ -249,6 +249,12 @@ fn whole_lifecycle_of_a_vm() {
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("resize_disk", json!([disk, 16]));
     assert_eq!(cloud.expect_error("resize_disk", json!([disk, 15])).0, "Bosh::Clouds::NotSupported");
+    for (method, arguments) in
+        [("resize_disk", json!([disk, u32::MAX])), ("update_disk", json!([disk, u32::MAX, {}]))]
+    {
+        let message = cloud.expect_error(method, arguments).1;
+        assert!(message.starts_with(&format!("{method}: a disk of 4294967295 MiB is larger")), "{message}");
+    }
     cloud.call("attach_disk", json!([vm, disk]));
     cloud.call("set_vm_metadata", json!([vm, {"name": "x"}]));
 
