@@ -118,7 +118,7 @@ static SET_VM_METADATA: MethodFacts = MethodFacts {
     arguments: &[VM, METADATA],
     changes_iaas: true,
     if_missing: MissingMethodPolicy::Tolerated,
-    callers: "create-env and a director, after create_vm",
+    callers: "create-env and a director, after create_vm and when the tags change",
     ..COMMON
 };
 
@@ -188,7 +188,8 @@ static ATTACH_DISK: MethodFacts = MethodFacts {
     arguments: &[VM, DISK],
     changes_iaas: true,
     result_from_2: ResultShape::Hint,
-    callers: "create-env and a director, for instance groups with a persistent disk",
+    callers: "create-env and a director, for instance groups with a persistent disk, and cloud-check when it \
+        attaches a disk again",
     ..COMMON
 };
 
@@ -198,7 +199,8 @@ static SET_DISK_METADATA: MethodFacts = MethodFacts {
     arguments: &[DISK, METADATA],
     changes_iaas: true,
     if_missing: MissingMethodPolicy::Tolerated,
-    callers: "create-env and a director, after attach_disk",
+    callers: "create-env and a director, after attach_disk and when the tags change, and cloud-check when it \
+        attaches a disk again",
     ..COMMON
 };
 
