@@ -36,7 +36,7 @@ pub(super) const MAX_ENVIRONMENTS: usize = 10_000;
 /// The time after which an environment is given up.
 pub(super) const ENVIRONMENT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time that a process has to end after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_secs(1);
+const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum size of a status, in bytes.
 const MAX_STATUS_BYTES: usize = 16 << 20;
 /// The number of bytes of standard error that are read, from its end.
@@ -290,7 +290,7 @@ impl Drop for Process {
             let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
             std::thread::sleep(Duration::from_millis(10));
         }
-        while started.elapsed() < TERM_GRACE && !ended(&mut self.0) {
+        while started.elapsed() < TERM_TIMEOUT && !ended(&mut self.0) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.0.kill();

@@ -18,7 +18,7 @@ const MAX_KEPT_LOG_BYTES: usize = 1024 * 1024;
 /// The time during which standard output may stay open after the process has ended.
 const HELD_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time between SIGTERM and SIGKILL.
-const KILL_GRACE: Duration = Duration::from_secs(2);
+const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A process with its input and output.
@@ -104,9 +104,9 @@ pub(super) fn exchange(
             Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.timeout => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-                    if exit_receiver.recv_timeout(KILL_GRACE).is_err() {
+                    if exit_receiver.recv_timeout(TERM_TIMEOUT).is_err() {
                         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                        let _ = exit_receiver.recv_timeout(KILL_GRACE);
+                        let _ = exit_receiver.recv_timeout(TERM_TIMEOUT);
                     }
                 }
                 break ProcessEnd::TimedOut;

@@ -13,9 +13,9 @@ use super::version::{HEADER, Microversion, NEWEST_TESTED};
 use super::wire::{self, HttpAnswer};
 use base::encoding::basic_authorization;
 
-/// The time for which to retry while another request locks the node. Ironic itself waits about two seconds
+/// The timeout of retries while another request locks the node. Ironic itself waits about two seconds
 /// before it refuses.
-const LOCK_RETRY_PERIOD: Duration = Duration::from_secs(60);
+const LOCK_RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The pause before a retry.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ pub struct Client {
     base: String,
     version: Microversion,
     token: Mutex<Option<String>>,
-    lock_retry_period: Duration,
+    lock_retry_timeout: Duration,
     outage_timeout: Duration,
     pause: Duration,
 }
@@ -50,7 +50,7 @@ impl Client {
             base,
             version: NEWEST_TESTED,
             token,
-            lock_retry_period: LOCK_RETRY_PERIOD,
+            lock_retry_timeout: LOCK_RETRY_TIMEOUT,
             outage_timeout: Duration::ZERO,
             pause: RETRY_PAUSE,
         };
@@ -59,14 +59,14 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets the time for which to retry while a node is locked. Default: 60 s.
+    /// Sets the timeout of retries while a node is locked. Default: 60 s.
     #[must_use]
-    pub fn with_lock_retry_period(mut self, timeout: Duration) -> Self {
-        self.lock_retry_period = timeout;
+    pub fn with_lock_retry_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_retry_timeout = timeout;
         self
     }
 
-    /// Sets the time for which to retry while the server fails or cannot be reached. Default: no retries.
+    /// Sets the timeout of retries while the server fails or cannot be reached. Default: no retries.
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
@@ -131,7 +131,7 @@ impl Client {
             };
             let has_not_begun = matches!(error, IronicError::Refused { status: 503, .. });
             let timeout = match error.refusal() {
-                Some(Refusal::Locked) => self.lock_retry_period,
+                Some(Refusal::Locked) => self.lock_retry_timeout,
                 _ if error.is_transient() && (has_not_begun || *method == Method::GET) => self.outage_timeout,
                 _ => return Err(error),
             };

@@ -81,7 +81,7 @@ fn changes_are_retried_only_while_the_node_is_locked() {
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));
     assert_eq!(server.requests().len(), 5);
-    let client = connect(settings(&server)).unwrap().with_lock_retry_period(Duration::ZERO);
+    let client = connect(settings(&server)).unwrap().with_lock_retry_timeout(Duration::ZERO);
     assert_eq!(client.delete(Collection::Targets, "1").unwrap_err().refusal(), Some(Refusal::Locked));
 }
 

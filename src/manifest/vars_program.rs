@@ -30,7 +30,7 @@ pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// The time that a program has to end after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_millis(300);
+const TERM_TIMEOUT: Duration = Duration::from_millis(300);
 /// The pause between two checks for signals.
 const POLL_PAUSE: Duration = Duration::from_millis(50);
 /// The bytes of standard error that are kept, from its end.
@@ -58,7 +58,7 @@ struct Failure {
 
 /// The limits of a program.
 struct Limits {
-    time: Duration,
+    timeout: Duration,
     output: u64,
 }
 
@@ -95,7 +95,7 @@ impl VarsProgram {
     /// Returns the mapping that the program prints. The first call of all clones runs it. Secrets of
     /// `env_vars` are removed from its log in errors.
     pub(crate) fn variables(&self, env_vars: &[(String, String)]) -> Result<&Node> {
-        let limits = Limits { time: PROGRAM_TIMEOUT, output: MAX_OUTPUT_BYTES };
+        let limits = Limits { timeout: PROGRAM_TIMEOUT, output: MAX_OUTPUT_BYTES };
         self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(Failure::to_error)
     }
 
@@ -122,10 +122,11 @@ impl VarsProgram {
                 Failure::invalid(format!("{name} asks on the terminal, which it cannot use here"))
                     .with_hint("log in to the store or unlock it first, then run the same command again")
             }
-            ExecutionEnd::TimedOut => {
-                Failure::invalid(format!("{name} did not end within {}", base::text::duration(limits.time)))
-                    .with_hint("it cannot ask questions here: log in to the store or unlock it first")
-            }
+            ExecutionEnd::TimedOut => Failure::invalid(format!(
+                "{name} did not end within {}",
+                base::text::duration(limits.timeout)
+            ))
+            .with_hint("it cannot ask questions here: log in to the store or unlock it first"),
             ExecutionEnd::TooLarge => {
                 Failure::invalid(format!("{name} printed more than {}", base::text::bytes(limits.output)))
                     .with_hint("let it print only the variables of this environment")
@@ -193,7 +194,7 @@ impl VarsProgram {
             if matches!(state, ProcessState::Stopped) {
                 break ExecutionEnd::Stopped;
             }
-            if started.elapsed() > limits.time {
+            if started.elapsed() > limits.timeout {
                 break ExecutionEnd::TimedOut;
             }
         };
@@ -332,7 +333,7 @@ impl Drop for Process {
         }
         self.signal(Signal::TERM);
         let started = Instant::now();
-        while started.elapsed() < TERM_GRACE && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
+        while started.elapsed() < TERM_TIMEOUT && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);
@@ -430,7 +431,7 @@ fn add_values(node: &Node, redactor: &Redactor) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { time: Duration::from_secs(30), output: 1 << 10 };
+    const LIMITS: Limits = Limits { timeout: Duration::from_secs(30), output: 1 << 10 };
 
     fn shell(script: &str) -> VarsProgram {
         VarsProgram::new("sh", vec!["-c".into(), script.into()], None)
@@ -496,7 +497,7 @@ mod tests {
 
     #[test]
     fn time_limit_ends_the_whole_group() {
-        let limits = Limits { time: Duration::from_millis(200), output: 1 << 10 };
+        let limits = Limits { timeout: Duration::from_millis(200), output: 1 << 10 };
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

@@ -16,7 +16,7 @@ use super::text::{self, Color, OutputStreams, paint};
 use base::events::{Event, Outcome, RunReport, Sink};
 
 /// A running stage that prints nothing for this long gets a line.
-const HEARTBEAT: Duration = Duration::from_secs(60);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// The minimum usual duration that is shown at the start of a stage.
 const LONG_STAGE: Duration = Duration::from_secs(10);
 
@@ -189,7 +189,7 @@ impl Inner {
     }
 
     fn print_heartbeats(&self, state: &mut PlainState) {
-        for stage in state.tree.take_quiet(HEARTBEAT) {
+        for stage in state.tree.take_quiet(HEARTBEAT_INTERVAL) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
             if let Some(usual) = stage.usual_duration {
@@ -212,7 +212,7 @@ fn start_heartbeat_thread(inner: &Arc<Inner>) {
     let thread = move || {
         while let Some(inner) = weak.upgrade() {
             let mut state = inner.lock();
-            inner.run_ended.wait_while_for(&mut state, |state| !state.run_ended, HEARTBEAT / 12);
+            inner.run_ended.wait_while_for(&mut state, |state| !state.run_ended, HEARTBEAT_INTERVAL / 12);
             if state.run_ended {
                 return;
             }
@@ -357,7 +357,7 @@ mod tests {
         let mut state = PlainState { tree, ..PlainState::default() };
         plain.inner.print_heartbeats(&mut state);
         assert_eq!(captured.lock().len(), 0, "a line was printed a moment ago");
-        state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT;
+        state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT_INTERVAL;
         plain.inner.print_heartbeats(&mut state);
         plain.inner.print_heartbeats(&mut state);
         let captured = captured.lock();

@@ -7,9 +7,9 @@ use super::text;
 use base::events::{StageId, Unit};
 
 /// The time window for byte rates. A stalled transfer soon shows a rate of zero.
-const WINDOW: Duration = Duration::from_secs(5);
+const RATE_WINDOW: Duration = Duration::from_secs(5);
 /// The minimum time between two samples of the rate, except the newest.
-const SAMPLING: Duration = Duration::from_millis(200);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A stage that has not ended, with its progress.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl RunningStage {
         self.progress = Some((done, total, unit));
         // The newest sample is always the latest progress, so a stalled transfer gets a rate of zero.
         let before = self.samples.iter().rev().nth(1);
-        if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLING) {
+        if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_INTERVAL) {
             self.samples.pop_back();
         }
         self.samples.push_back((now, done));
         // Keep one sample that is older than the window, as its start.
-        while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
+        while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= RATE_WINDOW) {
             self.samples.pop_front();
         }
     }
@@ -84,7 +84,7 @@ impl RunningStage {
     /// Returns the rate per second within the window.
     fn rate(&self, now: Instant) -> Option<u64> {
         let (done, ..) = self.progress?;
-        let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= WINDOW);
+        let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= RATE_WINDOW);
         let (at, before) = old.or(self.samples.front())?;
         let milliseconds = now.duration_since(*at).as_millis();
         // A rate over less than half a second is not meaningful.

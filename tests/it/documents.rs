@@ -210,7 +210,7 @@ fn table_of_bounds_matches_the_program() {
         ("answer of a CPI", size(engine::cpi::MAX_ANSWER_BYTES)),
         ("job template: size of all values", size(template.memory)),
         ("job template: steps", count(template.steps)),
-        ("job template: time", format!("{} s", template.time.as_secs())),
+        ("job template: time", format!("{} s", template.timeout.as_secs())),
     ];
     let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();
     let (_, table) = page.split_once("<!-- bounds -->\n").unwrap();
@@ -284,9 +284,9 @@ fn table_of_limits_matches_the_program() {
         ("download: answer up to the end of its headers", Some(limits::HEADERS_TIMEOUT)),
         ("download: transfer in which no byte moves", Some(limits::STALL_TIMEOUT)),
         ("release feed of `version --check`: connection and answer", Some(limits::FEED_TIMEOUT)),
-        ("bucket: request", Some(state::BUCKET_REQUEST)),
-        ("bucket: sending a request again", Some(state::BUCKET_RETRIES)),
-        ("shared cache: reading or writing a part of a file", Some(state::SHARED_CACHE_PART)),
+        ("bucket: request", Some(state::BUCKET_REQUEST_TIMEOUT)),
+        ("bucket: sending a request again", Some(state::BUCKET_RETRY_TIMEOUT)),
+        ("shared cache: reading or writing a part of a file", Some(state::SHARED_CACHE_PART_TIMEOUT)),
         ("shared cache: all searches for packages of a run", Some(shared_cache::SEARCH_TIMEOUT)),
         ("shared cache: uploads at the end of a run", Some(shared_cache::END_TIMEOUT)),
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
@@ -296,7 +296,7 @@ fn table_of_limits_matches_the_program() {
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
     ];
-    let expected = expected.map(|(wait, limit)| (wait.to_owned(), written(limit)));
+    let expected = expected.map(|(wait, timeout)| (wait.to_owned(), written(timeout)));
 
     let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
     let (_, table) = page.split_once("<!-- limits -->\n").unwrap();

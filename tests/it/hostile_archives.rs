@@ -2,7 +2,7 @@
 //! if harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or
 //! panics.
 
-use crate::support::process::{MAX_WAIT, RunToEnd, WaitForEnd};
+use crate::support::process::{RunToEnd, WAIT_TIMEOUT, WaitForEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
         }
-        if started.elapsed() > MAX_WAIT {
+        if started.elapsed() > WAIT_TIMEOUT {
             child.kill().unwrap();
             child.end();
             panic!("{args:?} does not end");

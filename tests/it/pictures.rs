@@ -15,7 +15,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use crate::support::network::Network;
-use crate::support::process::{MAX_WAIT, RunToEnd as _};
+use crate::support::process::{RunToEnd as _, WAIT_TIMEOUT};
 use crate::support::pty::Pty;
 use crate::support::{MONOPILE, World, is_updating};
 
@@ -202,7 +202,7 @@ fn pictures_are_up_to_date() {
         ("status", "status hello/manifest.yml", ""),
         ("error", "create-env hello/manifest.yml -o typo.yml", ""),
     ];
-    let drawn = pictures.map(|(name, line, option)| (name, recorder.draw(line, option, MAX_WAIT)));
+    let drawn = pictures.map(|(name, line, option)| (name, recorder.draw(line, option, WAIT_TIMEOUT)));
     assert!(recorder.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     check(&drawn);

@@ -25,7 +25,7 @@ use base::{Error, Result};
 /// The number of attempts to unmount a busy disk.
 const BUSY_TRIES: u32 = 8;
 /// The first pause between these attempts. It doubles each time.
-const BUSY_WAIT: Duration = Duration::from_millis(20);
+const FIRST_BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The disks of the VM.
 pub(super) struct Disks {
@@ -253,16 +253,16 @@ fn escape(path: &[u8]) -> Vec<u8> {
 
 /// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
 fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
-    let mut wait = BUSY_WAIT;
+    let mut pause = FIRST_BUSY_PAUSE;
     for _ in 0..BUSY_TRIES {
         match rustix::mount::unmount(mount_point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(()),
-            Err(Errno::BUSY) => task.sleep(wait)?,
+            Err(Errno::BUSY) => task.sleep(pause)?,
             Err(error) => {
                 return Err(Error::io(format!("unmounting '{}'", mount_point.display()), error.into()));
             }
         }
-        wait *= 2;
+        pause *= 2;
     }
     Err(Error::failure(format!(
         "unmounting '{}' failed: it is in use by {}",

@@ -41,7 +41,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The timeout for a whole message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum pause in the transfer of a blob.
-const BLOB_STALL: Duration = Duration::from_secs(60);
+const BLOB_STALL_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_CONNECTIONS: usize = 256;
 
 /// Serves until the process ends.
@@ -176,8 +176,8 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     let mut length: u64 = 0;
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        let Some(frame) = timeout(BLOB_STALL, frame).await.map_err(|_| {
-            let seconds = BLOB_STALL.as_secs();
+        let Some(frame) = timeout(BLOB_STALL_TIMEOUT, frame).await.map_err(|_| {
+            let seconds = BLOB_STALL_TIMEOUT.as_secs();
             Error::failure(format!("Updating blob: the client sent nothing for {seconds} s"))
         })?
         else {

@@ -18,7 +18,7 @@ const MAX_KEPT_TASKS: usize = 500;
 const MAX_RUNNING_TASKS: usize = 64;
 /// The maximum time that `get_task` waits for the end of a task, so that clients learn of it at once. It is
 /// short, because an interrupted client waits for the answer.
-const MAX_WAIT: Duration = Duration::from_millis(200);
+const TASK_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// All tasks of this agent process.
 #[derive(Clone, Default)]
@@ -70,11 +70,11 @@ impl Tasks {
         Ok(running(&id))
     }
 
-    /// Returns the value or the error of a task. If the task still runs after [`MAX_WAIT`], returns its id
-    /// and state.
+    /// Returns the value or the error of a task. If the task still runs after [`TASK_ANSWER_TIMEOUT`],
+    /// returns its id and state.
     pub(super) fn get(&self, id: &str) -> Result<Value> {
         let mut table = self.lock();
-        let deadline = Instant::now() + MAX_WAIT;
+        let deadline = Instant::now() + TASK_ANSWER_TIMEOUT;
         while table.running.contains_key(id) {
             if self.task_ended.wait_until(&mut table, deadline).timed_out() {
                 return Ok(running(id));
@@ -175,7 +175,7 @@ mod tests {
         let task = id(tasks.start("t", move |_| Ok(json!(released.recv().is_ok()))).unwrap());
         let begun = Instant::now();
         assert_eq!(tasks.get(&task).unwrap(), running(&task));
-        assert!(begun.elapsed() >= MAX_WAIT);
+        assert!(begun.elapsed() >= TASK_ANSWER_TIMEOUT);
         release.send(()).unwrap();
         assert_eq!(result(&tasks, &task).unwrap(), true);
     }

@@ -79,10 +79,10 @@ impl ProcessIdentity {
         }
     }
 
-    /// Ends the process with SIGTERM, after `grace` with SIGKILL, and returns when it has ended.
-    pub(crate) fn stop(&self, grace: Duration) -> io::Result<()> {
+    /// Ends the process with SIGTERM, after `timeout` with SIGKILL, and returns when it has ended.
+    pub(crate) fn stop(&self, timeout: Duration) -> io::Result<()> {
         let Some(pidfd) = self.open()? else { return Ok(()) };
-        if signal(&pidfd, Signal::TERM)? && !wait_for_end(&pidfd, grace)? {
+        if signal(&pidfd, Signal::TERM)? && !wait_for_end(&pidfd, timeout)? {
             signal(&pidfd, Signal::KILL)?;
             // A killed init ends only after all processes of its namespace, and a process in disk sleep takes
             // time.

@@ -37,7 +37,7 @@ pub(super) const DEVICES: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS: &str = "process.json";
 /// The time that init and the agent have to end before they are killed.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The fields of a VM's record that only this CPI has.
 #[derive(Debug, Serialize, Deserialize)]
@@ -181,11 +181,11 @@ pub(super) fn mounts(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     }
 }
 
-/// Stops init with SIGTERM, and with SIGKILL after [`STOP_GRACE`]. The kernel ends all processes of the VM
+/// Stops init with SIGTERM, and with SIGKILL after [`STOP_TIMEOUT`]. The kernel ends all processes of the VM
 /// with it.
 fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
     process
-        .stop(STOP_GRACE)
+        .stop(STOP_TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 

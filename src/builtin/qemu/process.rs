@@ -29,7 +29,7 @@ const MAX_LOG_BYTES: u64 = 64 << 10;
 /// The time that QEMU has until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that QEMU has to end after SIGTERM, which writes its caches to the disks.
-const STOP_GRACE: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The programs of a start.
@@ -164,10 +164,10 @@ pub(super) fn stop(directory: &Path) -> CpiResult<()> {
     stop_unrecorded_and_wait(directory)
 }
 
-/// Stops QEMU with SIGTERM, and with SIGKILL after [`STOP_GRACE`].
+/// Stops QEMU with SIGTERM, and with SIGKILL after [`STOP_TIMEOUT`].
 fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
     process
-        .stop(STOP_GRACE)
+        .stop(STOP_TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("ending the VM's QEMU (pid {})", process.pid), error))
 }
 

@@ -31,13 +31,13 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
     if target == "rescue" {
         body["rescue_password"] = Value::String(rescue_password(call)?);
     }
-    let wait: Option<Duration> = call.get("wait");
+    let timeout: Option<Duration> = call.get("wait");
     call.run_for_each("node", &nodes, "did not change its state", &|node| {
         let ironic = call.ironic()?;
         ironic.put_part(node, &["states", "provision"], Some(&body))?;
-        let Some(wait) = wait else { return Ok(format!("Requested '{target}' of node {node}")) };
-        let wait = if wait.is_zero() { NO_TIMEOUT } else { wait };
-        ironic.wait_for_provision_state(node, end, wait)?;
+        let Some(timeout) = timeout else { return Ok(format!("Requested '{target}' of node {node}")) };
+        let timeout = if timeout.is_zero() { NO_TIMEOUT } else { timeout };
+        ironic.wait_for_provision_state(node, end, timeout)?;
         Ok(format!("Node {node} is '{end}'"))
     })
 }

@@ -85,21 +85,21 @@ struct AuthenticatedClient {
 /// often.
 #[derive(Debug)]
 pub struct Backoff {
-    next: Duration,
-    longest: Duration,
+    next_pause: Duration,
+    max_pause: Duration,
 }
 
 impl Backoff {
-    /// Creates pauses that start at 1 ms and grow by half each time, up to `longest`.
-    pub fn up_to(longest: Duration) -> Self {
-        Backoff { next: Duration::from_millis(1), longest }
+    /// Creates pauses that start at 1 ms and grow by half each time, up to `max_pause`.
+    pub fn up_to(max_pause: Duration) -> Self {
+        Backoff { next_pause: Duration::from_millis(1), max_pause }
     }
 
     /// Waits, and makes the next pause longer.
     pub fn wait(&mut self, clock: &Clock, activity: Activity) {
         let _spending = clock.measure(activity);
-        std::thread::sleep(self.next);
-        self.next = (self.next * 3 / 2).min(self.longest);
+        std::thread::sleep(self.next_pause);
+        self.next_pause = (self.next_pause * 3 / 2).min(self.max_pause);
     }
 }
 

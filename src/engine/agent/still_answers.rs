@@ -10,7 +10,7 @@ use base::events::Stage;
 
 /// The time during which an agent that still answers is asked repeatedly. A VM may answer for a while during
 /// its deletion.
-const DELETION_GRACE: Duration = Duration::from_secs(60);
+const DELETION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The pause between two requests.
 const POLL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
             Err(error) if error.is_of_this_run() => return Err(error),
             Err(_) => return Ok(false),
         }
-        if started.elapsed() >= DELETION_GRACE {
+        if started.elapsed() >= DELETION_TIMEOUT {
             return Ok(true);
         }
         if !is_reported {
@@ -36,7 +36,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
                 "the CPI says that the VM does not exist, but its agent answers at {}; asking the agent \
                  again for up to {} s",
                 agent.address(),
-                DELETION_GRACE.as_secs()
+                DELETION_TIMEOUT.as_secs()
             ));
         }
         agent.pause(POLL_PAUSE)?;

@@ -325,7 +325,7 @@ impl<'m> WantedArtifact<'m> {
 struct Stopped;
 
 /// The time after a failure in which the other artifacts may fail as well, before they are stopped.
-const FAILURE_GRACE: Duration = Duration::from_secs(3);
+const OTHER_FAILURES_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Obtains artifacts in parallel and returns them in the order of `artifacts`. The leading releases come
 /// first, and are passed to `on_leading`. A failure soon stops the other downloads, whose parts stay for the
@@ -340,7 +340,8 @@ fn obtain(
 ) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&run.paths.cache)?;
     let first_failure = Arc::new(OnceLock::<Instant>::new());
-    let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > FAILURE_GRACE);
+    let is_over =
+        |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > OTHER_FAILURES_TIMEOUT);
     let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupt_check = move || match is_over(&failure) {
         true => signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(Stopped))),

@@ -37,8 +37,8 @@ pub use records::{
 };
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
-    BUCKET_REQUEST, BUCKET_RETRIES, BucketPrefix, BucketSettings, BucketUrl, COMPANION_FILES, Document,
-    SHARED_CACHE_PART, SharedBucket, Storage, list_states_below, run_keeper,
+    BUCKET_REQUEST_TIMEOUT, BUCKET_RETRY_TIMEOUT, BucketPrefix, BucketSettings, BucketUrl, COMPANION_FILES,
+    Document, SHARED_CACHE_PART_TIMEOUT, SharedBucket, Storage, list_states_below, run_keeper,
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The resources that one rendering may use.
 ///
-/// A template that exceeds `steps`, `memory` or `time` fails with
+/// A template that exceeds `steps`, `memory` or `timeout` fails with
 /// [`RenderError::Limit`](crate::RenderError::Limit).
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -27,13 +27,13 @@ pub struct Limits {
     /// `SystemStackError`.
     pub stack: usize,
     /// The timeout of evaluating a template.
-    pub time: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for Limits {
     /// Returns limits of 50 million steps, 256 MiB of memory, 256 MiB of stack and 8 seconds.
     fn default() -> Self {
-        Limits { steps: 50_000_000, memory: 256 << 20, stack: 256 << 20, time: Duration::from_secs(8) }
+        Limits { steps: 50_000_000, memory: 256 << 20, stack: 256 << 20, timeout: Duration::from_secs(8) }
     }
 }
 
@@ -104,12 +104,12 @@ fn check(steps: u64) -> Result<(), Exceeded> {
         if let Some(signal) = account.signal_check.as_ref().and_then(|signal_check| signal_check()) {
             return Err(Exceeded::Interrupted(signal));
         }
-        let Limits { steps: limit, time, .. } = account.limits;
+        let Limits { steps: limit, timeout, .. } = account.limits;
         if steps > limit {
             return Err(Exceeded::Limit(format!("the template ran for more than {limit} steps")));
         }
-        if account.started.elapsed() > time {
-            let text = format!("the template ran for more than {} seconds", time.as_secs_f64());
+        if account.started.elapsed() > timeout {
+            let text = format!("the template ran for more than {} seconds", timeout.as_secs_f64());
             return Err(Exceeded::Limit(text));
         }
         NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL_STEPS).min(limit));

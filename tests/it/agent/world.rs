@@ -1,6 +1,6 @@
 //! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
 
-use crate::support::process::{MAX_WAIT, WaitForEnd, lines, prepare, receive};
+use crate::support::process::{WAIT_TIMEOUT, WaitForEnd, lines, prepare, receive};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -194,7 +194,7 @@ impl AgentVm {
         let mut answer = self.send(method, arguments);
         let started = Instant::now();
         loop {
-            assert!(started.elapsed() < MAX_WAIT, "{method} does not end: {answer}");
+            assert!(started.elapsed() < WAIT_TIMEOUT, "{method} does not end: {answer}");
             if let Some(exception) = answer.get("exception") {
                 return Err(exception["message"].as_str().unwrap().to_owned());
             }

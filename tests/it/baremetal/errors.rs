@@ -196,7 +196,7 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
     let settings = AccessSettings { endpoint: Some(bench.ironic.url()), ..AccessSettings::default() };
     let client = Client::connect(settings.check(&Redactor::default()).unwrap())
         .unwrap()
-        .with_lock_retry_period(Duration::from_secs(1));
+        .with_lock_retry_timeout(Duration::from_secs(1));
     let patch = Patch::new().set(&["extra", "a"], 1);
     let error = client.update(Collection::Targets, &target, &patch).unwrap_err();
     assert_eq!(error.refusal(), Some(Refusal::Locked), "{error}");

@@ -10,7 +10,7 @@ use super::life::CrashLife;
 use crate::support::Run;
 use crate::support::gate::Moment;
 use crate::support::machine;
-use crate::support::process::{MAX_WAIT, WaitForEnd, prepare};
+use crate::support::process::{WAIT_TIMEOUT, WaitForEnd, prepare};
 use crate::support::scripted::Interruption;
 
 /// One disturbance of the program.
@@ -150,7 +150,7 @@ impl CrashLife<'_> {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < MAX_WAIT, "{}: the command does not end", self.context);
+            assert!(started.elapsed() < WAIT_TIMEOUT, "{}: the command does not end", self.context);
             // Two pending signals arrive as one. More than two have the effect of two.
             if times > 1 && sent.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
@@ -191,7 +191,7 @@ impl CrashLife<'_> {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if started.elapsed() > MAX_WAIT {
+            if started.elapsed() > WAIT_TIMEOUT {
                 child.kill().unwrap();
                 let Run { stdout, stderr, .. } = self.run_of(child.end());
                 panic!("{}: the command does not end:\n{stdout}\n{stderr}", self.context);

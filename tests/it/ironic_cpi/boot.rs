@@ -10,7 +10,7 @@ use super::Metal;
 use crate::support::process::{WaitForEnd, pieces, prepare};
 
 /// The timeout of booting. Every instruction is emulated, on a machine that may be compiling.
-const BOOT: Duration = Duration::from_secs(180);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 const FIRMWARE: &str = "/usr/lib/ipxe/ipxe.lkrn";
 /// The address of this machine's loopback as seen from the virtual machine.
 const HOST: &str = "10.0.2.2";
@@ -70,7 +70,7 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
     let mut machine = Machine(child);
     let heard = pieces(machine.0.stdout.take().unwrap());
     let (started, mut console) = (Instant::now(), Vec::new());
-    while let Some(remaining) = BOOT.checked_sub(started.elapsed()) {
+    while let Some(remaining) = BOOT_TIMEOUT.checked_sub(started.elapsed()) {
         match heard.recv_timeout(remaining) {
             Ok(more) => console.extend(more),
             Err(_) => break,

@@ -67,7 +67,8 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
 /// A variable, parameter or field whose name is only a preposition and its object, and a timeout under
 /// another name.
 static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\blimit: (Option<)?Duration\b").unwrap()
+    let timeout = r"(?i:\w*(limit|grace|wait|retries|retry_period)): (Option<)?Duration\b";
+    Regex::new(&format!(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\b{timeout}")).unwrap()
 });
 
 /// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`
@@ -248,6 +249,7 @@ fn finds_vague_names() {
     assert_eq!(vague_names("f(own, &self.given);"), [1]);
     assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2]);
     assert_eq!(vague_names("limit: Option<Duration>,\nlimit: usize,\ntimeout: Duration,"), [1]);
+    assert_eq!(vague_names("const TERM_GRACE: Duration =\nconst RETRY_PAUSE: Duration ="), [1]);
     assert_eq!(
         vague_names("const OWN: u8 = 1;\nlet of = 2;\nfn of(a: u8) {}\nType::of(a.named(b));"),
         [1, 2]

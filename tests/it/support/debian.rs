@@ -10,7 +10,7 @@ use super::{MONOPILE, directory};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/qemu/make-stemcell");
 /// The time for downloading and installing Debian's packages.
-const LIMIT: Duration = Duration::from_secs(1200);
+const TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// Returns the tarball of a stemcell whose agent is the program of the tests. Its image is that of a disk.
 pub(crate) fn stemcell() -> PathBuf {
@@ -73,7 +73,7 @@ fn run_shell(work: &Path, words: &[&str]) {
     let mut command = prepare("bash");
     command.arg("-euc").args(words).stdout(file.try_clone().unwrap()).stderr(file);
     let mut child = command.spawn().unwrap();
-    let status = poll_within(LIMIT, "a stemcell is made", || child.try_wait().unwrap());
+    let status = poll_within(TIMEOUT, "a stemcell is made", || child.try_wait().unwrap());
     let output = std::fs::read_to_string(log).unwrap();
     assert!(status.success(), "{output}\ntests/run installs what this needs");
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::free_port;
 use super::ironic::{http, scratch, serve};
 
-const START: Duration = super::process::MAX_WAIT;
+const START_TIMEOUT: Duration = super::process::WAIT_TIMEOUT;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
 /// The name of the only project.
 pub(crate) const PROJECT: &str = "metal";
@@ -46,7 +46,7 @@ impl Keystone {
             if let Some(token) = keystone.log_in() {
                 break token;
             }
-            if started.elapsed() > START {
+            if started.elapsed() > START_TIMEOUT {
                 let output = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
                 panic!("Keystone does not come up in '{}':\n{output}", directory.display());
             }

@@ -2,7 +2,7 @@
 //!
 //! A program starts with the environment, signal dispositions and umask of a normal login, whatever the test
 //! process inherited (`nohup`, background jobs, a locale, a proxy). Every wait has a deadline, and a test
-//! that misses it fails with a description of the wait. A test that runs longer than [`MAX_WAIT`] is
+//! that misses it fails with a description of the wait. A test that runs longer than [`WAIT_TIMEOUT`] is
 //! reported with its current wait while it continues.
 
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The maximum duration of a single wait of a test.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(110);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(110);
 /// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
 /// The time between two messages about a slow test.
@@ -126,7 +126,7 @@ fn remind() {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
             let seconds = watched.started.elapsed().as_secs();
-            if seconds >= MAX_WAIT.as_secs() && watched.reminded.elapsed() >= REMINDER {
+            if seconds >= WAIT_TIMEOUT.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
@@ -194,7 +194,7 @@ pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut(
 /// Polls like [`poll_within`], with the maximum timeout.
 #[track_caller]
 pub(crate) fn poll<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    poll_within(MAX_WAIT, what, ask)
+    poll_within(WAIT_TIMEOUT, what, ask)
 }
 
 /// Waits for a condition that must come true.
@@ -214,10 +214,10 @@ pub(crate) fn join<T>(what: &str, thread: JoinHandle<T>) -> T {
 #[track_caller]
 pub(crate) fn receive<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
-    match messages.recv_timeout(MAX_WAIT) {
+    match messages.recv_timeout(WAIT_TIMEOUT) {
         Ok(message) => Some(message),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", MAX_WAIT.as_secs()),
+        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", WAIT_TIMEOUT.as_secs()),
     }
 }
 
@@ -310,9 +310,9 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if started.elapsed() > MAX_WAIT {
+        if started.elapsed() > WAIT_TIMEOUT {
             let _ = child.kill();
-            panic!("waited {} s for this: {what}{}", MAX_WAIT.as_secs(), more());
+            panic!("waited {} s for this: {what}{}", WAIT_TIMEOUT.as_secs(), more());
         }
         std::thread::sleep(LOOK);
     }

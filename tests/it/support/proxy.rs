@@ -197,7 +197,7 @@ fn client() -> ureq::Agent {
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build();
     let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).proxy(None);
-    config.timeout_global(Some(super::process::MAX_WAIT)).build().new_agent()
+    config.timeout_global(Some(super::process::WAIT_TIMEOUT)).build().new_agent()
 }
 
 /// A complete HTTP request.

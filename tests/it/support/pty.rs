@@ -18,7 +18,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// The mark at the end of a row that the terminal wrapped.
 pub(crate) const WRAPPED: &str = "↵";
 /// The timeout of a test on a terminal.
-const MAX_WAIT: Duration = Duration::from_secs(90);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 /// The time without output after which the output of a program that ended is complete.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
@@ -121,7 +121,7 @@ impl Pty {
             if is_shown(&screen) {
                 return screen;
             }
-            assert!(started.elapsed() < MAX_WAIT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            assert!(started.elapsed() < WAIT_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -145,7 +145,7 @@ impl Pty {
 
     /// Waits for the program to end, and returns its exit code.
     pub(crate) fn end(&mut self) -> i32 {
-        self.end_within(MAX_WAIT)
+        self.end_within(WAIT_TIMEOUT)
     }
 
     /// Waits like [`Self::end`], with another timeout.

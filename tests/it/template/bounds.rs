@@ -15,9 +15,9 @@ const MEMORY: u64 = 512 << 10;
 /// The maximum size of its data in KiB, with the 256 MiB that are reserved for the stack.
 const DATA: u64 = MEMORY + (256 << 10);
 /// The maximum time of the program. A debug build on a busy machine takes several times the documented time.
-const TIME: Duration = Duration::from_secs(60);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time within which a signal must end the program.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 const ARGUMENTS: [&str; 6] =
     ["render-template", "--renderer", "native", "--context", "context.json", "a.erb"];
@@ -73,7 +73,7 @@ fn oversized_template_work_is_an_error() {
         let errors = world.read("errors");
         assert_eq!(ended.code(), Some(3), "{shown}: {errors}");
         assert!(errors.contains("'a.erb' line"), "{shown}: {errors}");
-        assert!(started.elapsed() < TIME, "{shown}: {:?}", started.elapsed());
+        assert!(started.elapsed() < PROGRAM_TIMEOUT, "{shown}: {:?}", started.elapsed());
         assert!(peak < MEMORY, "{shown} needs {peak} KiB");
     }
 }
@@ -97,7 +97,7 @@ fn sigint_ends_a_template_at_once() {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
         let ended = poll(&format!("{shown} ends"), || child.try_wait().unwrap());
-        assert!(started.elapsed() < AT_ONCE, "{shown}: {:?}", started.elapsed());
+        assert!(started.elapsed() < SIGNAL_TIMEOUT, "{shown}: {:?}", started.elapsed());
         // The command leaves the signal to the operating system. Some of these templates end before it.
         let ended_by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
         assert!(ended.signal() == Some(Signal::INT.as_raw()) || ended_by_itself, "{shown}: {ended}");

@@ -30,7 +30,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// The pause between two checks of all processes otherwise.
 const IDLE_PAUSE: Duration = Duration::from_millis(500);
 /// The time from SIGTERM to SIGKILL for a process without a stop program.
-const TERM_GRACE: Duration = Duration::from_secs(10);
+const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All supervised processes of the VM.
 #[derive(Clone)]
@@ -375,8 +375,8 @@ fn terminate(process: SupervisedProcess, task: &TaskControl) -> Result<()> {
         }
     };
     signal(rustix::process::Signal::TERM);
-    let mut kill_at = Some(Instant::now() + TERM_GRACE);
-    let give_up = Instant::now() + TERM_GRACE * 2;
+    let mut kill_at = Some(Instant::now() + TERM_TIMEOUT);
+    let give_up = Instant::now() + TERM_TIMEOUT * 2;
     while proc::find(process.pid) == Some(process) {
         if kill_at.is_some_and(|at| at <= Instant::now()) {
             signal(rustix::process::Signal::KILL);

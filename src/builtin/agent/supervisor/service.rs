@@ -182,8 +182,8 @@ impl Service {
             self.launch(is_ready);
             return;
         }
-        let wait = FIRST_BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_BACKOFF);
-        self.phase = Phase::Backoff { until: Instant::now() + wait };
+        let pause = FIRST_BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_BACKOFF);
+        self.phase = Phase::Backoff { until: Instant::now() + pause };
     }
 
     fn launch(&mut self, is_ready: bool) {
@@ -203,8 +203,8 @@ impl Service {
                 let error = super::super::error_text(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failures = self.failures.saturating_add(1);
-                let wait = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
-                self.phase = Phase::Backoff { until: Instant::now() + wait };
+                let pause = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
+                self.phase = Phase::Backoff { until: Instant::now() + pause };
             }
         }
     }

@@ -28,9 +28,9 @@ use net::ssh::{self, ForwardedConnection, SshError, SshServer};
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The time during which a login may be rejected: the agent installs the key while the VM boots.
-const LOGIN_RETRY_PERIOD: Duration = Duration::from_secs(120);
+const LOGIN_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time during which forwarding may be rejected: a broken session may still hold the port.
-const FORWARDING_RETRY_PERIOD: Duration = Duration::from_secs(10);
+const FORWARDING_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of connections that wait to be served.
 const BACKLOG: usize = 16;
 
@@ -261,8 +261,8 @@ impl Worker {
 fn is_final(error: &SshError, refusals: &mut Refusals) -> bool {
     let (since, timeout) = match error {
         SshError::HostKeyChanged { .. } => return true,
-        SshError::Refused { .. } => (&mut refusals.login, LOGIN_RETRY_PERIOD),
-        SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_RETRY_PERIOD),
+        SshError::Refused { .. } => (&mut refusals.login, LOGIN_RETRY_TIMEOUT),
+        SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_RETRY_TIMEOUT),
         _ => return false,
     };
     since.get_or_insert_with(Instant::now).elapsed() >= timeout

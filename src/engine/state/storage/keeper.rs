@@ -25,15 +25,15 @@ use base::{Error, Result};
 
 /// The message of a run that ends without being killed.
 const DONE: &[u8] = b"done";
-/// The time during which the keeper tries to reach an unreachable bucket. The lease expires long before, but
-/// a published answer saves the next run a search.
-const RETRY_PERIOD: Duration = Duration::from_secs(3600);
+/// The timeout for reaching an unreachable bucket. The lease expires long before, but a published answer
+/// saves the next run a search.
+const KEEPER_RETRY_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl BucketClient {
-    /// Repeats `attempt` until it succeeds or until [`RETRY_PERIOD`] is over. Repeats it after errors such as
-    /// a denied access only for the length of the lease, within which they may pass.
+    /// Repeats `attempt` until it succeeds or until [`KEEPER_RETRY_TIMEOUT`] is over. Repeats it after errors
+    /// such as a denied access only for the length of the lease, within which they may pass.
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
@@ -44,7 +44,7 @@ impl BucketClient {
                 Err(error) => error,
             };
             let is_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if started.elapsed() > if is_permanent { self.settings.lease } else { RETRY_PERIOD } {
+            if started.elapsed() > if is_permanent { self.settings.lease } else { KEEPER_RETRY_TIMEOUT } {
                 return Err(error);
             }
             std::thread::sleep(RETRY_PAUSE);

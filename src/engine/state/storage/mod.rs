@@ -36,8 +36,8 @@ use std::time::SystemTime;
 pub use address::{BucketPrefix, BucketUrl};
 pub use keeper::run_keeper;
 pub(super) use lease::Lease;
-pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
-pub use shared_bucket::{SHARED_CACHE_PART, SharedBucket};
+pub use settings::{BUCKET_REQUEST_TIMEOUT, BUCKET_RETRY_TIMEOUT, BucketSettings};
+pub use shared_bucket::{SHARED_CACHE_PART_TIMEOUT, SharedBucket};
 
 use super::call_rules;
 use super::lock::{self, FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock};

@@ -21,9 +21,9 @@ use base::{Error, Result};
 
 /// The timeout of a request to a bucket, from the connection to the last byte of the answer. Objects are
 /// small.
-pub const BUCKET_REQUEST: Duration = Duration::from_secs(20);
-/// The time during which a failed request to a bucket is sent again. It is shorter than a lease.
-pub const BUCKET_RETRIES: Duration = Duration::from_secs(20);
+pub const BUCKET_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+/// The timeout for sending a failed request to a bucket again. It is shorter than a lease.
+pub const BUCKET_RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The default length of a lease, without renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
@@ -134,8 +134,8 @@ impl BucketSettings {
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
-        let proxies =
-            artifact::client(&self.env_vars, BUCKET_REQUEST, never_interrupted()).map(|(_, secrets)| secrets);
+        let proxies = artifact::client(&self.env_vars, BUCKET_REQUEST_TIMEOUT, never_interrupted())
+            .map(|(_, secrets)| secrets);
         secret_values.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
@@ -165,12 +165,15 @@ impl BucketSettings {
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
         let client_interruption = interruption.clone();
-        let (client, _) =
-            artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || client_interruption.check()))?;
+        let (client, _) = artifact::client(
+            &self.env_vars,
+            BUCKET_REQUEST_TIMEOUT,
+            Arc::new(move || client_interruption.check()),
+        )?;
         let requests = Requests { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,
-            retry_timeout: BUCKET_RETRIES,
+            retry_timeout: BUCKET_RETRY_TIMEOUT,
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(200),
                 max_backoff: Duration::from_secs(5),

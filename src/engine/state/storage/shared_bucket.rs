@@ -22,7 +22,7 @@ use base::text::duration;
 const PART_BYTES: u64 = 5 << 20;
 
 /// The timeout of reading or writing one part, with all attempts.
-pub const SHARED_CACHE_PART: Duration = Duration::from_secs(10);
+pub const SHARED_CACHE_PART_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The objects of a shared cache below a prefix of a bucket.
 #[derive(Debug)]
@@ -53,13 +53,13 @@ impl SharedBucket {
         object: &str,
         requests: impl Future<Output = object_store::Result<T>>,
     ) -> io::Result<object_store::Result<T>> {
-        let requests = run_until(Instant::now() + SHARED_CACHE_PART, requests);
+        let requests = run_until(Instant::now() + SHARED_CACHE_PART_TIMEOUT, requests);
         let ended = self.client.run_request(async {
             // The library also sleeps between attempts.
-            Ok(tokio::time::timeout(SHARED_CACHE_PART, requests).await.ok())
+            Ok(tokio::time::timeout(SHARED_CACHE_PART_TIMEOUT, requests).await.ok())
         })?;
         let timeout_error = || {
-            let (url, limit) = (self.client.url(object), duration(SHARED_CACHE_PART));
+            let (url, limit) = (self.client.url(object), duration(SHARED_CACHE_PART_TIMEOUT));
             io::Error::new(io::ErrorKind::TimedOut, format!("{doing} '{url}': no answer within {limit}"))
         };
         ended.ok().flatten().ok_or_else(timeout_error)

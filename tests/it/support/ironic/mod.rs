@@ -3,7 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
-use super::process::{MAX_WAIT, RunToEnd, WaitForEnd, prepare, waiting};
+use super::process::{RunToEnd, WAIT_TIMEOUT, WaitForEnd, prepare, waiting};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::keystone::Keystone;
 use super::{World, free_port};
 
 /// The timeout of its start: it imports much of OpenStack on a machine that may be compiling.
-const START_TIMEOUT: Duration = MAX_WAIT;
+const START_TIMEOUT: Duration = WAIT_TIMEOUT;
 const API_VERSION: &str = "1.115";
 
 /// A running Ironic.
