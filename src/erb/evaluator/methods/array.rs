@@ -17,7 +17,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Array(Rc::clone(array));
+        let receiver = Value::Array(Rc::clone(array));
         let block = args.block.as_ref();
         if let Some(value) = self.array_edit(array, name, args)? {
             array.recount_memory();
@@ -29,7 +29,7 @@ impl Interp {
                 let index = self.index_or(args, 0, 0)?;
                 at(array, index)
             }
-            "dig" => self.dig(&this, &args.list)?,
+            "dig" => self.dig(&receiver, &args.list)?,
             "fetch" => {
                 let index = self.index_or(args, 0, 0)?;
                 match position(index, array.len()) {
@@ -77,7 +77,7 @@ impl Interp {
             }
             "first" => match args.get(0) {
                 None => array.get(0).unwrap_or(Value::Nil),
-                Some(_) => return self.enumerable_method(&this, name, args),
+                Some(_) => return self.enumerable_method(&receiver, name, args),
             },
             "last" => match args.get(0) {
                 None => at(array, -1),
@@ -97,20 +97,20 @@ impl Interp {
                         index += 1;
                         self.yield_one(block, item)?;
                     }
-                    this
+                    receiver
                 }
-                None => self.enumerator(&this, "each", Vec::new())?,
+                None => self.enumerator(&receiver, "each", Vec::new())?,
             },
-            "each_index" if block.is_none() => self.enumerator(&this, name, Vec::new())?,
+            "each_index" if block.is_none() => self.enumerator(&receiver, name, Vec::new())?,
             "each_index" => {
                 let block = self.block(args)?;
                 for index in 0..array.len() {
                     self.yield_one(&block, Value::Int(index as i64))?;
                 }
-                this
+                receiver
             }
-            "to_a" | "entries" | "to_ary" => this,
-            "to_s" | "inspect" => Value::str(self.inspect(&this)?),
+            "to_a" | "entries" | "to_ary" => receiver,
+            "to_s" | "inspect" => Value::str(self.inspect(&receiver)?),
             "join" => {
                 let separator = match args.get(0) {
                     None | Some(Value::Nil) => String::new(),
@@ -192,14 +192,14 @@ impl Interp {
                 let other = self.arg(args, 0)?;
                 match &other {
                     Value::Array(_) => {
-                        self.compare(&this, &other)?.map_or(Value::Nil, |o| Value::Int(o as i64))
+                        self.compare(&receiver, &other)?.map_or(Value::Nil, |o| Value::Int(o as i64))
                     }
                     _ => Value::Nil,
                 }
             }
-            "index" | "find_index" => return self.enumerable_method(&this, "find_index", args),
+            "index" | "find_index" => return self.enumerable_method(&receiver, "find_index", args),
             "rindex" if args.is_empty() && block.is_none() => {
-                return Ok(Some(self.enumerator(&this, name, Vec::new())?));
+                return Ok(Some(self.enumerator(&receiver, name, Vec::new())?));
             }
             "rindex" => {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
@@ -276,7 +276,7 @@ impl Interp {
                         for row in rows {
                             self.yield_one(block, Value::array(row))?;
                         }
-                        this
+                        receiver
                     }
                     None => Value::array(rows.into_iter().map(Value::array).collect()),
                 }
@@ -295,14 +295,14 @@ impl Interp {
                         for item in self.collect(&list)? {
                             self.yield_one(block, item)?;
                         }
-                        this
+                        receiver
                     }
                     None => self.enumerator(&list, "each", Vec::new())?,
                 }
             }
             "bsearch" => {
                 if block.is_none() {
-                    return self.enumerator(&this, name, Vec::new()).map(Some);
+                    return self.enumerator(&receiver, name, Vec::new()).map(Some);
                 }
                 let block = self.block(args)?;
                 let (mut low, mut high) = (0, array.len());
@@ -339,13 +339,13 @@ impl Interp {
                     && block.is_none()
                     && array.items.borrow().iter().all(|v| matches!(v, Value::Int(_))) =>
             {
-                return self.enumerable_method(&this, name, args);
+                return self.enumerable_method(&receiver, name, args);
             }
-            "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![this])),
+            "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![receiver])),
             "shuffle" | "sample" => {
                 return Err(self.unsupported_error(format!("Array#{name}, whose result is random")));
             }
-            _ => return self.enumerable_method(&this, name, args),
+            _ => return self.enumerable_method(&receiver, name, args),
         }))
     }
 

@@ -54,21 +54,21 @@ impl Interp {
         if !EDITS.contains(&name) {
             return Ok(None);
         }
-        let this = Value::Array(Rc::clone(array));
+        let receiver = Value::Array(Rc::clone(array));
         if array.is_frozen.get() {
-            return self.raise_frozen_error(&this);
+            return self.raise_frozen_error(&receiver);
         }
         let block = args.block.clone();
         const ENUMERATING: &[&str] =
             &["map!", "collect!", "select!", "filter!", "keep_if", "delete_if", "reject!", "sort_by!"];
         if block.is_none() && ENUMERATING.contains(&name) {
-            return self.enumerator(&this, name, Vec::new()).map(Some);
+            return self.enumerator(&receiver, name, Vec::new()).map(Some);
         }
         Ok(Some(match name {
             "<<" | "push" | "append" => {
                 self.use_scratch(args.len() * VALUE_BYTES)?;
                 array.items.borrow_mut().extend(args.list.iter().cloned());
-                this
+                receiver
             }
             "pop" => match args.get(0) {
                 None => array.items.borrow_mut().pop().unwrap_or(Value::Nil),
@@ -93,11 +93,11 @@ impl Interp {
             },
             "unshift" | "prepend" => {
                 array.items.borrow_mut().splice(0..0, args.list.iter().cloned());
-                this
+                receiver
             }
             "insert" if args.len() == 1 => {
                 self.index_or(args, 0, 0)?;
-                this
+                receiver
             }
             "insert" => {
                 let index = self.index_or(args, 0, 0)?;
@@ -109,7 +109,7 @@ impl Interp {
                 }
                 self.grow(array, at)?;
                 array.items.borrow_mut().splice(at as usize..at as usize, args.list.iter().skip(1).cloned());
-                this
+                receiver
             }
             "[]=" => self.array_store(array, args)?,
             "concat" => {
@@ -118,13 +118,13 @@ impl Interp {
                     self.use_scratch(other.len() * VALUE_BYTES)?;
                     array.items.borrow_mut().extend(other);
                 }
-                this
+                receiver
             }
             "replace" => {
                 let other = self.arg(args, 0)?;
                 let other = self.array_arg(&other)?;
                 *array.items.borrow_mut() = other;
-                this
+                receiver
             }
             "delete" => {
                 let item_to_delete = self.arg(args, 0)?;
@@ -159,7 +159,7 @@ impl Interp {
                 }
                 let has_changed = kept.len() != before;
                 *array.items.borrow_mut() = kept;
-                if has_changed || !name.ends_with('!') { this } else { Value::Nil }
+                if has_changed || !name.ends_with('!') { receiver } else { Value::Nil }
             }
             "map!" | "collect!" => {
                 let block = self.block(args)?;
@@ -168,11 +168,11 @@ impl Interp {
                     out.push(self.yield_one(&block, item)?);
                 }
                 *array.items.borrow_mut() = out;
-                this
+                receiver
             }
             "clear" => {
                 array.items.borrow_mut().clear();
-                this
+                receiver
             }
             "compact!" | "uniq!" | "flatten!" => {
                 let before = array.len();
@@ -187,14 +187,14 @@ impl Interp {
                     has_changed |= new.len() != before;
                     *array.items.borrow_mut() = new.to_vec();
                 }
-                if has_changed { this } else { Value::Nil }
+                if has_changed { receiver } else { Value::Nil }
             }
             "reverse!" | "sort!" | "sort_by!" | "rotate!" => {
                 let plain = name.trim_end_matches('!');
                 if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
                     *array.items.borrow_mut() = new.to_vec();
                 }
-                this
+                receiver
             }
             "fill" => {
                 let length = array.len();
@@ -226,7 +226,7 @@ impl Interp {
                             Some(count) => {
                                 let count = self.index_arg(count)?;
                                 if count < 0 {
-                                    return Ok(Some(this));
+                                    return Ok(Some(receiver));
                                 }
                                 (from, from.saturating_add(count as usize))
                             }
@@ -246,7 +246,7 @@ impl Interp {
                     };
                     array.items.borrow_mut()[index] = item;
                 }
-                this
+                receiver
             }
             "slice!" => {
                 let slice = self.array_method(array, "[]", args)?.unwrap_or(Value::Nil);

@@ -25,7 +25,7 @@ impl Interp {
         if let Some(value) = self.library_method(class, &label, name, args, env)? {
             return Ok(Some(value));
         }
-        let this = Value::Class(Rc::clone(class));
+        let receiver = Value::Class(Rc::clone(class));
         Ok(Some(match name {
             "new" | "allocate" if !class.is_module => self.instantiate(class, args)?,
             "[]" if class.members.borrow().is_some() => self.instantiate(class, args)?,
@@ -52,7 +52,7 @@ impl Interp {
             }
             "===" => {
                 let value = self.arg(args, 0)?;
-                Value::Bool(self.case_equal(&this, &value, None)?)
+                Value::Bool(self.case_equal(&receiver, &value, None)?)
             }
             "<" | "<=" | ">" | ">=" => {
                 let Value::Class(other) = self.arg(args, 0)? else {
@@ -100,7 +100,7 @@ impl Interp {
                 let constant_path = self.arg(args, 0)?;
                 let constant_path = self.name_arg(&constant_path)?;
                 let mut at = Rc::clone(class);
-                let mut constant = this;
+                let mut constant = receiver;
                 for part in constant_path.split("::").filter(|part| !part.is_empty()) {
                     constant = self.constant_in(&at, part)?;
                     if let Value::Class(inner) = &constant {
@@ -169,7 +169,7 @@ impl Interp {
                     let method_name = self.name_arg(arg)?;
                     class.methods.borrow_mut().remove(method_name.as_str());
                 }
-                this
+                receiver
             }
             "include" | "prepend" => {
                 for module in &args.list {
@@ -183,11 +183,11 @@ impl Interp {
                     Class::mix_in(&class.included, module);
                     let hook = module.find_singleton("included");
                     if let Some(hook) = hook {
-                        let args = Args::new(vec![this.clone()]);
+                        let args = Args::new(vec![receiver.clone()]);
                         self.invoke(&hook, &Value::Class(Rc::clone(module)), args)?;
                     }
                 }
-                this
+                receiver
             }
             "include?" => match self.arg(args, 0)? {
                 Value::Class(module) => {
@@ -200,7 +200,7 @@ impl Interp {
                     return Err(self.unsupported_error("class_eval of a string"));
                 };
                 let args = Args::new(args.list.clone());
-                self.call_proc_as(&Rc::clone(block), args, Some(this), false, Some(Rc::clone(class)))?
+                self.call_proc_as(&Rc::clone(block), args, Some(receiver), false, Some(Rc::clone(class)))?
             }
             "class_variable_get" | "class_variable_set" => {
                 let variable_name = self.arg(args, 0)?;

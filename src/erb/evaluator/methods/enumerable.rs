@@ -13,10 +13,10 @@ impl Interp {
     /// Visits the elements of a collection until `visit` breaks. Other values raise `TypeError`.
     pub(crate) fn each(
         &mut self,
-        over: &Value,
+        receiver: &Value,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
-        match over {
+        match receiver {
             Value::Array(array) => {
                 let mut index = 0;
                 // The visitor can change the array.
@@ -61,7 +61,7 @@ impl Interp {
                     }
                     return Ok(());
                 }
-                self.each_by_method(over, visit)
+                self.each_by_method(receiver, visit)
             }
             other => {
                 let class = self.class_of(other).label();
@@ -73,7 +73,7 @@ impl Interp {
     /// Visits the values that `each` yields. For an enumerator its stored method is called instead.
     fn each_by_method(
         &mut self,
-        over: &Value,
+        receiver: &Value,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         // A block must own its data, so all elements are collected before the first visit. The limits end an
@@ -90,7 +90,7 @@ impl Interp {
             sink.borrow_mut().push(value);
             Ok(Value::Nil)
         });
-        self.run_each(over, block)?;
+        self.run_each(receiver, block)?;
         let items = collected.take();
         for item in items {
             if visit(self, item)?.is_break() {
@@ -101,28 +101,28 @@ impl Interp {
     }
 
     /// Calls `each` with a block, or for an enumerator its stored method.
-    pub(crate) fn run_each(&mut self, over: &Value, block: Value) -> EvalResult<Value> {
-        if let Value::Object(object) = over {
+    pub(crate) fn run_each(&mut self, receiver: &Value, block: Value) -> EvalResult<Value> {
+        if let Value::Object(object) = receiver {
             let call = match &*object.data.borrow() {
-                Data::Enumerator { receiver, method, args, .. } => {
-                    Some((receiver.clone(), method.clone(), args.clone()))
+                Data::Enumerator { receiver: stored_receiver, method, args, .. } => {
+                    Some((stored_receiver.clone(), method.clone(), args.clone()))
                 }
                 _ => None,
             };
-            if let Some((receiver, method, args)) = call {
-                return self.call_any(&receiver, &method, Args::with_block(args, block));
+            if let Some((stored_receiver, method, args)) = call {
+                return self.call_any(&stored_receiver, &method, Args::with_block(args, block));
             }
         }
-        self.call_with(over, "each", Args::with_block(Vec::new(), block))
+        self.call_with(receiver, "each", Args::with_block(Vec::new(), block))
     }
 
     /// Returns the elements of a collection.
-    pub(crate) fn collect(&mut self, over: &Value) -> EvalResult<Vec<Value>> {
-        if let Value::Array(array) = over {
+    pub(crate) fn collect(&mut self, receiver: &Value) -> EvalResult<Vec<Value>> {
+        if let Value::Array(array) = receiver {
             return Ok(array.to_vec());
         }
         let mut items = Vec::new();
-        self.each(over, &mut |interp, item| {
+        self.each(receiver, &mut |interp, item| {
             interp.use_scratch(2 * VALUE_BYTES)?;
             items.push(item);
             Ok(ControlFlow::Continue(()))
@@ -133,11 +133,11 @@ impl Interp {
     /// Calls a method of Enumerable.
     pub(crate) fn enumerable_method(
         &mut self,
-        over: &Value,
+        receiver: &Value,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        if let Some(value) = self.enumerable_search(over, name, args)? {
+        if let Some(value) = self.enumerable_search(receiver, name, args)? {
             return Ok(Some(value));
         }
         let block = args.block.as_ref();
@@ -170,14 +170,14 @@ impl Interp {
             if matches!(name, "each_with_index" | "reverse_each") && !args.is_empty() {
                 return Err(self.unsupported_error(format!("{name} with arguments")));
             }
-            return self.enumerator(over, name, args.list.clone()).map(Some);
+            return self.enumerator(receiver, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
-            "to_a" | "entries" | "force" => Value::array(self.collect(over)?),
+            "to_a" | "entries" | "force" => Value::array(self.collect(receiver)?),
             "map" | "collect" => {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     interp.use_scratch(2 * VALUE_BYTES)?;
                     out.push(interp.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
@@ -187,7 +187,7 @@ impl Interp {
             "flat_map" | "collect_concat" => {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     match self.yield_one(&block, item)? {
                         Value::Array(list) => {
                             self.use_scratch(list.len() * 2 * VALUE_BYTES)?;
@@ -204,7 +204,7 @@ impl Interp {
             "select" | "filter" | "find_all" | "reject" => {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     if self.yield_one(&block, item.clone())?.is_truthy() == (name != "reject") {
                         out.push(item);
                     }
@@ -214,7 +214,7 @@ impl Interp {
             "filter_map" => {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let value = self.yield_one(&block, item)?;
                     if value.is_truthy() {
                         out.push(value);
@@ -224,10 +224,10 @@ impl Interp {
             }
             "each_entry" => {
                 let block = self.block(args)?;
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     self.yield_one(&block, item)?;
                 }
-                over.clone()
+                receiver.clone()
             }
             "each_with_index" | "reverse_each" if !args.is_empty() => {
                 return Err(self.unsupported_error(format!("{name} with arguments")));
@@ -236,7 +236,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let object = args.get(0).cloned();
                 let mut index = 0;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     let second = match &object {
                         Some(object) if name == "each_with_object" => object.clone(),
                         _ => Value::Int(index),
@@ -247,15 +247,15 @@ impl Interp {
                 })?;
                 match object {
                     Some(object) if name == "each_with_object" => object,
-                    _ => over.clone(),
+                    _ => receiver.clone(),
                 }
             }
             "reverse_each" => {
                 let block = self.block(args)?;
-                for item in self.collect(over)?.into_iter().rev() {
+                for item in self.collect(receiver)?.into_iter().rev() {
                     self.yield_one(&block, item)?;
                 }
-                over.clone()
+                receiver.clone()
             }
             "each_slice" | "each_cons" => {
                 let size = self.int_or(args, 0, 0)?;
@@ -264,7 +264,7 @@ impl Interp {
                     return self.raise_argument_error(format!("invalid {what} size").replace("  ", " "));
                 }
                 let block = self.block(args)?;
-                let items = self.collect(over)?;
+                let items = self.collect(receiver)?;
                 let size = size as usize;
                 if name == "each_slice" {
                     for chunk in items.chunks(size) {
@@ -275,14 +275,14 @@ impl Interp {
                         self.yield_one(&block, Value::array(window.to_vec()))?;
                     }
                 }
-                over.clone()
+                receiver.clone()
             }
-            "inject" | "reduce" => self.inject(over, args)?,
-            "sum" => self.sum(over, args)?,
+            "inject" | "reduce" => self.inject(receiver, args)?,
+            "sum" => self.sum(receiver, args)?,
             "group_by" => {
                 let block = self.block(args)?;
                 let groups = RHash::default();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let key = self.yield_one(&block, item.clone())?;
                     match groups.get(&key) {
                         Some(Value::Array(list)) => list.push(item),
@@ -294,7 +294,7 @@ impl Interp {
             "partition" => {
                 let block = self.block(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let is_match = self.yield_one(&block, item.clone())?.is_truthy();
                     if is_match { yes.push(item) } else { no.push(item) }
                 }
@@ -303,7 +303,7 @@ impl Interp {
             "tally" if !args.is_empty() => return Err(self.unsupported_error("tally into a hash")),
             "tally" => {
                 let counts = RHash::default();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let count = match counts.get(&item) {
                         Some(Value::Int(count)) => count + 1,
                         _ => 1,
@@ -313,22 +313,24 @@ impl Interp {
                 Value::hash(counts)
             }
             "sort" => {
-                let items = self.collect(over)?;
+                let items = self.collect(receiver)?;
                 Value::array(self.sort_values(items, block)?)
             }
             "sort_by" => {
                 let block = self.block(args)?;
                 let mut keyed = Vec::new();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let key = self.yield_one(&block, item.clone())?;
                     keyed.push(Value::array(vec![key, item]));
                 }
                 let sorted = self.sort_with(keyed, |interp, a, b| interp.order(&first(a), &first(b)))?;
                 Value::array(sorted.iter().map(second).collect())
             }
-            "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => self.min_max(over, name, args)?,
+            "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => {
+                self.min_max(receiver, name, args)?
+            }
             "zip" => {
-                let items = self.collect(over)?;
+                let items = self.collect(receiver)?;
                 let mut others = Vec::new();
                 for other in &args.list {
                     others.push(self.collect(other)?);
@@ -355,12 +357,12 @@ impl Interp {
                 }
             }
             "uniq" => {
-                let items = self.collect(over)?;
+                let items = self.collect(receiver)?;
                 Value::array(self.unique(items, block)?)
             }
             "to_h" => {
                 let hash = RHash::default();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     let pair = match block {
                         Some(block) => self.yield_one(block, item)?,
                         None => item,
@@ -392,7 +394,7 @@ impl Interp {
             }
             "to_set" if !args.is_empty() => return Err(self.unsupported_error("to_set with arguments")),
             "to_set" => {
-                let mut items = self.collect(over)?;
+                let mut items = self.collect(receiver)?;
                 if let Some(block) = &args.block {
                     for item in &mut items {
                         *item = self.yield_one(block, item.clone())?;
@@ -408,7 +410,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let mut chunks: Vec<Value> = Vec::new();
                 let mut chunk: Vec<Value> = Vec::new();
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     if let Some(last) = chunk.last() {
                         let is_match = self.yield_to(&block, vec![last.clone(), item.clone()])?.is_truthy();
                         if is_match == (name == "slice_when") {
@@ -423,7 +425,7 @@ impl Interp {
                 let list = Value::array(chunks);
                 self.enumerator(&list, "each", Vec::new())?
             }
-            "lazy" => self.lazy(over)?,
+            "lazy" => self.lazy(receiver)?,
             _ => return Ok(None),
         }))
     }

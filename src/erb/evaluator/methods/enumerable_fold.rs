@@ -8,14 +8,14 @@ use crate::evaluator::value::{Key, RHash, Value};
 
 impl Interp {
     /// Implements `inject` and `reduce`.
-    pub(super) fn inject(&mut self, over: &Value, args: &Args) -> EvalResult<Value> {
+    pub(super) fn inject(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (mut total, operator) = match (args.list.as_slice(), &args.block) {
             ([operator], None) => (None, Some(self.name_arg(operator)?)),
             ([start, operator], _) => (Some(start.clone()), Some(self.name_arg(operator)?)),
             ([start], Some(_)) => (Some(start.clone()), None),
             _ => (None, None),
         };
-        for item in self.collect(over)? {
+        for item in self.collect(receiver)? {
             total = Some(match total {
                 None => item,
                 Some(total) => match (&operator, &args.block) {
@@ -29,7 +29,7 @@ impl Interp {
     }
 
     /// Implements `sum`.
-    pub(super) fn sum(&mut self, over: &Value, args: &Args) -> EvalResult<Value> {
+    pub(super) fn sum(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
         // Floats are added by the Kahan-Babuska algorithm, as in Ruby: the sum so far, and its compensation.
         let mut floating = match total {
@@ -37,7 +37,7 @@ impl Interp {
             _ => None,
         };
         let mut has_items = false;
-        for item in self.collect(over)? {
+        for item in self.collect(receiver)? {
             has_items = true;
             let item = match &args.block {
                 Some(block) => self.yield_one(block, item)?,
@@ -56,7 +56,7 @@ impl Interp {
             }
         }
         match floating {
-            Some((sum, compensation)) if has_items || !matches!(over, Value::Array(_)) => {
+            Some((sum, compensation)) if has_items || !matches!(receiver, Value::Array(_)) => {
                 Ok(Value::Float(sum + compensation))
             }
             _ => Ok(total),
@@ -104,7 +104,7 @@ impl Interp {
     }
 
     /// Implements `min`, `max`, `minmax` and their forms that end in `_by`.
-    pub(super) fn min_max(&mut self, over: &Value, name: &str, args: &Args) -> EvalResult<Value> {
+    pub(super) fn min_max(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Value> {
         let count = match args.get(0) {
             Some(count) if !count.is_nil() => Some(self.int_arg(&count.clone())?),
             _ => None,
@@ -114,7 +114,7 @@ impl Interp {
             Some(0) => return Ok(Value::array(Vec::new())),
             _ => {}
         }
-        let items = self.collect(over)?;
+        let items = self.collect(receiver)?;
         let is_by_key = name.ends_with("_by");
         let block = args.block.clone();
         let mut keyed = Vec::with_capacity(items.len());

@@ -10,7 +10,7 @@ impl Interp {
     /// Calls a method of Enumerable that searches, counts or takes parts. Returns `None` for any other.
     pub(super) fn enumerable_search(
         &mut self,
-        over: &Value,
+        receiver: &Value,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
@@ -19,7 +19,7 @@ impl Interp {
             "include?" | "member?" => {
                 let item_to_find = self.arg(args, 0)?;
                 let mut is_included = false;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     is_included = interp.equal(&item, &item_to_find)?;
                     Ok(if is_included { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
@@ -27,11 +27,11 @@ impl Interp {
             }
             "find" | "detect" | "find_index" => {
                 if block.is_none() && (args.is_empty() || name != "find_index") {
-                    return self.enumerator(over, name, args.list.clone()).map(Some);
+                    return self.enumerator(receiver, name, args.list.clone()).map(Some);
                 }
                 let mut first_match = None;
                 let mut index = 0;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     let is_match = match (block, args.get(0)) {
                         (_, Some(target)) if name == "find_index" => interp.equal(&item, target)?,
                         (Some(block), _) => interp.yield_one(block, item.clone())?.is_truthy(),
@@ -55,7 +55,7 @@ impl Interp {
             "any?" | "all?" | "none?" | "one?" => {
                 let mut hits = 0;
                 let mut misses = 0;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     let is_match = match (args.get(0), block) {
                         (Some(pattern), _) => interp.case_equal(pattern, &item, None)?,
                         (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
@@ -82,7 +82,7 @@ impl Interp {
             }
             "count" => {
                 let mut count = 0;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     let is_match = match (args.get(0), block) {
                         (Some(target), _) => interp.equal(&item, target)?,
                         (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
@@ -105,7 +105,7 @@ impl Interp {
                 let limit = count.unwrap_or(1) as usize;
                 let mut items = Vec::new();
                 if limit > 0 {
-                    self.each(over, &mut |_, item| {
+                    self.each(receiver, &mut |_, item| {
                         items.push(item);
                         Ok(if items.len() >= limit {
                             ControlFlow::Break(())
@@ -124,15 +124,15 @@ impl Interp {
                 if count < 0 {
                     return self.raise_argument_error("attempt to drop negative size");
                 }
-                Value::array(self.collect(over)?.into_iter().skip(count as usize).collect())
+                Value::array(self.collect(receiver)?.into_iter().skip(count as usize).collect())
             }
-            "take_while" | "drop_while" if block.is_none() => self.enumerator(over, name, Vec::new())?,
+            "take_while" | "drop_while" if block.is_none() => self.enumerator(receiver, name, Vec::new())?,
             "take_while" | "drop_while" => {
                 let block = self.block(args)?;
                 let takes_while = name == "take_while";
                 let mut items = Vec::new();
                 let mut is_dropping = true;
-                self.each(over, &mut |interp, item| {
+                self.each(receiver, &mut |interp, item| {
                     if takes_while {
                         if !interp.yield_one(&block, item.clone())?.is_truthy() {
                             return Ok(ControlFlow::Break(()));
@@ -161,7 +161,7 @@ impl Interp {
                     },
                     _ => None,
                 };
-                for item in self.collect(over)? {
+                for item in self.collect(receiver)? {
                     if self.case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
                         items.push(match block {
                             Some(block) => self.yield_one(block, item)?,
@@ -178,7 +178,7 @@ impl Interp {
                     Some(Value::Nil) | None => i64::MAX,
                     Some(count) => self.int_arg(&count.clone())?,
                 };
-                let items = self.collect(over)?;
+                let items = self.collect(receiver)?;
                 let mut round = 0;
                 while round < rounds && !items.is_empty() {
                     for item in &items {

@@ -47,7 +47,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Object(Rc::clone(object));
+        let enumerator = Value::Object(Rc::clone(object));
         let (receiver, method, call_args, is_lazy) = match &*object.data.borrow() {
             Data::Enumerator { receiver, method, args, is_lazy } => {
                 (receiver.clone(), Arc::clone(method), args.clone(), *is_lazy)
@@ -60,9 +60,9 @@ impl Interp {
                 if block.is_none() =>
             {
                 if name == "each" {
-                    return Ok(Some(this));
+                    return Ok(Some(enumerator));
                 }
-                self.enumerator(&this, name, args.list.clone())?
+                self.enumerator(&enumerator, name, args.list.clone())?
             }
             "each" => {
                 let block = self.block(args)?;
@@ -98,11 +98,11 @@ impl Interp {
             }
             "next" | "peek" => {
                 let key: Arc<str> = Arc::from("@position");
-                let at = match self.instance_variable(&this, &key) {
+                let at = match self.instance_variable(&enumerator, &key) {
                     Value::Int(at) => at,
                     _ => 0,
                 };
-                let items = self.collect(&this)?;
+                let items = self.collect(&enumerator)?;
                 match items.get(at as usize) {
                     Some(item) => {
                         if name == "next" {
@@ -115,16 +115,16 @@ impl Interp {
             }
             "rewind" => {
                 object.variables.borrow_mut().clear();
-                this
+                enumerator
             }
             "size" => {
                 if matches!(&receiver, Value::Object(_)) {
                     Value::Nil
                 } else {
-                    Value::Int(self.collect(&this)?.len() as i64)
+                    Value::Int(self.collect(&enumerator)?.len() as i64)
                 }
             }
-            "lazy" => self.lazy(&this)?,
+            "lazy" => self.lazy(&enumerator)?,
             "eager" | "force" | "to_a" | "first" if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 match name {
@@ -132,7 +132,7 @@ impl Interp {
                     _ => list,
                 }
             }
-            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
+            "inspect" | "to_s" => Value::str(self.inspect(&enumerator)?),
             _ if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 let result = match self.enumerable_method(&list, name, args)? {
@@ -151,7 +151,7 @@ impl Interp {
                     _ => result,
                 }
             }
-            _ => return self.enumerable_method(&this, name, args),
+            _ => return self.enumerable_method(&enumerator, name, args),
         }))
     }
 }

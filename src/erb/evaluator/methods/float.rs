@@ -72,15 +72,15 @@ impl Interp {
 
     /// Calls a method of Float. Returns `None` if Float does not implement it.
     pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> EvalResult<Option<Value>> {
-        let this = Value::Float(float);
+        let receiver = Value::Float(float);
         if let Some(other) = args.get(0)
-            && let Some(value) = self.number_operator(&this, name, other)?
+            && let Some(value) = self.number_operator(&receiver, name, other)?
         {
             return Ok(Some(value));
         }
         Ok(Some(match name {
             "to_s" | "inspect" => Value::str(float_to_s(float)),
-            "to_f" | "+@" => this,
+            "to_f" | "+@" => receiver,
             "-@" => Value::Float(-float),
             "to_i" | "to_int" => self.float_to_int(float.trunc())?,
             "round" | "floor" | "ceil" | "truncate" => self.round_float(float, name, args)?,
@@ -96,7 +96,7 @@ impl Interp {
                 if float == 0.0 {
                     Value::Nil
                 } else {
-                    this
+                    receiver
                 }
             }
             "positive?" => Value::Bool(float > 0.0),
@@ -105,12 +105,12 @@ impl Interp {
             "integer?" => Value::Bool(false),
             "real?" => Value::Bool(true),
             "eql?" => Value::Bool(matches!(self.arg(args, 0)?, Value::Float(other) if other == float)),
-            "between?" | "clamp" => return self.comparable_method(&this, name, args),
+            "between?" | "clamp" => return self.comparable_method(&receiver, name, args),
             "coerce" => {
                 let other = self.arg(args, 0)?;
-                Value::array(vec![self.float_of(&other)?, this])
+                Value::array(vec![self.float_of(&other)?, receiver])
             }
-            "step" => self.number_step(&this, args)?,
+            "step" => self.number_step(&receiver, args)?,
             _ => return Ok(None),
         }))
     }

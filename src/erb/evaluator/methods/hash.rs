@@ -52,7 +52,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Hash(Rc::clone(hash));
+        let receiver = Value::Hash(Rc::clone(hash));
         if EDITS.contains(&name) {
             return self.hash_edit(hash, name, args).map(Some);
         }
@@ -79,7 +79,7 @@ impl Interp {
             "find_all",
         ];
         if block.is_none() && (ENUMERATING.contains(&name) || name == "transform_keys" && args.is_empty()) {
-            return self.enumerator(&this, name, args.list.clone()).map(Some);
+            return self.enumerator(&receiver, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
             "[]" => {
@@ -98,7 +98,7 @@ impl Interp {
                     }
                 }
             }
-            "dig" => self.dig(&this, &args.list)?,
+            "dig" => self.dig(&receiver, &args.list)?,
             "key?" | "has_key?" | "include?" | "member?" => {
                 let key = self.arg(args, 0)?;
                 Value::Bool(hash.get(&key).is_some())
@@ -131,7 +131,7 @@ impl Interp {
                 let mut out = Vec::new();
                 for key in &args.list {
                     out.push(self.call_with(
-                        &this,
+                        &receiver,
                         "fetch",
                         Args { list: vec![key.clone()], has_keywords: false, block: args.block.clone() },
                     )?);
@@ -146,14 +146,14 @@ impl Interp {
                 for (key, value) in hash.pairs() {
                     self.yield_one(&block, Value::array(vec![key, value]))?;
                 }
-                this
+                receiver
             }
             "each_key" | "each_value" => {
                 let block = self.block(args)?;
                 for (key, value) in hash.pairs() {
                     self.yield_one(&block, if name == "each_key" { key } else { value })?;
                 }
-                this
+                receiver
             }
             "select" | "filter" | "reject" => {
                 let block = self.block(args)?;
@@ -222,11 +222,11 @@ impl Interp {
                     let pairs = Value::array(pairs);
                     self.call(&pairs, "to_h", Vec::new())?
                 }
-                None => this,
+                None => receiver,
             },
-            "to_hash" => this,
-            "to_a" => Value::array(self.collect(&this)?),
-            "to_s" | "inspect" => Value::str(self.inspect(&this)?),
+            "to_hash" => receiver,
+            "to_a" => Value::array(self.collect(&receiver)?),
+            "to_s" | "inspect" => Value::str(self.inspect(&receiver)?),
             "merge" => {
                 let copy = Rc::new(hash.copy());
                 self.hash_edit(&copy, "merge!", args)?
@@ -251,7 +251,7 @@ impl Interp {
             "min_by" | "max_by" | "sort_by" | "group_by" | "sum" | "find" | "detect" | "all?" | "none?"
             | "count" | "flat_map" | "map" | "collect" | "filter_map" | "each_with_index"
             | "each_with_object" | "inject" | "reduce" | "find_all" => {
-                return self.enumerable_method(&this, name, args);
+                return self.enumerable_method(&receiver, name, args);
             }
             "default" => match args.get(0) {
                 Some(key) if hash.default_proc.borrow().is_some() => self.hash_default(hash, &key.clone())?,
@@ -260,7 +260,7 @@ impl Interp {
             "default_proc" => hash.default_proc.borrow().clone().unwrap_or(Value::Nil),
             "flatten" => {
                 let depth = self.int_or(args, 0, 1)?;
-                let pairs = Value::array(self.collect(&this)?);
+                let pairs = Value::array(self.collect(&receiver)?);
                 self.call(&pairs, "flatten", vec![Value::Int(depth)])?
             }
             "assoc" | "rassoc" => {
@@ -297,16 +297,16 @@ impl Interp {
                 let hash = Rc::clone(hash);
                 Value::native(move |interp, args| interp.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
             }
-            "deconstruct_keys" => this,
-            _ => return self.enumerable_method(&this, name, args),
+            "deconstruct_keys" => receiver,
+            _ => return self.enumerable_method(&receiver, name, args),
         }))
     }
 
     /// Calls a method that changes the hash.
     fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
-        let this = Value::Hash(Rc::clone(hash));
+        let receiver = Value::Hash(Rc::clone(hash));
         if hash.is_frozen.get() {
-            return self.raise_frozen_error(&this);
+            return self.raise_frozen_error(&receiver);
         }
         const ENUMERATING: &[&str] = &[
             "select!",
@@ -318,7 +318,7 @@ impl Interp {
             "transform_keys!",
         ];
         if args.block.is_none() && args.is_empty() && ENUMERATING.contains(&name) {
-            return self.enumerator(&this, name, Vec::new());
+            return self.enumerator(&receiver, name, Vec::new());
         }
         Ok(match name {
             "[]=" | "store" => {
@@ -345,7 +345,7 @@ impl Interp {
                         has_changed = true;
                     }
                 }
-                if has_changed || !name.ends_with('!') { this } else { Value::Nil }
+                if has_changed || !name.ends_with('!') { receiver } else { Value::Nil }
             }
             "merge!" | "update" => {
                 for other in &args.list {
@@ -373,17 +373,17 @@ impl Interp {
                         hash.insert(key, value);
                     }
                 }
-                this
+                receiver
             }
             "replace" => {
                 let other = self.arg(args, 0)?;
                 let Value::Hash(other) = &other else { return self.raise_no_conversion(&other, "Hash") };
                 hash.replace(other);
-                this
+                receiver
             }
             "clear" => {
                 hash.map.borrow_mut().clear();
-                this
+                receiver
             }
             "shift" => {
                 let first = hash.map.borrow_mut().shift_remove_index(0);
@@ -395,7 +395,7 @@ impl Interp {
                 if let Some(Value::Hash(new)) = self.hash_method(hash, plain, args)? {
                     hash.replace(&new);
                 }
-                if name == "compact!" && hash.len() == before { Value::Nil } else { this }
+                if name == "compact!" && hash.len() == before { Value::Nil } else { receiver }
             }
             "default=" => {
                 let value = self.arg(args, 0)?;
@@ -408,7 +408,7 @@ impl Interp {
                 *hash.default_proc.borrow_mut() = value.is_truthy().then(|| value.clone());
                 value
             }
-            "rehash" => this,
+            "rehash" => receiver,
             _ => return Err(self.unsupported_error(format!("Hash#{name}"))),
         })
     }

@@ -30,10 +30,9 @@ impl Interp {
         {
             return Ok(Some(value));
         }
-        let this = receiver.clone();
         Ok(Some(match name {
             "-@" => Value::big(-to_big(receiver)),
-            "+@" | "to_i" | "to_int" | "ord" | "numerator" => this,
+            "+@" | "to_i" | "to_int" | "ord" | "numerator" => receiver.clone(),
             "~" => Value::big(-to_big(receiver) - 1),
             "to_s" | "inspect" => {
                 let radix = self.int_or(args, 0, 10)?;
@@ -69,10 +68,10 @@ impl Interp {
                 }
             }
             "times" | "upto" | "downto" if args.block.is_none() => {
-                self.enumerator(&this, name, args.list.clone())?
+                self.enumerator(receiver, name, args.list.clone())?
             }
             "times" | "upto" | "downto" => self.count_numbers(receiver, name, args)?,
-            "step" => self.number_step(&this, args)?,
+            "step" => self.number_step(receiver, args)?,
             "zero?" => Value::Bool(matches!(receiver, Value::Int(0))),
             "positive?" => Value::Bool(to_big(receiver) > BigInt::from(0)),
             "negative?" => Value::Bool(to_big(receiver) < BigInt::from(0)),
@@ -80,7 +79,7 @@ impl Interp {
                 if matches!(receiver, Value::Int(0)) {
                     Value::Nil
                 } else {
-                    this
+                    receiver.clone()
                 }
             }
             "even?" => Value::Bool((to_big(receiver) % 2) == BigInt::from(0)),
@@ -100,7 +99,7 @@ impl Interp {
                     None => 0,
                 };
                 if digits >= 0 {
-                    return Ok(Some(this));
+                    return Ok(Some(receiver.clone()));
                 }
                 let half = if name == "round" { self.half_option(args)? } else { Half::Up };
                 let value = to_big(receiver);
@@ -242,10 +241,10 @@ impl Interp {
                 self.step(exponent.bits().saturating_mul(limbs.saturating_mul(limbs)) / 32)?;
                 Value::big(to_big(receiver).modpow(&exponent, &modulus))
             }
-            "dup" | "clone" => this,
+            "dup" | "clone" => receiver.clone(),
             "coerce" => match self.arg(args, 0)? {
-                other @ (Value::Int(_) | Value::Big(_)) => Value::array(vec![other, this]),
-                other => Value::array(vec![self.float_of(&other)?, self.float_of(&this)?]),
+                other @ (Value::Int(_) | Value::Big(_)) => Value::array(vec![other, receiver.clone()]),
+                other => Value::array(vec![self.float_of(&other)?, self.float_of(receiver)?]),
             },
             "between?" | "clamp" => return self.comparable_method(receiver, name, args),
             "allbits?" | "anybits?" | "nobits?" => {

@@ -54,7 +54,7 @@ impl Interp {
     /// Calls a method that needs the caller's scope, such as `block_given?` or `private`.
     pub(crate) fn call_scope_method(
         &mut self,
-        this: &Value,
+        receiver: &Value,
         name: &str,
         args: &Args,
         env: &Rc<Env>,
@@ -78,7 +78,7 @@ impl Interp {
                 | "attr_reader"
                 | "attr_writer"
                 | "attr_accessor"
-        ) || self.find_user_method(this, name).is_some()
+        ) || self.find_user_method(receiver, name).is_some()
         {
             return Ok(None);
         }
@@ -110,14 +110,14 @@ impl Interp {
             | "private_class_method"
             | "private_constant"
             | "public_constant" => {
-                let class = match this {
+                let class = match receiver {
                     Value::Class(class) => Rc::clone(class),
                     _ => Rc::clone(&env.module),
                 };
                 self.set_visibility(&class, name, args)?
             }
             "define_method" | "attr_reader" | "attr_writer" | "attr_accessor" => {
-                let class = match this {
+                let class = match receiver {
                     Value::Class(class) => Rc::clone(class),
                     _ => Rc::clone(&env.module),
                 };
@@ -180,7 +180,7 @@ impl Interp {
     /// Calls a private method that every object has.
     pub(crate) fn call_kernel_method(
         &mut self,
-        this: &Value,
+        receiver: &Value,
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
@@ -197,7 +197,7 @@ impl Interp {
                 Value::Bool(false)
             }
             "loop" => match &args.block {
-                None => self.enumerator(this, "loop", Vec::new())?,
+                None => self.enumerator(receiver, "loop", Vec::new())?,
                 Some(block) => {
                     let block = block.clone();
                     loop {
@@ -302,14 +302,14 @@ impl Interp {
             }
             "rand" => return Err(self.unsupported_error("rand, whose result is random")),
             "caller" | "caller_locations" => Value::array(Vec::new()),
-            "freeze" => this.clone(),
+            "freeze" => receiver.clone(),
             "exit" | "abort" | "exit!" => {
                 let text = args.get(0).cloned().unwrap_or(Value::str("exit"));
                 let text = self.text_of(&text)?;
                 return Err(self.ruby_error("SystemExit", text));
             }
-            "include" | "extend" if this.same(&self.main.clone()) => {
-                let singleton = match this {
+            "include" | "extend" if receiver.same(&self.main.clone()) => {
+                let singleton = match receiver {
                     Value::Object(object) => self.singleton_of(object),
                     _ => return Ok(None),
                 };
@@ -318,7 +318,7 @@ impl Interp {
                         Class::mix_in(&singleton.included, module);
                     }
                 }
-                this.clone()
+                receiver.clone()
             }
             "system" | "exec" | "spawn" | "fork" | "`" | "open" | "gets" | "readline" | "readlines"
             | "sleep" | "load" | "select" | "syscall" | "trap" | "eval" | "test" => {

@@ -46,8 +46,8 @@ impl Interp {
             }
             ">>" | "<<" => {
                 let other = self.arg(args, 0)?;
-                let this = Value::Proc(Rc::clone(block));
-                let (first, second) = if name == ">>" { (this, other) } else { (other, this) };
+                let receiver = Value::Proc(Rc::clone(block));
+                let (first, second) = if name == ">>" { (receiver, other) } else { (other, receiver) };
                 Value::native(move |interp, values| {
                     let middle = interp.call(&first, "call", values)?;
                     interp.call(&second, "call", vec![middle])

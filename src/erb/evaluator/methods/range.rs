@@ -199,7 +199,7 @@ impl Interp {
 
     /// Implements `step` and `%`.
     fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> EvalResult<Value> {
-        let this = Value::Range(Rc::clone(range));
+        let receiver = Value::Range(Rc::clone(range));
         let by = args.get(0).cloned().unwrap_or(Value::Int(1));
         if is_number(&by) && to_f64(&by) == 0.0 {
             return self.raise_argument_error("step can't be 0");
@@ -208,7 +208,7 @@ impl Interp {
             if is_number(&by) && to_f64(&by) < 0.0 {
                 return Err(self.unsupported_error("a range with a negative step"));
             }
-            return self.enumerator(&this, name, args.list.clone());
+            return self.enumerator(&receiver, name, args.list.clone());
         };
         if is_number(&by) && to_f64(&by) < 0.0 {
             return self.raise_argument_error("step can't be negative");
@@ -241,7 +241,7 @@ impl Interp {
             }
             _ => return Err(self.unsupported_error("Range#step with values of these types")),
         }
-        Ok(this)
+        Ok(receiver)
     }
 
     /// Raises `RangeError` if the range lacks the end that the method needs.
@@ -263,7 +263,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Range(Rc::clone(range));
+        let receiver = Value::Range(Rc::clone(range));
         Ok(Some(match name {
             "first" | "begin" if args.is_empty() => {
                 if name == "first" && range.from.is_nil() {
@@ -283,7 +283,7 @@ impl Interp {
                 return Err(self.ruby_error("RangeError", "cannot get the first element of beginless range"));
             }
             "last" => {
-                let items = self.collect(&this)?;
+                let items = self.collect(&receiver)?;
                 if items.is_empty() {
                     return Ok(Some(Value::array(items)));
                 }
@@ -293,10 +293,10 @@ impl Interp {
                 if range.from.is_nil() && name != "max" || range.to.is_nil() && name != "min" =>
             {
                 self.need_end(range, name)?;
-                return self.enumerable_method(&this, name, args);
+                return self.enumerable_method(&receiver, name, args);
             }
             "min" | "max" if !args.is_empty() || args.block.is_some() => {
-                return self.enumerable_method(&this, name, args);
+                return self.enumerable_method(&receiver, name, args);
             }
             "max" if self.compare(&range.from, &range.to)? == Some(Ordering::Greater) => Value::Nil,
             "max"
@@ -317,7 +317,7 @@ impl Interp {
             }
             "min" if range.to.is_nil() => range.from.clone(),
             "max" if range.excludes_end && !is_number(&range.to) => {
-                return self.enumerable_method(&this, name, args);
+                return self.enumerable_method(&receiver, name, args);
             }
             "min" | "max" => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
@@ -344,14 +344,14 @@ impl Interp {
                 }
             },
             "each" => match &args.block {
-                None => self.enumerator(&this, "each", Vec::new())?,
+                None => self.enumerator(&receiver, "each", Vec::new())?,
                 Some(block) => {
                     let block = block.clone();
                     self.each_in_range(range, &mut |interp, item| {
                         interp.yield_one(&block, item)?;
                         Ok(ControlFlow::Continue(()))
                     })?;
-                    this
+                    receiver
                 }
             },
             "exclude_end?" => Value::Bool(range.excludes_end),
@@ -375,7 +375,7 @@ impl Interp {
                         to_big(&range.to) - to_big(&range.from) + i32::from(!range.excludes_end);
                     Value::big(count.max(BigInt::from(0)))
                 }
-                _ if name == "count" => Value::Int(self.collect(&this)?.len() as i64),
+                _ if name == "count" => Value::Int(self.collect(&receiver)?.len() as i64),
                 _ => Value::Nil,
             },
             "include?" | "member?" | "===" | "cover?" => {
@@ -384,7 +384,7 @@ impl Interp {
                     return Ok(Some(Value::Bool(self.covers_range(range, inner)?)));
                 }
                 if let (Value::Str(_), "include?" | "member?") = (&range.from, name) {
-                    return self.enumerable_method(&this, name, args);
+                    return self.enumerable_method(&receiver, name, args);
                 }
                 Value::Bool(self.range_covers(range, &value)?)
             }
@@ -393,7 +393,7 @@ impl Interp {
                 if range.to.is_nil() {
                     return Err(self.ruby_error("RangeError", "cannot convert endless range to an array"));
                 }
-                Value::array(self.collect(&this)?)
+                Value::array(self.collect(&receiver)?)
             }
             "sum" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
@@ -404,10 +404,10 @@ impl Interp {
                     }
                     Value::big((&from + &last) * (&last - &from + 1) / 2)
                 }
-                _ => return self.enumerable_method(&this, name, args),
+                _ => return self.enumerable_method(&receiver, name, args),
             },
-            "inspect" => Value::str(self.inspect(&this)?),
-            _ => return self.enumerable_method(&this, name, args),
+            "inspect" => Value::str(self.inspect(&receiver)?),
+            _ => return self.enumerable_method(&receiver, name, args),
         }))
     }
 }

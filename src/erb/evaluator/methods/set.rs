@@ -19,7 +19,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Object(Rc::clone(object));
+        let receiver = Value::Object(Rc::clone(object));
         let set = match &*object.data.borrow() {
             Data::Set(set) => Rc::clone(set),
             _ => return Ok(None),
@@ -42,7 +42,7 @@ impl Interp {
                 | "filter!"
         );
         if changes && object.is_frozen.get() {
-            return self.raise_frozen_error(&this);
+            return self.raise_frozen_error(&receiver);
         }
         Ok(Some(match name {
             "<<" | "add" | "add?" => {
@@ -50,12 +50,12 @@ impl Interp {
                 let is_member = set.get(&item).is_some();
                 self.use_scratch(64)?;
                 set.insert(item, Value::Bool(true));
-                if is_member && name == "add?" { Value::Nil } else { this }
+                if is_member && name == "add?" { Value::Nil } else { receiver }
             }
             "delete" | "delete?" => {
                 let item = self.arg(args, 0)?;
                 let was_removed = set.remove(&item).is_some();
-                if !was_removed && name == "delete?" { Value::Nil } else { this }
+                if !was_removed && name == "delete?" { Value::Nil } else { receiver }
             }
             "merge" | "subtract" => {
                 for other in &args.list {
@@ -67,11 +67,11 @@ impl Interp {
                         }
                     }
                 }
-                this
+                receiver
             }
             "clear" => {
                 set.map.borrow_mut().clear();
-                this
+                receiver
             }
             "include?" | "member?" | "===" | "contain?" => {
                 let item = self.arg(args, 0)?;
@@ -85,10 +85,10 @@ impl Interp {
                 for item in keys(&set) {
                     self.yield_one(&block, item)?;
                 }
-                this
+                receiver
             }
             "to_a" => Value::array(keys(&set)),
-            "to_set" if args.block.is_none() => this,
+            "to_set" if args.block.is_none() => receiver,
             "|" | "union" | "+" | "&" | "intersection" | "-" | "difference" | "^" => {
                 let argument = self.arg(args, 0)?;
                 let other = self.collect(&argument)?;
@@ -136,10 +136,10 @@ impl Interp {
                         set.remove(&item);
                     }
                 }
-                if name.ends_with('!') && set.len() == before { Value::Nil } else { this }
+                if name.ends_with('!') && set.len() == before { Value::Nil } else { receiver }
             }
-            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
-            _ => return self.enumerable_method(&this, name, args),
+            "inspect" | "to_s" => Value::str(self.inspect(&receiver)?),
+            _ => return self.enumerable_method(&receiver, name, args),
         }))
     }
 }

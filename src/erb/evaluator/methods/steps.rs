@@ -31,7 +31,7 @@ impl Interp {
     }
 
     /// Implements `step` of integers and floats.
-    pub(super) fn number_step(&mut self, this: &Value, args: &Args) -> EvalResult<Value> {
+    pub(super) fn number_step(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let positional = args.positional();
         let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
         let mut by = positional.get(1).cloned().unwrap_or(Value::Int(1));
@@ -53,26 +53,26 @@ impl Interp {
             return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
-            return self.enumerator(this, "step", vec![limit, by]);
+            return self.enumerator(receiver, "step", vec![limit, by]);
         };
         let goes_down = to_f64(&by) < 0.0;
-        if [this, &limit, &by].into_iter().any(|value| matches!(value, Value::Float(_))) {
-            let (from, by) = (to_f64(this), to_f64(&by));
+        if [receiver, &limit, &by].into_iter().any(|value| matches!(value, Value::Float(_))) {
+            let (from, by) = (to_f64(receiver), to_f64(&by));
             let to = match &limit {
                 Value::Nil if goes_down => f64::NEG_INFINITY,
                 Value::Nil => f64::INFINITY,
                 limit => to_f64(limit),
             };
             self.float_steps(from, to, by, false, &mut |interp, at| interp.yield_one(&block, at).map(drop))?;
-            return Ok(this.clone());
+            return Ok(receiver.clone());
         }
         let past = if goes_down { Ordering::Less } else { Ordering::Greater };
-        let mut at = this.clone();
+        let mut at = receiver.clone();
         while limit.is_nil() || compare_numbers(&at, &limit) != Some(past) {
             self.yield_one(&block, at.clone())?;
             at = self.call(&at, "+", vec![by.clone()])?;
         }
-        Ok(this.clone())
+        Ok(receiver.clone())
     }
 
     /// Visits the floats from `from` to `to`, as many as Ruby does despite rounding errors.

@@ -52,9 +52,9 @@ impl Interp {
         if !EDITS.contains(&name) {
             return Ok(None);
         }
-        let this = Value::Str(Rc::clone(string));
+        let receiver = Value::Str(Rc::clone(string));
         if string.is_frozen.get() {
-            return self.raise_frozen_error(&this);
+            return self.raise_frozen_error(&receiver);
         }
         Ok(Some(match name {
             "<<" | "concat" => {
@@ -77,7 +77,7 @@ impl Interp {
                     }
                 }
                 self.append(string, &added.get(), added.is_binary.get())?;
-                this
+                receiver
             }
             "prepend" => {
                 let mut text = String::new();
@@ -87,13 +87,13 @@ impl Interp {
                 self.use_scratch(text.len())?;
                 text.push_str(&string.get());
                 string.set(text);
-                this
+                receiver
             }
             "replace" => {
                 let other = self.arg(args, 0)?;
                 let other = self.string_arg(&other)?;
                 string.set(other);
-                this
+                receiver
             }
             "insert" => {
                 self.use_scratch(string.get().len() * 4)?;
@@ -108,11 +108,11 @@ impl Interp {
                 }
                 characters.splice(at as usize..at as usize, other.chars());
                 string.set(characters.into_iter().collect());
-                this
+                receiver
             }
             "clear" => {
                 string.set(String::new());
-                this
+                receiver
             }
             "[]=" => self.string_store(string, args)?,
             "slice!" => {
@@ -148,13 +148,13 @@ impl Interp {
                         };
                         if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
                             let from = Args::new(args.list.iter().take(1).cloned().collect());
-                            if !matches!(self.call_with(&this, "count", from)?, Value::Int(0)) {
+                            if !matches!(self.call_with(&receiver, "count", from)?, Value::Int(0)) {
                                 return Err(
                                     self.unsupported_error(format!("String#{name} with the same result"))
                                 );
                             }
                         }
-                        if is_same && !is_never_nil && !has_match { Value::Nil } else { this }
+                        if is_same && !is_never_nil && !has_match { Value::Nil } else { receiver }
                     }
                     other => return Ok(other),
                 }

@@ -18,12 +18,12 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Str(Rc::clone(string));
+        let receiver = Value::Str(Rc::clone(string));
         let block = args.block.as_ref();
         Ok(Some(match name {
             "==" | "===" | "eql?" => {
                 let other = self.arg(args, 0)?;
-                Value::Bool(self.equal(&this, &other)?)
+                Value::Bool(self.equal(&receiver, &other)?)
             }
             "<=>" | "casecmp" | "casecmp?" => {
                 let Value::Str(other) = self.arg(args, 0)? else { return Ok(Some(Value::Nil)) };
@@ -98,17 +98,17 @@ impl Interp {
             "chars" | "each_char" | "grapheme_clusters" => {
                 meter::check_room(string.get().chars().count().saturating_mul(VALUE_BYTES))?;
                 let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
-                self.yield_or_collect(this, items, name == "each_char", block)?
+                self.yield_or_collect(receiver, items, name == "each_char", block)?
             }
             "bytes" | "each_byte" => {
                 meter::check_room(string.get().len().saturating_mul(VALUE_BYTES))?;
                 let items = string.bytes().into_iter().map(|byte| Value::Int(byte.into())).collect();
-                self.yield_or_collect(this, items, name == "each_byte", block)?
+                self.yield_or_collect(receiver, items, name == "each_byte", block)?
             }
             "codepoints" | "each_codepoint" => {
                 meter::check_room(string.get().chars().count().saturating_mul(VALUE_BYTES))?;
                 let items = string.get().chars().map(|c| Value::Int(i64::from(c as u32))).collect();
-                self.yield_or_collect(this, items, name == "each_codepoint", block)?
+                self.yield_or_collect(receiver, items, name == "each_codepoint", block)?
             }
             "lines" | "each_line" => {
                 let text = string.get().clone();
@@ -137,7 +137,7 @@ impl Interp {
                         Value::str(if chomps { cut } else { line })
                     })
                     .collect();
-                self.yield_or_collect(this, items, name == "each_line", block)?
+                self.yield_or_collect(receiver, items, name == "each_line", block)?
             }
             "getbyte" => {
                 let index = self.index_or(args, 0, 0)?;
@@ -235,20 +235,20 @@ impl Interp {
             "upto" => {
                 let last = self.arg(args, 0)?;
                 let excludes_end = args.get(1).is_some_and(Value::is_truthy);
-                let range = self.range(this.clone(), last, excludes_end)?;
+                let range = self.range(receiver.clone(), last, excludes_end)?;
                 let each = Args { list: Vec::new(), has_keywords: false, block: args.block.clone() };
                 let result = self.call_with(&range, "each", each)?;
-                if args.block.is_some() { this } else { result }
+                if args.block.is_some() { receiver } else { result }
             }
             _ => return Ok(None),
         }))
     }
 
-    /// Passes the items to the block and returns `this`. Without a block, returns an enumerator if
+    /// Passes the items to the block and returns `receiver`. Without a block, returns an enumerator if
     /// `returns_enumerator` is true, and an array otherwise.
     fn yield_or_collect(
         &mut self,
-        this: Value,
+        receiver: Value,
         items: Vec<Value>,
         returns_enumerator: bool,
         block: Option<&Value>,
@@ -259,7 +259,7 @@ impl Interp {
                 for item in items {
                     self.yield_one(block, item)?;
                 }
-                Ok(this)
+                Ok(receiver)
             }
             None if returns_enumerator => {
                 let list = Value::array(items);

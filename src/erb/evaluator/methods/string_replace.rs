@@ -116,8 +116,8 @@ impl Interp {
             if !replaces_all {
                 return self.raise_argument_error("wrong number of arguments (given 1, expected 2)");
             }
-            let this = Value::Str(Rc::clone(string));
-            return self.enumerator(&this, "gsub", args.list.clone());
+            let receiver = Value::Str(Rc::clone(string));
+            return self.enumerator(&receiver, "gsub", args.list.clone());
         }
         let matches = self.all_matches(&text, &pattern, !replaces_all)?;
         if let Some(env) = env {

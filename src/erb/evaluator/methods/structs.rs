@@ -70,7 +70,7 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let this = Value::Object(Rc::clone(object));
+        let receiver = Value::Object(Rc::clone(object));
         let members = object.class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
         let fields = match &*object.data.borrow() {
             Data::Struct(fields) => fields.clone(),
@@ -135,24 +135,24 @@ impl Interp {
                 for field in fields {
                     self.yield_one(&block, field)?;
                 }
-                this
+                receiver
             }
             "each_pair" => {
                 let block = self.block(args)?;
                 for (name, field) in members.into_iter().zip(fields) {
                     self.yield_to(&block, vec![Value::Symbol(name), field])?;
                 }
-                this
+                receiver
             }
             "dig" => {
                 let key = self.arg(args, 0)?;
-                let value = self.call(&this, "[]", vec![key])?;
+                let value = self.call(&receiver, "[]", vec![key])?;
                 self.dig(&value, &args.list[1..])?
             }
             "size" | "length" => Value::Int(fields.len() as i64),
-            "inspect" | "to_s" => Value::str(self.inspect(&this)?),
+            "inspect" | "to_s" => Value::str(self.inspect(&receiver)?),
             "==" | "eql?" | "class" | "dup" | "clone" | "hash" | "is_a?" | "respond_to?" => return Ok(None),
-            _ => return self.enumerable_method(&this, name, args),
+            _ => return self.enumerable_method(&receiver, name, args),
         }))
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn method(
     name: &str,
     args: &Args,
 ) -> EvalResult<Option<Value>> {
-    let this = Value::Object(Rc::clone(object));
+    let receiver = Value::Object(Rc::clone(object));
     match name {
         "update" | "<<" => {
             let data = interp.arg(args, 0)?;
@@ -117,13 +117,13 @@ pub(crate) fn method(
             if let Data::Digest(_, bytes) = &mut *object.data.borrow_mut() {
                 bytes.extend(data);
             }
-            return Ok(Some(this));
+            return Ok(Some(receiver));
         }
         "reset" => {
             if let Data::Digest(_, bytes) = &mut *object.data.borrow_mut() {
                 bytes.clear();
             }
-            return Ok(Some(this));
+            return Ok(Some(receiver));
         }
         _ => {}
     }

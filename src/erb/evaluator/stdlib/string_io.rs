@@ -104,7 +104,7 @@ pub(crate) fn method(
         _ => return Ok(None),
     };
     let is_string_io = object.class.label() == "StringIO";
-    let this = Value::Object(Rc::clone(object));
+    let receiver = Value::Object(Rc::clone(object));
     let seek = |at: usize| {
         if let Data::TextStream(_, read) = &mut *object.data.borrow_mut() {
             *read = at;
@@ -142,7 +142,7 @@ pub(crate) fn method(
             Value::str(line)
         }
         "each" | "each_line" if args.is_empty() && args.block.is_none() => {
-            interp.enumerator(&this, name, Vec::new())?
+            interp.enumerator(&receiver, name, Vec::new())?
         }
         "each" | "each_line" | "readlines" if args.is_empty() => {
             let mut lines = Vec::new();
@@ -161,7 +161,7 @@ pub(crate) fn method(
                 for line in lines {
                     interp.yield_one(&block, line)?;
                 }
-                this
+                receiver
             }
         }
         "eof?" | "eof" => Value::Bool(read >= length),
@@ -198,7 +198,7 @@ pub(crate) fn method(
             }
             seek(length + written);
             match name {
-                "<<" => this,
+                "<<" => receiver,
                 "write" => Value::Int(written as i64),
                 _ => Value::Nil,
             }

@@ -145,8 +145,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Calls a method of an extension.
 pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> EvalResult<Option<Value>> {
-    let this = Value::Object(Rc::clone(object));
-    let field = |interp: &mut Interp, name: &str| interp.instance_variable(&this, name);
+    let receiver = Value::Object(Rc::clone(object));
+    let field = |interp: &mut Interp, name: &str| interp.instance_variable(&receiver, name);
     Ok(Some(match method {
         "oid" => field(interp, "@oid"),
         "critical?" => field(interp, "@critical"),
