@@ -53,7 +53,7 @@ impl Console {
                 Err(error) => return Err(error),
             };
             match parts.first() {
-                Some((newer, _)) if is_same(newer, &file)? => {}
+                Some((newer, _)) if is_same_file(newer, &file)? => {}
                 _ => {
                     let size = file.metadata()?.len();
                     parts.insert(0, (file, size));
@@ -130,7 +130,7 @@ impl ConsoleReader {
             Err(error) => return Err(error),
         };
         let is_new =
-            self.parts.back().map_or(Ok(true), |last| is_same(last, &file).map(|is_same| !is_same))?;
+            self.parts.back().map_or(Ok(true), |last| is_same_file(last, &file).map(|is_same| !is_same))?;
         if is_new {
             self.parts.push_back(file);
         }
@@ -158,7 +158,7 @@ impl Read for ConsoleReader {
     }
 }
 
-fn is_same(one: &File, other: &File) -> io::Result<bool> {
+fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     let (one, other) = (one.metadata()?, other.metadata()?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }

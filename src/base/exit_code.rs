@@ -1,5 +1,5 @@
 //! The exit codes of the program. [`TABLE`] has their general meanings, [`WORDS`] a word for each;
-//! `cli::scope` derives those of each command, for `--help`, the man pages and the reference.
+//! `monopile::cli::exit_codes` has those of each command, for `--help`, the man pages and the reference.
 
 /// The command succeeded.
 pub const SUCCESS: u8 = 0;

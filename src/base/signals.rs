@@ -1,4 +1,5 @@
-//! Counts the signals that this process received, and keeps what they may interrupt.
+//! Counts the signals that this process received, and notes whether a call is in flight and whether the run
+//! has begun to change the environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

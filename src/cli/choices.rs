@@ -5,20 +5,21 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-/// Returns a parser of clap for numbers from `least` to `most`. Without `most`, there is no upper limit.
+/// Returns a parser of clap for numbers from `minimum` to `maximum`. Without `maximum`, there is no upper
+/// limit.
 pub(super) fn number<T>(
-    least: T,
-    most: Option<T>,
+    minimum: T,
+    maximum: Option<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
     T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
 {
     move |text| {
-        let number = text.parse().ok().filter(|number| *number >= least);
-        let number = number.filter(|number| most.is_none_or(|most| *number <= most));
-        number.ok_or_else(|| match most {
-            Some(most) => format!("expected a whole number from {least} to {most}"),
-            None => format!("expected a whole number of at least {least}"),
+        let number = text.parse().ok().filter(|number| *number >= minimum);
+        let number = number.filter(|number| maximum.is_none_or(|maximum| *number <= maximum));
+        number.ok_or_else(|| match maximum {
+            Some(maximum) => format!("expected a whole number from {minimum} to {maximum}"),
+            None => format!("expected a whole number of at least {minimum}"),
         })
     }
 }

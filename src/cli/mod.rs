@@ -1,8 +1,9 @@
 //! The command line: parses arguments, calls the engine, and turns the result into output and an exit code.
 //!
-//! [`main`] is the whole program. Each command has a file or shares one with related commands. Shared
-//! arguments are in files whose names end in `_args`, global options in `globals`, and the renderer, logs and
-//! run context of a command in `session`. Only this module reads environment variables.
+//! [`main`] is the whole program. Each command has a file or shares one with related commands. Most arguments
+//! that commands share are in files whose names end in `_args`; those of one group are in the group. Global
+//! options are in `globals`, and the renderer, logs and run context of a command in `session`. Only this
+//! module reads environment variables.
 
 mod agent_args;
 mod baremetal;

@@ -198,7 +198,7 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, cuts_last: boo
         lines.map(|line| length(line)).max().unwrap_or(0)
     };
     let mut widths: Vec<usize> = (0..count).map(|column| longest(column, &ui::width)).collect();
-    let least: Vec<usize> = widths
+    let minimum: Vec<usize> = widths
         .iter()
         .enumerate()
         .map(|(column, width)| match cuts_last && column + 1 == count {
@@ -207,7 +207,7 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, cuts_last: boo
         })
         .collect();
     while widths.iter().sum::<usize>() + GAP_COLUMNS * count.saturating_sub(1) > limit {
-        let widest = (0..count).filter(|column| widths[*column] > least[*column]);
+        let widest = (0..count).filter(|column| widths[*column] > minimum[*column]);
         let widest = widest.max_by_key(|column| widths[*column])?;
         widths[widest] -= 1;
     }

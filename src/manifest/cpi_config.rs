@@ -95,13 +95,10 @@ impl CpiConfig {
         self.cpis.iter().map(|cpi| cpi.name.as_str())
     }
 
-    /// Returns the error for a name that no CPI has. `who` begins the message.
-    pub fn unknown_cpi_error(&self, name: &str, who: &str) -> Error {
-        Error::invalid(format!("{who} CPI '{name}', which the CPI config does not have")).with_nearest(
-            name,
-            self.names(),
-            || Some(format!("its CPIs are: {}", join_names(self.names()))),
-        )
+    /// Returns the error for a name that no CPI has. `message_start` begins the message.
+    pub fn unknown_cpi_error(&self, name: &str, message_start: &str) -> Error {
+        Error::invalid(format!("{message_start} CPI '{name}', which the CPI config does not have"))
+            .with_nearest(name, self.names(), || Some(format!("its CPIs are: {}", join_names(self.names()))))
     }
 }
 

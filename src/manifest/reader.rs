@@ -152,14 +152,14 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Returns the integer under a key, if the key exists. A number below `least` is a problem.
-    pub(super) fn optional_number(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
-        self.whole_number(key, least, ("a whole number", ""), problems)
+    /// Returns the integer under a key, if the key exists. A number below `minimum` is a problem.
+    pub(super) fn optional_number(&self, key: &str, minimum: i64, problems: &mut Problems) -> Option<i64> {
+        self.whole_number(key, minimum, ("a whole number", ""), problems)
     }
 
-    /// Returns the size in MiB under a key, if the key exists. A size below `least` is a problem.
-    pub(super) fn optional_mebibytes(&self, key: &str, least: i64, problems: &mut Problems) -> Option<i64> {
-        self.whole_number(key, least, ("a whole number of MiB", ", such as 1024"), problems)
+    /// Returns the size in MiB under a key, if the key exists. A size below `minimum` is a problem.
+    pub(super) fn optional_mebibytes(&self, key: &str, minimum: i64, problems: &mut Problems) -> Option<i64> {
+        self.whole_number(key, minimum, ("a whole number of MiB", ", such as 1024"), problems)
     }
 
     /// Returns the integer under a key, if the key exists. `expected` describes it, and an example follows
@@ -167,15 +167,15 @@ impl<'a> Field<'a> {
     fn whole_number(
         &self,
         key: &str,
-        least: i64,
+        minimum: i64,
         (expected, example): (&str, &str),
         problems: &mut Problems,
     ) -> Option<i64> {
         let field = self.get(key)?;
         match field.node.as_i64() {
-            Some(number) if number >= least => Some(number),
+            Some(number) if number >= minimum => Some(number),
             Some(number) => {
-                field.add_problem(problems, format!("must be at least {least}, not {number}"));
+                field.add_problem(problems, format!("must be at least {minimum}, not {number}"));
                 None
             }
             None => {

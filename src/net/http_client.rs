@@ -238,13 +238,13 @@ impl Transport for BufferedConnection {
 
     fn is_open(&mut self) -> bool {
         // An idle connection must have nothing to read: neither its end nor bytes of an abandoned answer.
-        let look = |stream: &TcpStream| {
+        let peek = |stream: &TcpStream| {
             stream.set_nonblocking(true)?;
             let peeked = stream.peek(&mut [0]);
             stream.set_nonblocking(false)?;
             peeked
         };
-        look(&self.stream).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        peek(&self.stream).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 

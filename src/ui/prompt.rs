@@ -77,7 +77,7 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
         loop {
             term.write_str(&format!("{question} [y/N] "))?;
             let answer = read_answer(&term)?;
-            // The whole question is shown again, with the answer or below the request for one.
+            // The question is erased and written again: with the answer, or below `answer y or n`.
             term.clear_line()?;
             term.clear_last_lines(rows(question, columns).saturating_sub(1))?;
             if let Some(answer) = parse_answer(&answer) {
@@ -118,7 +118,8 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
                     term.clear_chars(1)?;
                 }
             }
-            // A longer answer would not fit beside the question, and is none.
+            // Keys beyond the columns beside the question are read but not shown. Such an answer is neither
+            // yes nor no.
             Key::Char(key) if !key.is_control() && answer.len() < MAX_ANSWER_BYTES => {
                 answer.push(key);
                 if answer.len() < shown {

@@ -152,9 +152,9 @@ impl Loader<'_> {
             check_name(&reference.name, &format!("a package of {}", self.source_name))?;
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
-            let content =
+            let content_digest =
                 match self.files.get(&path).and_then(|file_digest| file_digest.only(Algorithm::Sha256)) {
-                    Some(content) => content,
+                    Some(content_digest) => content_digest,
                     None => Digest::of_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
                 };
             let (version, fingerprint) = version_and_fingerprint(&reference);
@@ -170,7 +170,7 @@ impl Loader<'_> {
                 version,
                 fingerprint,
                 digest,
-                content,
+                content_digest,
                 dependencies: reference.dependencies.unwrap_or_default(),
                 archive: self.directory.join(path),
                 compiled_for: if section == "compiled_packages" { reference.stemcell } else { None },

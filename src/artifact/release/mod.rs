@@ -105,7 +105,7 @@ pub struct Package {
     pub digest: Digest,
     /// SHA-256 of `archive`, computed by this program. Two packages with the same digest have the same
     /// content, whatever `release.MF` says.
-    pub content: Digest,
+    pub content_digest: Digest,
     /// Names of the packages that it needs for its compilation.
     pub dependencies: Vec<String>,
     /// Its tarball.

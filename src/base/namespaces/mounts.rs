@@ -18,7 +18,7 @@ use rustix::process::{chdir, pivot_root};
 
 const DEVICE_NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Keeps the mounts of this namespace to itself.
+/// Stops the propagation of mounts between this namespace and others.
 pub fn make_private() -> Result<(), String> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|errno| format!("making mounts private failed: {errno}"))
@@ -126,8 +126,8 @@ pub fn mount_dev(root: &Path) -> Result<PathBuf, String> {
     Ok(dev)
 }
 
-/// Mounts `/proc` of the new pid namespace. The kernel forbids that in containers that hide parts of `/proc`:
-/// then it mounts the machine's, and returns a note that says so.
+/// Mounts `/proc` of the new pid namespace. In containers that hide parts of `/proc` the kernel forbids that.
+/// The function then mounts the machine's `/proc`, and returns a note that says so.
 pub fn mount_proc(root: &Path) -> Result<Option<String>, String> {
     let proc = create_directory(root, Path::new("proc"), None)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -166,7 +166,7 @@ pub fn make_read_only(targets: &[PathBuf], more: MountFlags) -> Result<Vec<Strin
         if !targets.iter().any(|target| point.starts_with(target)) {
             continue;
         }
-        let flags = repeated(options) | MountFlags::BIND | MountFlags::RDONLY | more;
+        let flags = flags_to_repeat(options) | MountFlags::BIND | MountFlags::RDONLY | more;
         if let Err(errno) = mount_remount(point, flags, "") {
             notes.push(format!("'{}' cannot be made read-only: {errno}", point.display()));
         }
@@ -181,7 +181,7 @@ pub fn make_one_read_only(target: &Path, flags: MountFlags) -> Result<(), String
 }
 
 /// Returns the flags of a mount for a call that must repeat them.
-fn repeated(options: &[u8]) -> MountFlags {
+fn flags_to_repeat(options: &[u8]) -> MountFlags {
     options.split(|byte| *byte == b',').fold(MountFlags::empty(), |flags, option| {
         flags
             | match option {

@@ -13,11 +13,16 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks that there are `least` to `most` arguments.
-    pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> CpiResult<Self> {
-        if !(least..=most).contains(&values.len()) {
+    /// Checks that there are `minimum` to `maximum` arguments.
+    pub(crate) fn new(
+        method: &'a str,
+        values: Vec<Value>,
+        minimum: usize,
+        maximum: usize,
+    ) -> CpiResult<Self> {
+        if !(minimum..=maximum).contains(&values.len()) {
             let expected_count =
-                if least == most { format!("{least}") } else { format!("{least} to {most}") };
+                if minimum == maximum { format!("{minimum}") } else { format!("{minimum} to {maximum}") };
             let count = values.len();
             return Err(CpiFailure::invalid_call(format!(
                 "{method} takes {expected_count} argument{}, {count} given",

@@ -1,4 +1,4 @@
-//! Cloud IDs: a prefix for the type of object, and a UUID. They become directory names, so no other text is
+//! Cloud IDs: a prefix for the kind of object, and a UUID. They become directory names, so no other text is
 //! accepted.
 
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::args::Arguments;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 
-/// The types of objects. Each type has its own directory in the cloud.
+/// The kinds of objects. Each kind has its own directory in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Stemcell,
@@ -16,7 +16,7 @@ pub(crate) enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// All types, in the order in which they are created.
+    /// All kinds, in the order in which they are created.
     pub(crate) const ALL: [ObjectKind; 4] =
         [ObjectKind::Stemcell, ObjectKind::Vm, ObjectKind::Disk, ObjectKind::Snapshot];
 
@@ -29,7 +29,7 @@ impl ObjectKind {
         }
     }
 
-    /// Returns the directory of the type, below the cloud's root.
+    /// Returns the directory of the kind, below the cloud's root.
     pub(crate) fn directory(self) -> &'static str {
         match self {
             ObjectKind::Stemcell => "stemcells",
@@ -39,7 +39,7 @@ impl ObjectKind {
         }
     }
 
-    /// Returns the word for the type, for messages.
+    /// Returns the word for the kind, for messages.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             ObjectKind::Stemcell => "stemcell",

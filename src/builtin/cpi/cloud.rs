@@ -1,7 +1,7 @@
 //! A cloud that is a directory: the creation and deletion of the directories of its objects, and their locks.
 //! The `local` and the `qemu` CPI have such clouds.
 //!
-//! - An object exists if its directory is in the directory of its type. One rename out of `staging/` creates
+//! - An object exists if its directory is in the directory of its kind. One rename out of `staging/` creates
 //!   it, and one rename back deletes it.
 //! - Locks are flocks on the directories themselves. They end with their holder, and leave no lock files
 //!   behind. Every call shares the lock on the root; only a call that removes empty directories holds it
@@ -62,7 +62,7 @@ impl Cloud {
                 };
                 lock.lock_shared()?;
                 // Another call may have removed the directory before it was locked.
-                if is_same(&lock, root)? {
+                if is_same_file(&lock, root)? {
                     return Ok(Some(Cloud { root: root.to_owned(), lock, prepare_removal }));
                 }
             }
@@ -78,7 +78,7 @@ impl Cloud {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(cloud) = Cloud::open(root, prepare_removal)? {
-                cloud.identify().map_err(|error| {
+                cloud.ensure_id().map_err(|error| {
                     CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
                 return Ok(cloud);
@@ -87,7 +87,7 @@ impl Cloud {
     }
 
     /// Gives the cloud an id that identifies it to its users, unless it has one.
-    fn identify(&self) -> io::Result<()> {
+    fn ensure_id(&self) -> io::Result<()> {
         let path = self.root.join(ID_FILE);
         if path.exists() {
             return Ok(());
@@ -138,7 +138,7 @@ impl Cloud {
         }
     }
 
-    /// Returns the CIDs of all objects of one type.
+    /// Returns the CIDs of all objects of one kind.
     pub(crate) fn list(&self, kind: ObjectKind) -> CpiResult<Vec<Cid>> {
         let path = self.root.join(kind.directory());
         Ok(names(&path)?.iter().filter_map(|name| kind.parse(name)).collect())
@@ -285,11 +285,11 @@ fn lock_directory(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLo
         lock.lock()?;
     }
     // The previous holder may have moved the directory.
-    Ok(is_same(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), lock }))
+    Ok(is_same_file(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), lock }))
 }
 
 /// Returns true if `path` is the directory that was opened.
-fn is_same(opened: &File, path: &Path) -> io::Result<bool> {
+fn is_same_file(opened: &File, path: &Path) -> io::Result<bool> {
     let opened = opened.metadata()?;
     match fs::symlink_metadata(path) {
         Ok(now) => Ok((now.dev(), now.ino()) == (opened.dev(), opened.ino())),

@@ -116,7 +116,7 @@ fn answer<C: CloudMethods>(
     let method = request.method.clone();
     let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let method = method.as_str();
-    let take = |least, most| Arguments::new(method, arguments, least, most);
+    let take = |minimum, maximum| Arguments::new(method, arguments, minimum, maximum);
     // These two methods must work without a complete configuration.
     match method {
         "info" => {
@@ -283,7 +283,7 @@ fn lock_pair<C: CloudMethods>(
 
 /// `attach_disk`: succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_before_attach)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::is_attached_already)?;
     let hint = call.attach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {
@@ -295,7 +295,7 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_before_detach)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::is_still_attached)?;
     call.detach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {

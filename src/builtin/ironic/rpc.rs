@@ -65,7 +65,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
     let method = method.as_str();
     let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
-    let (least, most) = match method {
+    let (minimum, maximum) = match method {
         "info" => (0, 0),
         "create_vm" => (5, 6),
         "create_disk" => (2, 3),
@@ -83,7 +83,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
             return Err(CpiFailure::new(FailureKind::NotImplemented, message).before_any_effect());
         }
     };
-    let mut arguments = Arguments::new(method, arguments, least, most)?;
+    let mut arguments = Arguments::new(method, arguments, minimum, maximum)?;
     // `info` must work without a configuration.
     if method == "info" {
         let version = api_version(config, &context)?;

@@ -18,7 +18,7 @@ const NETWORK_KEYS: [&str; 2] = ["bridge", "tap"];
 /// The memory of a VM in MiB if the manifest sets none.
 const DEFAULT_RAM_MIB: u64 = 1024;
 /// The memory in MiB below which no ordinary stemcell boots.
-const LEAST_RAM_MIB: u64 = 16;
+const MIN_RAM_MIB: u64 = 16;
 /// The largest size of a disk in MiB: 64 TiB.
 pub(super) const MAX_DISK_MIB: u64 = 64 << 20;
 const MAX_PORTS: usize = 64;
@@ -57,9 +57,9 @@ impl VmHardware {
         };
         let memory = machine::memory_mib();
         let ram = whole_number(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
-        if ram < LEAST_RAM_MIB {
+        if ram < MIN_RAM_MIB {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {LEAST_RAM_MIB} \
+                "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {MIN_RAM_MIB} \
                  or more"
             )));
         }
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn defaults_and_all_properties() {
-        let least = parse(json!({})).unwrap();
-        assert_eq!((least.cpu, least.ram, least.ports), (1, DEFAULT_RAM_MIB, vec![]));
-        assert_eq!(least.extra_disks, [0; 0]);
+        let minimal = parse(json!({})).unwrap();
+        assert_eq!((minimal.cpu, minimal.ram, minimal.ports), (1, DEFAULT_RAM_MIB, vec![]));
+        assert_eq!(minimal.extra_disks, [0; 0]);
         let all = json!({"cpu": 2, "ram": 512, "root_disk_size": 4096, "ephemeral_disk": {"size": 1024},
             "extra_disks": [{"size": 8}, {"size": 16}],
             "ports": {"web": {"host": 8080, "guest": 80}, "ssh": 22}});

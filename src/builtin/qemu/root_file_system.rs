@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use super::image::Images;
 use super::programs::{self, image_error, run_error};
 use crate::cpi::boot_record::{
-    ENTRIES, ENTRY_BYTES, LENGTH, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START, TYPE,
+    ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
+    TYPE_OFFSET,
 };
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::{Finished, run};
@@ -37,9 +38,10 @@ const MIB: u64 = 1 << 20;
 /// The beginning of the partition.
 const PARTITION_BYTES: u64 = MIB;
 /// The type of a Linux partition.
-const LINUX: u8 = 0x83;
+const LINUX_PARTITION: u8 = 0x83;
 const BLOCK_BYTES: u64 = 4096;
-/// The bytes for each inode. The file system has room for so much more than its files, and for their inodes.
+/// The bytes-per-inode ratio of mke2fs. The size of the file system has this much for each file, in addition
+/// to its content, so there are inodes enough.
 const INODE_BYTES: u64 = 16 << 10;
 /// The free space beside that, which has the journal.
 const SLACK_BYTES: u64 = 512 * MIB;
@@ -201,11 +203,11 @@ fn write_boot_record(disk: &Path, partition_bytes: u64) -> io::Result<()> {
         sectors.map(u32::to_le_bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))
     };
     let mut entry = [0; ENTRY_BYTES];
-    entry[TYPE] = LINUX;
-    entry[START..LENGTH].copy_from_slice(&sectors(PARTITION_BYTES)?);
-    entry[LENGTH..].copy_from_slice(&sectors(partition_bytes)?);
+    entry[TYPE_OFFSET] = LINUX_PARTITION;
+    entry[START_OFFSET..LENGTH_OFFSET].copy_from_slice(&sectors(PARTITION_BYTES)?);
+    entry[LENGTH_OFFSET..].copy_from_slice(&sectors(partition_bytes)?);
     let file = File::options().write(true).open(disk)?;
-    file.write_all_at(&entry, ENTRIES as u64)?;
+    file.write_all_at(&entry, ENTRIES_OFFSET as u64)?;
     file.write_all_at(&SIGNATURE, SIGNATURE_OFFSET as u64)?;
     file.set_len(PARTITION_BYTES + partition_bytes)
 }

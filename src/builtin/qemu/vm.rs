@@ -88,11 +88,11 @@ fn make_disks(images: &Images, staged: &ObjectLock, hardware: &VmHardware) -> Cp
     images.overlay(directory, BASE, ROOT)?;
     let root = directory.join(ROOT);
     if let Some(size) = hardware.root_disk_size {
-        let least = images.info(&root)?.virtual_size.div_ceil(MIB);
-        if size < least {
+        let minimum = images.info(&root)?.virtual_size.div_ceil(MIB);
+        if size < minimum {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has \
-                 {least} MiB: set it to {least} or more, or remove it"
+                 {minimum} MiB: set it to {minimum} or more, or remove it"
             )));
         }
         images.resize(staged, &root, size)?;

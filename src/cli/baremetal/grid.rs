@@ -14,7 +14,7 @@ pub(super) struct Grid<'g> {
     /// The columns of the terminal to fit into.
     pub limit: Option<usize>,
     /// The minimum width of a cell that is wrapped to fit.
-    pub least: usize,
+    pub minimum: usize,
 }
 
 impl Grid<'_> {
@@ -46,10 +46,10 @@ impl Grid<'_> {
         if widths.iter().sum::<usize>() <= room {
             return widths;
         }
-        let fair = (room / widths.len().max(1)).max(self.least);
+        let fair = (room / widths.len().max(1)).max(self.minimum);
         let (narrow, wide): (Vec<usize>, Vec<usize>) = widths.iter().partition(|width| **width <= fair);
         let shared = room.saturating_sub(narrow.iter().sum());
-        let share = (shared / wide.len().max(1)).max(self.least);
+        let share = (shared / wide.len().max(1)).max(self.minimum);
         let last_wide = widths.iter().rposition(|width| *width > fair);
         for (column, (width, title)) in widths.iter_mut().zip(&titles).enumerate() {
             if *width > fair {
@@ -139,7 +139,7 @@ mod tests {
             rows,
             is_right_aligned: vec![false, true, false],
             limit,
-            least: 8,
+            minimum: 8,
         }
         .print()
     }

@@ -21,7 +21,7 @@ use yaml::Node;
 pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
 
 /// The minimum width of a wrapped cell in a list, and in a single object.
-const LEAST_WIDTH: (usize, usize) = (8, 16);
+const MIN_CELL_COLUMNS: (usize, usize) = (8, 16);
 
 /// Describes the options of commands that print one object, or many.
 pub(super) fn args(prints_many: bool) -> Vec<Arg> {
@@ -126,7 +126,7 @@ impl Output {
             let pairs = |row: &Vec<Value>| kept.iter().map(ToString::to_string).zip(row.clone()).collect();
             rows.iter().map(|row| Value::Object(pairs(row))).collect()
         };
-        self.print(session, &kept, &rows, LEAST_WIDTH.0, objects)
+        self.print(session, &kept, &rows, MIN_CELL_COLUMNS.0, objects)
     }
 
     /// Prints one object, field by field.
@@ -143,7 +143,7 @@ impl Output {
             "shell" => output(object.iter().map(|(key, value)| self.shell_line(key, value)).collect()),
             _ => {
                 let one = || Value::Object(object.clone());
-                self.print(session, &["Field", "Value"], &fields, LEAST_WIDTH.1, one)
+                self.print(session, &["Field", "Value"], &fields, MIN_CELL_COLUMNS.1, one)
             }
         }
     }
@@ -153,7 +153,7 @@ impl Output {
         session: &Session,
         columns: &[&str],
         rows: &[Vec<Value>],
-        least: usize,
+        minimum: usize,
         objects: impl Fn() -> Value,
     ) -> Result<CommandResult> {
         let line = |row: &Vec<Value>| row.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n";
@@ -169,7 +169,7 @@ impl Output {
             "value" => rows.iter().map(line).collect(),
             // The clients of OpenStack print a blank line.
             _ if rows.is_empty() && !self.print_empty => "\n".to_owned(),
-            _ => self.table(columns, rows, least),
+            _ => self.table(columns, rows, minimum),
         })
     }
 
@@ -216,7 +216,7 @@ impl Output {
         });
     }
 
-    fn table(&self, columns: &[&str], rows: &[Vec<Value>], least: usize) -> String {
+    fn table(&self, columns: &[&str], rows: &[Vec<Value>], minimum: usize) -> String {
         let cells =
             |row: &Vec<Value>| row.iter().map(|value| base::text::clean_line(&plain(value))).collect();
         let header: Vec<String> = columns.iter().map(|name| base::text::clean_line(name)).collect();
@@ -230,7 +230,7 @@ impl Output {
             rows: rows.iter().map(cells).collect(),
             is_right_aligned: (0..columns.len()).map(|column| !rows.is_empty() && numbers(column)).collect(),
             limit,
-            least,
+            minimum,
         };
         grid.print()
     }

@@ -75,7 +75,7 @@ pub(super) fn find() -> Result<SearchResult> {
             return Ok(SearchResult::Foreign(shown));
         }
         let real = path.canonicalize().map_err(read_error)?;
-        if !is_same(&real.metadata().map_err(read_error)?, &metadata) {
+        if !is_same_file(&real.metadata().map_err(read_error)?, &metadata) {
             return Err(Error::failure(format!(
                 "env file '{}' was replaced while it was read",
                 shown.display()
@@ -109,13 +109,13 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 #[cfg(unix)]
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 #[cfg(not(unix))]
-fn is_same(_: &Metadata, _: &Metadata) -> bool {
+fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 

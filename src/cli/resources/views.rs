@@ -86,13 +86,13 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
         return Ok(nothing_on_record("snapshot", session));
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
-    for listed_resource in listed {
+    for snapshot in listed {
         table.row([
-            listed_resource.cid.to_string(),
-            listed_resource.disk.to_string(),
-            listed_resource.cpi.unwrap_or_default(),
-            listed_resource.created_at,
-            listed_resource.keep_until.unwrap_or_default(),
+            snapshot.cid.to_string(),
+            snapshot.disk.to_string(),
+            snapshot.cpi.unwrap_or_default(),
+            snapshot.created_at,
+            snapshot.keep_until.unwrap_or_default(),
         ]);
     }
     Ok(print_table(&table, session))
@@ -107,16 +107,15 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
         return Ok(nothing_on_record("stemcell", session));
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
-    for listed_resource in listed {
-        let note =
-            listed_resource.undeleted.map(|reason| format!("to be deleted: {reason}")).unwrap_or_default();
+    for stemcell in listed {
+        let note = stemcell.undeleted.map(|reason| format!("to be deleted: {reason}")).unwrap_or_default();
         table.row([
-            listed_resource.name,
-            listed_resource.version,
-            listed_resource.cid.to_string(),
-            listed_resource.cpi.unwrap_or_default(),
-            yes_or_no(listed_resource.in_use),
-            yes_or_no(listed_resource.is_kept),
+            stemcell.name,
+            stemcell.version,
+            stemcell.cid.to_string(),
+            stemcell.cpi.unwrap_or_default(),
+            yes_or_no(stemcell.in_use),
+            yes_or_no(stemcell.is_kept),
             note,
         ]);
     }

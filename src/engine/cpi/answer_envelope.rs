@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// The maximum length of an error type, in bytes.
 const MAX_TYPE_BYTES: usize = 200;
 /// The maximum length of the shown beginning of an answer that is not JSON, in characters.
-const MAX_BEGINNING_CHARACTERS: usize = 120;
+const MAX_BEGINNING_CHARS: usize = 120;
 
 /// A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
@@ -116,7 +116,7 @@ fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
 /// secret.
 fn beginning(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.trim_ascii());
-    match text.char_indices().nth(MAX_BEGINNING_CHARACTERS) {
+    match text.char_indices().nth(MAX_BEGINNING_CHARS) {
         None => text.into_owned(),
         Some((end, _)) => match text[..end].rfind(char::is_whitespace) {
             Some(end) => format!("{} …", text[..end].trim_end()),
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn beginning_of_an_answer_cuts_no_word_and_shows_no_disk_hint() {
-        let secret = format!("token {}", "s".repeat(MAX_BEGINNING_CHARACTERS));
+        let secret = format!("token {}", "s".repeat(MAX_BEGINNING_CHARS));
         assert_eq!(beginning(secret.as_bytes()), "token …");
-        assert_eq!(beginning("s".repeat(MAX_BEGINNING_CHARACTERS + 1).as_bytes()), "");
+        assert_eq!(beginning("s".repeat(MAX_BEGINNING_CHARS + 1).as_bytes()), "");
         match parse_answer(b"password: x", Method::AttachDisk, &RequestId::fresh()) {
             Err(CpiError::NoAnswer { problem, .. }) => assert!(!problem.contains("password"), "{problem}"),
             other => panic!("{other:?}"),

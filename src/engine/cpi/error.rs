@@ -59,7 +59,7 @@ impl CpiErrorKind {
     fn hint(&self, method: Method, message: &str, is_builtin: bool, log_tail: &str) -> String {
         // A run that calls a method that changes the IaaS has a log. A second run with --verbose would make
         // further changes.
-        let look = match method.facts().changes_iaas {
+        let log_advice = match method.facts().changes_iaas {
             true if log_tail.trim().is_empty() => "the CPI logged nothing",
             true => "what the CPI logged is in the file that `log:` names below",
             false => "--verbose shows the CPI's whole log",
@@ -100,7 +100,7 @@ impl CpiErrorKind {
             | CpiErrorKind::Unknown(_)
                 if is_builtin =>
             {
-                format!("correct what the message above names, then run the same command again; {look}")
+                format!("correct what the message above names, then run the same command again; {log_advice}")
             }
             CpiErrorKind::NotSupported => {
                 "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
@@ -110,7 +110,7 @@ impl CpiErrorKind {
             CpiErrorKind::VmCreationFailed => {
                 format!(
                     "check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS, \
-                     then run the same command again; {look}"
+                     then run the same command again; {log_advice}"
                 )
             }
             CpiErrorKind::NoDiskSpace => {
@@ -119,30 +119,32 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {
-                format!("check quotas and capacity in the IaaS, then run the same command again; {look}")
+                format!(
+                    "check quotas and capacity in the IaaS, then run the same command again; {log_advice}"
+                )
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => {
                 format!(
                     "check credentials and permissions in the CPI's properties, then run the same command \
-                     again; {look}"
+                     again; {log_advice}"
                 )
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message.is_empty() => {
                 format!(
                     "look for the cause in the log of the IaaS at the time of this call, then run the same \
-                     command again; {look}"
+                     command again; {log_advice}"
                 )
             }
             CpiErrorKind::Cloud => {
                 format!(
                     "the message above is from the IaaS: correct what it names, then run the same command \
-                     again; {look}"
+                     again; {log_advice}"
                 )
             }
             CpiErrorKind::Unknown(_) => {
                 format!(
                     "correct what the message above names, then run the same command again: the CPI does \
-                     not say what kind of error this is; {look}"
+                     not say what kind of error this is; {log_advice}"
                 )
             }
         }

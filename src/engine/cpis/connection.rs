@@ -132,9 +132,10 @@ impl<'a> CpiConnection<'a> {
                 Ok(cpi) => cpi,
                 Err(error) if retries.pause_before_retry(run, stage, &error)? => continue,
                 Err(error) if highest == Some(1) && cpi_ran(&error) => {
-                    let who = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
+                    let message_start = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
                     run.reporter.note(format!(
-                        "{who}{error}; continuing with API version 1 and contract v1 (--cpi-api-version 1)"
+                        "{message_start}{error}; continuing with API version 1 and contract v1 \
+                         (--cpi-api-version 1)"
                     ));
                     Cpi::without_info(setup)
                 }

@@ -20,9 +20,9 @@ pub(crate) fn check_formats(
             Ok(())
         }
         (Some(formats), name) => {
-            let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
+            let cpi_label = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
-                "{}{who} accepts the stemcell formats {}, but this stemcell has {}",
+                "{}{cpi_label} accepts the stemcell formats {}, but this stemcell has {}",
                 origin.prefix(),
                 formats.join(", "),
                 stemcell.join(", ")

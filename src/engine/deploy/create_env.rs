@@ -93,7 +93,7 @@ pub fn create_env(
     }
     validating.finish();
     plan_report.packages =
-        draft.plan.deploys().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
+        draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
     run.reporter.show_plan(plan_report.text());
     if saved_plan.is_none() {
         confirm_plan(run, &draft, store.state())?;

@@ -70,7 +70,7 @@ impl<'a> DeletionRun<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm(vm) | Step::LeaveJobs(vm) => {
+            Step::StopJobs(vm) | Step::LeaveJobs(vm) => {
                 vm::stop(self, executor, agent, vm, stage).map(|()| None)
             }
             Step::Delete(resource) => {

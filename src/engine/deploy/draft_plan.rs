@@ -84,21 +84,21 @@ impl DraftPlan {
         draft.plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
         let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
-        let looks = match draft.plan.deploys() {
+        let asks_agent = match draft.plan.deploys_jobs() {
             true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.verify,
         };
-        let look = || {
+        let ask_agent = || {
             liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given_credentials, stage)
         };
-        match looks.then(look).transpose()?.flatten() {
+        match asks_agent.then(ask_agent).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.applied = Some(agent_state),
-                "stopped" if !draft.plan.deploys() => {
+                "stopped" if !draft.plan.deploys_jobs() => {
                     draft.jobs_are_stopped = true;
                     run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
                 }
-                jobs if !draft.plan.deploys() => run.reporter.warn(format!(
+                jobs if !draft.plan.deploys_jobs() => run.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running'. See why: `monopile logs MANIFEST`. `monopile \
                      start-env MANIFEST` starts them, and --recreate creates a new VM"
                 )),
@@ -117,7 +117,9 @@ impl DraftPlan {
                 draft.plan(state)?;
                 draft.plan.leave_jobs(&format!("its agent {}", agent.trouble()));
             }
-            Some(Liveness::Unreachable(agent)) if !draft.plan.deploys() => draft.unreachable = Some(agent),
+            Some(Liveness::Unreachable(agent)) if !draft.plan.deploys_jobs() => {
+                draft.unreachable = Some(agent)
+            }
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
                 not_stopped(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
                 draft.plan.leave_jobs("the agent refuses the new credentials");

@@ -175,7 +175,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         if !is_vm_expected {
             draft.prepared.check_untracked(run, inputs)?;
         }
-        packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
+        packages = draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
     }
     validating.finish();
     Ok(PlanReport::from_draft(request, &draft, &state, packages, storage))
@@ -237,7 +237,7 @@ impl PlanReport {
                     disk.cid
                 )
             }),
-            changed_credentials: match plan.deploys() {
+            changed_credentials: match plan.deploys_jobs() {
                 true => draft.prepared.changed_credentials.clone(),
                 false => Vec::new(),
             },

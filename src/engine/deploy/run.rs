@@ -114,7 +114,7 @@ impl<'a> DeployRun<'a> {
         let usual = plan.usual_duration(&executor.state().monopile.durations);
         let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
         let instance = self.prepared.deployment.instance();
-        if plan.deploys() {
+        if plan.deploys_jobs() {
             let is_first = executor.state().monopile.credentials.is_none();
             if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| is_first) {
                 executor.commit(Change::CredentialsChosen(credentials.clone()))?;

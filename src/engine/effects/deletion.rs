@@ -203,8 +203,8 @@ impl Deletion<'_> {
                 self.record_undeleted(executor, &error, false)?;
                 Ok(Some(with_cpi_context(cpi.as_deref(), error)))
             }
-            OtherCpiResult::Deleted(who) => {
-                deleting.log_line(format!("{who} had it and deleted it"));
+            OtherCpiResult::Deleted(other_cpi) => {
+                deleting.log_line(format!("{other_cpi} had it and deleted it"));
                 deleting.finish();
                 Ok(None)
             }

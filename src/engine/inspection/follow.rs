@@ -39,11 +39,11 @@ impl Follower {
         run: &RunContext,
         agent: &Agent,
         timeout: Duration,
-        look: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
+        show_new_lines: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
     ) -> Result<()> {
         while run.signal().is_none() {
             let started = Instant::now();
-            match look(agent, self) {
+            match show_new_lines(agent, self) {
                 Ok(()) => {}
                 Err(_) if run.signal().is_some() => break,
                 Err(error) if error.kind() == ErrorKind::AgentUnreachable => {

@@ -62,7 +62,7 @@ impl PackageKey {
         package: &Package,
         all_dependencies: &[&PackageKey],
     ) -> PackageKey {
-        PackageKey::of(stemcell, package, &package.content.to_string(), all_dependencies)
+        PackageKey::of(stemcell, package, &package.content_digest.to_string(), all_dependencies)
     }
 
     /// Computes the key of a package from the claims of its release, without its content.
@@ -310,7 +310,7 @@ mod tests {
             version: fingerprint.into(),
             fingerprint: fingerprint.into(),
             digest: digest(content),
-            content: Digest::compute(content, &[Algorithm::Sha256]),
+            content_digest: Digest::compute(content, &[Algorithm::Sha256]),
             dependencies: Vec::new(),
             archive: PathBuf::new(),
             compiled_for: None,

@@ -270,11 +270,15 @@ impl Jobs<'_> {
 
     fn never_ran_error(&self, job_state: &str, state: &Value, timeout: Duration, began: SystemTime) -> Error {
         let problems = not_running(state);
-        let which: Vec<String> =
+        let job_problems: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
-        let which = if which.is_empty() { String::new() } else { format!(": {}", which.join(", ")) };
+        let job_problems = match job_problems.as_slice() {
+            [] => String::new(),
+            _ => format!(": {}", job_problems.join(", ")),
+        };
         let error = Error::failure(format!(
-            "the jobs of {} are '{job_state}', not 'running', after {} (`update.update_watch_time`){which}",
+            "the jobs of {} are '{job_state}', not 'running', after {} (`update.update_watch_time`)\
+             {job_problems}",
             self.instance,
             text::duration(timeout)
         ))
@@ -331,14 +335,14 @@ fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
         .flatten()
         .filter_map(|job| job.get("name").and_then(Value::as_str).map(str::to_owned))
         .collect();
-    let theirs: Vec<String> = jobs
+    let matching_jobs: Vec<String> = jobs
         .iter()
         .filter(|job| {
             processes.iter().any(|(name, _)| name.starts_with(job.as_str()) || job.starts_with(name))
         })
         .cloned()
         .collect();
-    if theirs.is_empty() { jobs } else { theirs }
+    if matching_jobs.is_empty() { jobs } else { matching_jobs }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const MAX_LINES: usize = 10;
 /// The maximum size of the part that is read from the end of a file, in bytes.
 const MAX_TAIL_BYTES: u64 = 16 * 1024;
 /// The maximum length of a shown line, in characters.
-const MAX_LINE_CHARACTERS: usize = 400;
+const MAX_LINE_CHARS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
 
@@ -149,7 +149,7 @@ pub(super) fn last_lines(text: &str) -> Vec<String> {
 }
 
 fn clip(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARACTERS) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

@@ -541,7 +541,7 @@ mod tests {
             name: "a".into(),
             version: "1".into(),
             fingerprint: "1".into(),
-            content: digest.clone(),
+            content_digest: digest.clone(),
             digest,
             dependencies: Vec::new(),
             archive: archive.clone(),

@@ -123,7 +123,7 @@ fn plan_new_vm(
     if let Some(vm) = state.vm_handle() {
         match options.vm_is_gone {
             true => plan.push(Step::LeaveJobs(vm.clone()), VM_IS_GONE),
-            false => plan.push(Step::StopVm(vm.clone()), reason.clone()),
+            false => plan.push(Step::StopJobs(vm.clone()), reason.clone()),
         }
         if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
             plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
@@ -134,7 +134,7 @@ fn plan_new_vm(
     plan.push(Step::CreateVm(made_from), reason.clone());
     let current = state.current_disk();
     let superseded = match desired.disk {
-        Some(spec) => disk_steps(plan, state, spec, desired, options)?,
+        Some(spec) => plan_disk(plan, state, spec, desired, options)?,
         None => None,
     };
     plan.push(Step::DeployJobs, reason);
@@ -212,7 +212,7 @@ fn plan_deletion_of_expired_snapshots(state: &State, options: &PlanOptions, plan
 
 /// Plans how the new VM gets its persistent disk. Returns the reason to delete the current disk if a new one
 /// supersedes it.
-fn disk_steps(
+fn plan_disk(
     plan: &mut Plan,
     state: &State,
     spec: &DiskSpec,
@@ -256,7 +256,7 @@ fn disk_steps(
     };
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
     Ok(copy_reason.map(|reason| {
-        plan.copy_disk(&update, &reason);
+        plan.push_disk_copy(&update, &reason);
         DATA_IS_ON_NEW_DISK.to_owned()
     }))
 }

@@ -10,7 +10,7 @@ pub fn delete(state: &State) -> Plan {
     const WHY: &str = "the environment is deleted";
     let mut plan = Plan::default();
     if let Some(vm) = state.vm_handle() {
-        plan.push(Step::StopVm(vm), WHY);
+        plan.push(Step::StopJobs(vm), WHY);
     }
     // Other tools may have recorded one stemcell of the IaaS under two versions.
     let mut stemcells = BTreeSet::new();

@@ -84,8 +84,8 @@ pub enum Step {
         stemcell: String,
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
-    StopVm(VmHandle),
-    /// Like `StopVm`, for an agent that is known to refuse: the jobs are expected to run until the VM is
+    StopJobs(VmHandle),
+    /// Like `StopJobs`, for an agent that is known to refuse: the jobs are expected to run until the VM is
     /// deleted.
     LeaveJobs(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
@@ -118,7 +118,7 @@ pub enum Step {
     DeployJobs,
 }
 
-/// The way in which a plan deploys a manifest.
+/// The way in which a plan brings the manifest on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WayOfDeploy {
     /// It creates a VM.
@@ -134,7 +134,7 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
-            Step::StopVm(_) | Step::LeaveJobs(_) => "stop_vm",
+            Step::StopJobs(_) | Step::LeaveJobs(_) => "stop_vm",
             Step::SnapshotDisk(_) => "snapshot_disk",
             Step::Delete(Resource::Vm(_)) => "delete_vm",
             Step::CreateVm(_) => "create_vm",
@@ -172,7 +172,7 @@ impl Step {
     pub fn words(&self, instance: &str) -> StepWords {
         let (verb, past, object) = match self {
             Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
-            Step::StopVm(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
+            Step::StopJobs(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
             Step::LeaveJobs(vm) => ("Do not stop", "Did not stop", format!("the jobs on VM {vm}")),
             Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
             Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
@@ -212,7 +212,7 @@ impl Step {
             // The jobs of a new VM are a part of its deploy.
             Step::DeployJobs
             | Step::CreateStemcell { .. }
-            | Step::StopVm(_)
+            | Step::StopJobs(_)
             | Step::LeaveJobs(_)
             | Step::SnapshotDisk(_)
             | Step::Delete(_)
@@ -231,7 +231,7 @@ impl Step {
     /// a disk.
     fn needs_confirmation(&self) -> bool {
         match self {
-            Step::StopVm(_) | Step::LeaveJobs(_) | Step::UpdateVm(_) => true,
+            Step::StopJobs(_) | Step::LeaveJobs(_) | Step::UpdateVm(_) => true,
             Step::Delete(Resource::Vm(_) | Resource::Disk(_)) => true,
             Step::Delete(Resource::Stemcell(_) | Resource::Snapshot(_)) => false,
             // An earlier step has stopped the jobs that use the disk.
@@ -273,7 +273,7 @@ impl Plan {
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
     /// is affected.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
-        let is_stop = |step: &Step| matches!(step, Step::StopVm(_) | Step::LeaveJobs(_));
+        let is_stop = |step: &Step| matches!(step, Step::StopJobs(_) | Step::LeaveJobs(_));
         let stops = self.steps.iter().any(|planned| is_stop(&planned.step));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
@@ -292,7 +292,7 @@ impl Plan {
     }
 
     /// Adds the steps that copy the data of the attached disk to a new one.
-    fn copy_disk(&mut self, DiskUpdate { disk, size, spec }: &DiskUpdate, reason: &str) {
+    fn push_disk_copy(&mut self, DiskUpdate { disk, size, spec }: &DiskUpdate, reason: &str) {
         self.push(Step::CreateDisk(spec.clone()), reason);
         self.push(Step::AttachDisk(DiskRef::New), reason);
         self.push(Step::MigrateDisk, format!("from {size} MiB to {} MiB", spec.size));
@@ -314,7 +314,7 @@ impl Plan {
         for planned in &self.steps {
             plan.steps.push(planned.clone());
             if planned.step == attaches {
-                plan.copy_disk(update, "the CPI cannot change the disk in place");
+                plan.push_disk_copy(update, "the CPI cannot change the disk in place");
             }
             if planned.step == Step::DeployJobs {
                 plan.push_deletion(update.disk.clone(), DATA_IS_ON_NEW_DISK);
@@ -335,7 +335,7 @@ impl Plan {
     /// Replaces the stop of the jobs, for an agent that refuses it for this reason.
     pub fn leave_jobs(&mut self, reason: &str) {
         for planned in &mut self.steps {
-            if let Step::StopVm(vm) = &planned.step {
+            if let Step::StopJobs(vm) = &planned.step {
                 planned.step = Step::LeaveJobs(vm.clone());
                 reason.clone_into(&mut planned.reason);
             }
@@ -348,7 +348,7 @@ impl Plan {
     }
 
     /// Returns true if the plan deploys jobs. A plan that only cleans up does not.
-    pub fn deploys(&self) -> bool {
+    pub fn deploys_jobs(&self) -> bool {
         self.creates_vm() || self.updates_in_place()
     }
 

@@ -166,7 +166,7 @@ fn steps(plan: &Plan) -> Vec<Step> {
 }
 
 fn stop_and_delete() -> Vec<Step> {
-    vec![Step::StopVm(handle("vm-1")), Step::Delete(Resource::Vm(handle("vm-1")))]
+    vec![Step::StopJobs(handle("vm-1")), Step::Delete(Resource::Vm(handle("vm-1")))]
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn update_that_keeps_the_jobs_does_not_interrupt() {
     assert!(plan.needs_confirmation() && !plan.keeps_jobs());
     plan.keep_jobs();
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::KeepJobs(handle("vm-1"))]);
-    assert!(plan.keeps_jobs() && !plan.needs_confirmation() && !plan.deploys());
+    assert!(plan.keeps_jobs() && !plan.needs_confirmation() && !plan.deploys_jobs());
     assert_eq!(plan.steps[1].reason, "the manifest changed");
     assert_eq!(plan.downtime(&deployed().monopile.durations), None);
 }
@@ -336,7 +336,7 @@ fn missing_vm_is_replaced_and_its_disk_reattached() {
         Step::DeployJobs,
     ];
     assert_eq!(steps(&plan), expected);
-    assert!(plan.deploys());
+    assert!(plan.deploys_jobs());
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let (manifest, credentials, durations) = (None, None, BTreeMap::new());
     state.apply(Change::Deployed { deploy_digest, releases, manifest, credentials, durations }).unwrap();
     let plan = Case::default().plan(&state);
-    assert!(!plan.deploys());
+    assert!(!plan.deploys_jobs());
     assert!(super::tests::steps(&delete(&state)).contains(&delete_it));
     assert_eq!(super::tests::steps(&plan), [delete_it]);
 }

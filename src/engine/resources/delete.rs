@@ -144,11 +144,11 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
 }
 
 fn no_vm_error(cid: &VmCid, cpi: Option<&str>) -> Error {
-    let who = match cpi {
+    let message_start = match cpi {
         None => "no CPI finds VM".to_owned(),
         Some(cpi) => format!("{} does not find VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
     };
-    Error::invalid(format!("{who} '{cid}', and it is not on record"))
+    Error::invalid(format!("{message_start} '{cid}', and it is not on record"))
         .with_note("nothing was changed")
         .with_hint("list the resources on record: `monopile state show MANIFEST`")
 }

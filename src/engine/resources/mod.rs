@@ -3,8 +3,8 @@
 //!
 //! Entry points: [`upload_stemcell`], [`take_snapshot`], [`attach_disk`], [`delete()`], and the lists.
 //!
-//! Each operation treats the state like `create-env`: it takes the lock, settles open calls first, and
-//! announces and records every effect. The lists only read the state.
+//! Each command that changes a resource treats the state like `create-env`: it takes the lock, settles open
+//! calls first, and announces and records every effect. The lists only read the state.
 
 mod attach;
 mod cpis;

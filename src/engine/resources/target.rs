@@ -1,4 +1,4 @@
-//! The start of every operation: the locked, settled state and the CPIs of the manifest.
+//! The target environment of a command on single resources: opens it with its state locked and settled.
 
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
@@ -11,7 +11,7 @@ use base::{ErrorKind, Result};
 use erb::RendererChoice;
 use manifest::{Inputs, LoadedManifest};
 
-/// The environment on which an operation works.
+/// The environment that a command on single resources uses.
 #[derive(Debug, Clone)]
 pub struct TargetEnvironment {
     /// The manifest, its ops files and variables.

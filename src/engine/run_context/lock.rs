@@ -18,8 +18,8 @@ const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
     let store = Store::open_waiting(&run.paths.state, &holder, &mut lock_conflict_handler(run))?;
-    if let Some(who) = store.taken_over() {
-        run.reporter.warn(format!("the lease of {who} has expired; it is taken over"));
+    if let Some(holder) = store.taken_over() {
+        run.reporter.warn(format!("the lease of {holder} has expired; it is taken over"));
     }
     run.reporter.set_usual_durations(store.state().monopile.durations.stages());
     Ok(store)

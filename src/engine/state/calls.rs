@@ -161,7 +161,7 @@ impl CallFiles {
             call_rules::EvidentProgress::Ended => {
                 ProcessProgress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
             }
-            // Files show no call of another machine.
+            // Evidence from files never gives `OnOtherMachine`; the compiler asks for it.
             call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::OnOtherMachine => {
                 ProcessProgress::NeverStarted
             }

@@ -211,13 +211,13 @@ fn write_holder(mut file: &File, holder: &Holder) -> std::io::Result<()> {
 
 /// Returns the error for a state that another run holds.
 pub(super) fn in_use_error(holder: Option<&Holder>, when: String) -> Error {
-    let who = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
+    let holder_name = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
     let (text, when) = match holder {
         Some(Holder { is_prompting: true, pid, host, .. }) => (
-            format!("{who} is using this environment, and waits for an answer on its terminal"),
+            format!("{holder_name} is using this environment, and waits for an answer on its terminal"),
             format!("answer its question there, or end that run on {host}: `kill -INT {pid}`"),
         ),
-        _ => (format!("{who} is using this environment"), when),
+        _ => (format!("{holder_name} is using this environment"), when),
     };
     Error::new(ErrorKind::Locked, text)
         .with_hint(when)

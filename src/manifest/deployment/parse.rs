@@ -716,7 +716,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             let error = parse(&text.replacen(from, to, 1), None).unwrap_err().chain().join(": ");
             assert!(error.contains(problem), "{to}: {error}");
         }
-        // Without a CPI config, any CPI may be another one's.
+        // Without a CPI config, the names below `cloud_properties_by_cpi` are not checked.
         let manifest = yaml::load(&text.replace("{east:", "{eats:"), Path::new("m.yml")).unwrap();
         Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap();
     }

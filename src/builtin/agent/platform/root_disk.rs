@@ -7,12 +7,13 @@ use std::path::Path;
 
 use crate::agent::tools;
 use crate::cpi::boot_record::{
-    ENTRIES, ENTRY_BYTES, LENGTH, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START, TYPE,
+    ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
+    TYPE_OFFSET,
 };
 use base::{Error, Result};
 
 /// The type of the only partition in the boot record of a disk with a GPT.
-const PROTECTIVE: u8 = 0xee;
+const PROTECTIVE_PARTITION: u8 = 0xee;
 /// The number of sectors at the end of the disk that are not worth a change.
 const SLACK_SECTORS: u64 = 2048;
 
@@ -62,24 +63,25 @@ fn extend(
         return Err("the disk has no boot record");
     }
     let field = |record: &[u8; SECTOR_BYTES], index: usize, part: usize| {
-        let at = ENTRIES + ENTRY_BYTES * index + part;
+        let at = ENTRIES_OFFSET + ENTRY_BYTES * index + part;
         record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     };
-    if (0..4).any(|index| record[ENTRIES + ENTRY_BYTES * index + TYPE] == PROTECTIVE) {
+    if (0..4).any(|index| record[ENTRIES_OFFSET + ENTRY_BYTES * index + TYPE_OFFSET] == PROTECTIVE_PARTITION)
+    {
         return Err("the disk has a GPT");
     }
     let index = match usize::try_from(number) {
         Ok(number @ 1..=4) => number - 1,
         _ => return Err("it is not a primary partition"),
     };
-    if u64::from(field(record, index, START)) != start {
+    if u64::from(field(record, index, START_OFFSET)) != start {
         return Err("the boot record has another partition there");
     }
-    if (0..4).any(|other| other != index && u64::from(field(record, other, START)) > start) {
+    if (0..4).any(|other| other != index && u64::from(field(record, other, START_OFFSET)) > start) {
         return Err("another partition follows it");
     }
     let length = u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX);
-    let at = ENTRIES + ENTRY_BYTES * index + LENGTH;
+    let at = ENTRIES_OFFSET + ENTRY_BYTES * index + LENGTH_OFFSET;
     record[at..at + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
@@ -93,10 +95,10 @@ mod tests {
         let mut record = [0; SECTOR_BYTES];
         record[510..].copy_from_slice(&[0x55, 0xaa]);
         for (index, (kind, start, length)) in partitions.iter().enumerate() {
-            let entry = &mut record[ENTRIES + ENTRY_BYTES * index..][..ENTRY_BYTES];
-            entry[TYPE] = *kind;
-            entry[START..START + 4].copy_from_slice(&start.to_le_bytes());
-            entry[LENGTH..LENGTH + 4].copy_from_slice(&length.to_le_bytes());
+            let entry = &mut record[ENTRIES_OFFSET + ENTRY_BYTES * index..][..ENTRY_BYTES];
+            entry[TYPE_OFFSET] = *kind;
+            entry[START_OFFSET..START_OFFSET + 4].copy_from_slice(&start.to_le_bytes());
+            entry[LENGTH_OFFSET..LENGTH_OFFSET + 4].copy_from_slice(&length.to_le_bytes());
         }
         record
     }
@@ -115,7 +117,7 @@ mod tests {
     fn other_partitions_are_not_changed() {
         for (mut sector, number, start) in [
             ([0; SECTOR_BYTES], 1, 2048),
-            (record(&[(PROTECTIVE, 1, 9000)]), 1, 1),
+            (record(&[(PROTECTIVE_PARTITION, 1, 9000)]), 1, 1),
             (record(&[(0x83, 2048, 1000)]), 1, 4096),
             (record(&[(0x83, 2048, 1000)]), 5, 2048),
             (record(&[(0x83, 2048, 1000), (0x83, 4096, 100)]), 1, 2048),

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, umask, wait};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
-use super::{Report, SETTINGS, USER_DATA, rootfs};
+use super::{Report, SETTINGS, USER_DATA, root_tree};
 use crate::cpi::process::timespec;
 use base::namespaces::{UnshareFlags, unshare};
 
@@ -47,7 +47,7 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
     // The first stage is still in the old mount namespace, where it reads `/proc` to identify this
     // process. So the root of that one must not change.
     unshare(UnshareFlags::NEWNS).map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
-    for note in rootfs::enter(vm_directory, executable)? {
+    for note in root_tree::enter(vm_directory, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
     let name = vm_directory.file_name().unwrap_or_default();

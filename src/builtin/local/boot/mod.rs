@@ -13,7 +13,7 @@
 
 mod init;
 mod namespaces;
-mod rootfs;
+mod root_tree;
 
 use std::ffi::OsString;
 

@@ -33,7 +33,7 @@ pub(super) struct Networks {
     device_networks: Vec<DeviceNetwork>,
 }
 
-/// The networks of a VM for its parties.
+/// The networks of a VM in the forms for its record, the answer of `create_vm`, the guest and the agent.
 #[derive(Debug)]
 pub(super) struct VmNetworks {
     /// The networks as the VM's record keeps them.

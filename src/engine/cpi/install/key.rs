@@ -53,7 +53,7 @@ pub(super) fn package_key(
     add(site.root.as_os_str().as_encoded_bytes());
     add(package.name.as_bytes());
     add(package.fingerprint.as_bytes());
-    add(package.content.to_string().as_bytes());
+    add(package.content_digest.to_string().as_bytes());
     add(package.compiled_for.as_deref().unwrap_or_default().as_bytes());
     let mut dependencies = dependencies.to_vec();
     dependencies.sort_unstable();
@@ -87,7 +87,7 @@ mod tests {
             version: "1".into(),
             fingerprint: fingerprint.into(),
             digest: "a".repeat(40).parse().unwrap(),
-            content: format!("sha256:{}", "a".repeat(64)).parse().unwrap(),
+            content_digest: format!("sha256:{}", "a".repeat(64)).parse().unwrap(),
             dependencies: Vec::new(),
             archive: "/x.tgz".into(),
             compiled_for: None,
@@ -102,7 +102,7 @@ mod tests {
         let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_site);
         assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_site));
         let mut other_content = package("a", "f");
-        other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
+        other_content.content_digest = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [

@@ -184,8 +184,8 @@ impl Method {
     /// Checks the arguments of a request with this `api_version`. The error describes the problem.
     pub fn check_arguments(self, api_version: u32, values: &[serde_json::Value]) -> Result<(), String> {
         let arguments: Vec<&Argument> = self.arguments(api_version).collect();
-        let least = arguments.iter().filter(|argument| !argument.is_optional).count();
-        if values.len() < least || values.len() > arguments.len() {
+        let minimum = arguments.iter().filter(|argument| !argument.is_optional).count();
+        if values.len() < minimum || values.len() > arguments.len() {
             return Err(format!(
                 "`{}` does not take {} arguments; usage: {}",
                 self.name(),

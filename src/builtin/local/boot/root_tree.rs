@@ -49,7 +49,7 @@ const VM_DIRECTORIES: [(&str, u32); 15] = [
 
 /// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
 pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String>, String> {
-    let tree = Rootfs {
+    let tree = RootTree {
         own_files: vm_directory.join("root"),
         root: vm_directory.join("mnt"),
         work: vm_directory.join("work"),
@@ -84,7 +84,7 @@ pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String
     Ok(notes)
 }
 
-struct Rootfs {
+struct RootTree {
     /// The directory with the VM's own files.
     own_files: PathBuf,
     /// The mount point of the tree: `own_files` with all other parts mounted into it.
@@ -93,7 +93,7 @@ struct Rootfs {
     work: PathBuf,
 }
 
-impl Rootfs {
+impl RootTree {
     /// Returns the path of a directory in the tree, and creates it if it is missing.
     fn create_directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
         mounts::create_directory(&self.root, Path::new(path), mode)
@@ -290,7 +290,7 @@ mod tests {
         fs::create_dir(own_files.path().join("etc")).unwrap();
         fs::write(own_files.path().join("etc/group"), "mine").unwrap();
         fs::write(host.path().join("passwd"), "root:x:0:0::/root:/bin/sh").unwrap();
-        let tree = Rootfs {
+        let tree = RootTree {
             own_files: own_files.path().into(),
             root: own_files.path().into(),
             work: own_files.path().into(),
