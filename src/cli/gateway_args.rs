@@ -15,22 +15,22 @@ use manifest::Inputs;
 /// The connection and login for `ssh` and `scp`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct GatewayArgs {
-    /// Connect directly; ignore all other options and variables for a gateway
+    /// Connect directly; ignore all other options and variables for a jumpbox or a proxy
     #[arg(long, env = "BOSH_GW_DISABLE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     gw_disable: bool,
 
-    /// Connect through this jump host
+    /// Connect through this jumpbox
     #[arg(long, value_name = "HOST", env = "BOSH_GW_HOST", hide_env_values = true,
           value_hint = ValueHint::Hostname)]
     gw_host: Option<String>,
 
-    /// User name on the jump host
+    /// User name on the jumpbox
     #[arg(long, value_name = "USER", env = "BOSH_GW_USER", hide_env_values = true,
           value_hint = ValueHint::Other)]
     gw_user: Option<String>,
 
-    /// Private key for the jump host
+    /// Private key for the jumpbox
     #[arg(long, value_name = "FILE", env = "BOSH_GW_PRIVATE_KEY", hide_env_values = true,
           value_hint = ValueHint::FilePath)]
     gw_private_key: Option<PathBuf>,

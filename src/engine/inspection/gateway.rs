@@ -15,18 +15,18 @@ const GATEWAY: &str = "monopile-gateway";
 pub enum SshRoute {
     /// Directly from this machine.
     Direct,
-    /// Through a jump host.
+    /// Through a jumpbox.
     Gateway(Gateway),
     /// Through a SOCKS proxy, or a jumpbox in its place: a URL in the syntax of `BOSH_ALL_PROXY`.
     Socks5(String),
 }
 
-/// A jump host.
+/// A jumpbox, which the bosh CLI calls gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gateway {
     /// Its name or address.
     pub host: String,
-    /// The user on the jump host; by default ssh chooses one.
+    /// The user on the jumpbox; by default ssh chooses one.
     pub user: Option<String>,
     /// The private key file; by default ssh finds a key itself.
     pub private_key: Option<PathBuf>,
@@ -100,16 +100,16 @@ impl SshConfig<'_> {
 }
 
 impl Gateway {
-    /// Returns the section of the jump host. Its host key need not be known, because only the VM, whose key
+    /// Returns the section of the jumpbox. Its host key need not be known, because only the VM, whose key
     /// is known, can decrypt the traffic.
     fn text(&self) -> Result<String> {
         let mut text = format!("Host {GATEWAY}\n");
         let mut option = |name: &str, value: &str| {
             let _ = writeln!(text, "  {name} {value}");
         };
-        option("HostName", check_word("host of the gateway", &self.host)?);
+        option("HostName", check_word("host of the jumpbox", &self.host)?);
         if let Some(user) = &self.user {
-            option("User", check_word("user of the gateway", user)?);
+            option("User", check_word("user of the jumpbox", user)?);
         }
         if let Some(key) = &self.private_key {
             option("IdentityFile", &path(key)?);
