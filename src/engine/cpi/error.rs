@@ -8,6 +8,10 @@ use crate::protocol::RequestId;
 use base::text::shell_word;
 use base::{Error, LogExcerpt};
 
+/// The hint for a call whose process still runs.
+pub(crate) const RERUN_WAITS: &str =
+    "run the same command again: it waits for the same process and picks up the answer";
+
 /// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpiErrorKind {
@@ -384,15 +388,13 @@ impl From<CpiError> for Error {
             CpiError::Local { message, source } => Error::failure(message).with_source(source),
             CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
-                    .with_rerun_hint("run the same command again: it picks up the answer")
+                    .with_rerun_hint(RERUN_WAITS)
             }
             CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
-            .with_rerun_hint(
-                "run the same command again: it waits for the same process and picks up the answer",
-            ),
+            .with_rerun_hint(RERUN_WAITS),
             CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }

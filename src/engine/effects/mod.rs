@@ -16,5 +16,5 @@ mod registry;
 pub(crate) use contradiction::{CHECK_PROPERTIES, Contradiction, describe_denied, probable_cause};
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
-pub(crate) use open_call_errors::{explain_running_call, how_to_forget, unknown_outcome_error};
+pub(crate) use open_call_errors::{explain_running_call, how_to_end, how_to_forget, unknown_outcome_error};
 pub(crate) use registry::RunRegistry;

@@ -8,16 +8,19 @@ use base::Error;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn explain_running_call(error: Error, open_call: &OpenCall) -> Error {
-    let end = match open_call.processes().as_slice() {
-        [] => "if the CPI hangs, end its process".to_owned(),
-        pids => {
-            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            format!("if the CPI hangs, end its process: `kill {}`", pids.join(" "))
-        }
-    };
+    let end = how_to_end(open_call);
     error
         .with_note(format!("the CPI's log of this call is '{}'", open_call.log_path().display()))
-        .with_hint(format!("{end}; the next run then says what to look for in the IaaS"))
+        .with_hint(format!("if the CPI hangs, {end}; the next run then says what to look for in the IaaS"))
+}
+
+/// Describes how to end the CPI process of a call.
+pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
+    let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();
+    match pids.as_slice() {
+        [] => "end its process".to_owned(),
+        pids => format!("end its process: `kill {}`", pids.join(" ")),
+    }
 }
 
 /// Returns the error for a call that may have created something with an unknown CID.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::suspects;
 use crate::agent::Backoff;
-use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
+use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS, StopWaiting, read_answer};
 use crate::cpis;
-use crate::effects::{Effect, explain_running_call, failed_call, unknown_outcome_error};
+use crate::effects::{Effect, explain_running_call, failed_call, how_to_end, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
@@ -50,7 +50,7 @@ fn settle(
     may_forget: bool,
 ) -> Result<()> {
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
-    let wait_result = wait_for_call(run, store, intent, &open_call, &stage)?;
+    let wait_result = wait_for_call(run, store, intent, &open_call, may_forget)?;
     let is_on_other_machine = matches!(wait_result, WaitResult::OnOtherMachine);
     let examined = examine(run, store, intent, &open_call, wait_result, &stage);
     let outcome = match &examined {
@@ -202,13 +202,13 @@ enum WaitResult {
     OnOtherMachine,
 }
 
-/// Waits until the call's process has ended.
+/// Waits until the call's process has ended. `may_forget` applies only after that.
 fn wait_for_call(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
     open_call: &OpenCall,
-    stage: &Stage,
+    may_forget: bool,
 ) -> Result<WaitResult> {
     let read_error = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
@@ -237,17 +237,20 @@ fn wait_for_call(
                 is_reported = true;
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
-                let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();
-                let pids =
-                    if pids.is_empty() { String::new() } else { format!(" (pid {})", pids.join(", ")) };
+                let (method, end) = (&intent.method, how_to_end(open_call));
+                if may_forget && intent.effect.creates() {
+                    run.reporter.warn(format!(
+                        "--forget-open-calls does not apply to the `{method}` of an earlier run while it is \
+                         at work: wait for it, or {end}"
+                    ));
+                }
                 run.reporter.note(format!(
-                    "`{}` of an earlier run is still at work{pids}; waiting for its answer. Ctrl-C stops the \
-                     wait",
-                    intent.method
+                    "`{method}` of an earlier run is still at work; waiting for its answer. Its log is '{}'. \
+                     Ctrl-C stops the wait. If the CPI hangs, {end}",
+                    open_call.log_path().display()
                 ));
-                stage.log_line(format!("its log is '{}'", open_call.log_path().display()));
             }
-            signals::check(run).map_err(|error| explain_interrupted_wait(error, intent))?;
+            signals::check(run).map_err(|error| explain_interrupted_wait(error, intent, open_call))?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
@@ -262,14 +265,13 @@ fn wait_for_call(
 }
 
 /// Names the call that a signal did not let the run wait for. Other errors stay as they are.
-fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
-    match error.kind() {
-        ErrorKind::Interrupted(_) => Error::new(
-            error.kind(),
-            format!("interrupted while waiting for the `{}` of an earlier run", intent.method),
-        ),
-        _ => error,
-    }
+fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>, open_call: &OpenCall) -> Error {
+    let ErrorKind::Interrupted(_) = error.kind() else { return error };
+    let method = &intent.method;
+    let interrupted =
+        Error::new(error.kind(), format!("interrupted while waiting for the `{method}` of an earlier run"))
+            .with_rerun_hint(RERUN_WAITS);
+    explain_running_call(interrupted, open_call)
 }
 
 /// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a failure once,
