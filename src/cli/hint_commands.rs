@@ -62,6 +62,10 @@ impl EnvironmentWords {
         };
         let mut options: Vec<_> = OPTIONS.iter().flat_map(values_of_option).collect();
         let mut manifest = values("manifest").into_iter().next();
+        // `vars rotate` takes manifests as options.
+        if let [only] = values("manifests").as_slice() {
+            manifest = Some(only.clone());
+        }
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
         EnvironmentWords {
@@ -124,12 +128,16 @@ impl EnvironmentWords {
         }
         // Only after a command in backticks is its end known.
         let is_quoted = command_end < text.len();
-        let globals = self.global_options.iter().filter(|_| is_quoted);
-        let globals = globals
+        let has_option = |option: &str| command.get_arguments().any(|arg| arg.get_long() == Some(option));
+        let options = self.options.iter().filter(|(option, _)| has_option(option));
+        // `vars rotate -m MANIFEST` names the manifest itself.
+        let manifest_options = options.clone().filter(|_| takes("manifests") && rest.contains(" -m "));
+        let added = manifest_options.chain(&self.global_options).filter(|_| is_quoted);
+        let added = added
             .fold(String::new(), |text, (option, value)| format!("{text} --{option} {}", shell_word(value)));
         if !takes_manifest || has_words || rest.contains("--state ") {
-            let changed = format!("{}{globals}{}", &text[..command_end], &text[command_end..]);
-            return (!globals.is_empty()).then_some(changed);
+            let changed = format!("{}{added}{}", &text[..command_end], &text[command_end..]);
+            return (!added.is_empty()).then_some(changed);
         }
         let mut words: Vec<String> = Vec::new();
         words.extend(match &self.manifest {
@@ -142,15 +150,14 @@ impl EnvironmentWords {
             }
             None => after_manifest.map(|_| MANIFEST.to_owned()),
         });
-        let has_option = |option: &str| command.get_arguments().any(|arg| arg.get_long() == Some(option));
-        for (option, value) in self.options.iter().filter(|(option, _)| has_option(option)) {
+        for (option, value) in options {
             words.push(format!("--{option} {}", shell_word(value)));
         }
         let rest = after_manifest.unwrap_or(rest).trim_start();
         words.insert(0, text[..at].trim_end().to_owned());
         words.extend((!rest.is_empty()).then(|| rest.to_owned()));
         let command = words.join(" ").replace(" ,", ",");
-        Some(format!("{command}{globals}{}", &text[command_end..]))
+        Some(format!("{command}{added}{}", &text[command_end..]))
     }
 }
 
@@ -247,6 +254,10 @@ mod tests {
             ("monopile state backup --state x.json", "monopile state backup --state x.json"),
             ("monopile plan a.yml", "monopile plan a.yml"),
             ("monopile vars rotate STORE NAME", "monopile vars rotate STORE NAME"),
+            (
+                "`monopile vars rotate s.yml a -m m.yml`",
+                "`monopile vars rotate s.yml a -m m.yml --ops-file o.yml`",
+            ),
             ("monopile example lists all", "monopile example lists all"),
         ] {
             assert_eq!(words.complete(text), expected);
