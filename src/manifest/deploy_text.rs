@@ -97,11 +97,13 @@ mod tests {
             warnings: Vec::new(),
             vars_store: None,
             encryption: Default::default(),
+            replaced_references: Vec::new(),
+            origins: std::collections::BTreeMap::new(),
             certificates: Vec::new(),
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),
-            alternative_names: std::collections::BTreeMap::new(),
+            declared_certificates: std::collections::BTreeMap::new(),
         };
         deploy_text(&loaded)
     }

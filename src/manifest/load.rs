@@ -6,20 +6,20 @@ use std::thread;
 
 use time::OffsetDateTime;
 
-use super::deployment::{
-    Az, CertificateBundle, CertificateVariable, CloudProvider, PreviousAgent, VariableSource,
-};
+use super::deployment::{Az, CloudProvider, PreviousAgent};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, ItemIndex, Ops, PathError};
+use super::reader::ProblemList;
 use super::secrets::KnownInputs;
 use super::shape::refuse_other_files;
 use super::variables::Declared;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
-    Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, prefix_warnings, values,
+    Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableOrigin, VariableValue,
+    prefix_warnings, values,
 };
-use super::vars_store::{ALTERNATIVE_NAMES, VarsStore, expiry, path_beside, previous};
+use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, expiry, path_beside, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::error::did_you_mean;
@@ -28,7 +28,7 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use base::text::{listed, shell_word};
 use base::{Error, Result};
-use yaml::{self, Data, Node};
+use yaml::{self, Data, Node, Position};
 
 /// The stack size of parser threads in bytes, equal to that of the main thread. Parsing recurses as deep as
 /// documents nest.
@@ -56,16 +56,27 @@ pub struct LoadedManifest {
     pub vars_store: Option<PathBuf>,
     /// The encryption of the vars store.
     pub encryption: Encryption,
-    /// The certificates of the vars store, then those of given variables.
-    pub(crate) certificates: Vec<CertificateValue>,
+    /// The places of references that stood for a whole value, with their variables.
+    pub(crate) replaced_references: Vec<(Position, String)>,
+    /// The origins of the values of the variables, by name.
+    pub(crate) origins: BTreeMap<String, VariableOrigin>,
+    /// The certificates of the variables, as PEM, with their variables.
+    pub(crate) certificates: Vec<(String, String)>,
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
     /// The names of the variables whose values this run generated.
     pub generated: Vec<String>,
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
-    /// The `alternative_names` that `variables:` declares for certificates, by variable.
-    pub(crate) alternative_names: BTreeMap<String, Vec<String>>,
+    /// The options that `variables:` declares for certificates, by variable.
+    pub(crate) declared_certificates: BTreeMap<String, DeclaredCertificate>,
+}
+
+/// Declared options of a certificate, with the values of their variables.
+#[derive(Debug, Default)]
+pub(crate) struct DeclaredCertificate {
+    alternative_names: Vec<String>,
+    is_ca: bool,
 }
 
 impl LoadedManifest {
@@ -80,6 +91,10 @@ impl LoadedManifest {
 
     /// Returns the CPI config of the file or of the manifest's `cpis`.
     pub fn cpis(&self) -> Result<Option<CpiConfig>> {
+        self.parse_cpis().map_err(|error| self.with_variables(error))
+    }
+
+    fn parse_cpis(&self) -> Result<Option<CpiConfig>> {
         match (&self.cpi_config, self.own_cpis()) {
             (None, None) => Ok(None),
             (Some(file), None) => CpiConfig::parse(file).map(Some),
@@ -97,14 +112,16 @@ impl LoadedManifest {
         let cpis = self.cpis().ok().flatten();
         let cpis: Option<Vec<String>> = cpis.map(|config| config.names().map(str::to_owned).collect());
         let config = self.cloud_config.as_ref();
-        let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)?;
+        let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)
+            .map_err(|error| self.with_variables(error))?;
         self.complete(&mut deployment.cloud_provider);
         Ok(deployment)
     }
 
     /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn provider(&self) -> Result<CloudProvider> {
-        let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)?;
+        let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)
+            .map_err(|error| self.with_variables(error))?;
         self.complete(&mut provider);
         Ok(provider)
     }
@@ -117,25 +134,26 @@ impl LoadedManifest {
             certificate,
         };
         provider.previous_agents = self.previous_mbus.iter().cloned().map(previous_agent).collect();
-        provider.ca_variable = self.variable_of_ca(&provider.cert);
+        let cert = self.root.get("cloud_provider").and_then(|provider| provider.get("cert"));
+        let ca = cert.and_then(|cert| cert.get("ca"));
+        provider.ca_variable = ca.into_iter().chain(cert).find_map(|node| self.origin_at(&node.position));
     }
 
-    /// Returns the variable that has the CA of this certificate. Several may have it, so that of the
-    /// certificate itself comes first.
-    fn variable_of_ca(&self, bundle: &CertificateBundle) -> Option<CertificateVariable> {
-        let text = bundle.ca.as_deref()?;
-        let has_ca = |value: &&CertificateValue| {
-            [&value.ca, &value.certificate].into_iter().any(|part| part.as_deref() == Some(text))
-        };
-        let mut holders = self.certificates.iter().filter(has_ca).peekable();
-        let first = holders.peek().copied();
-        let holder = holders.find(|value| value.certificate == bundle.certificate).or(first)?;
-        Some(holder.variable.clone())
+    /// Returns the variable whose value is at this position.
+    fn origin_at(&self, position: &Position) -> Option<VariableOrigin> {
+        let (_, name) = self.replaced_references.iter().find(|(place, _)| place == position)?;
+        self.origins.get(name).cloned()
+    }
+
+    /// Names in an error about values of variables where these are.
+    fn with_variables(&self, error: Error) -> Error {
+        ProblemList::explain(error, |position| self.origin_at(position))
     }
 
     /// Returns the availability zone of the instance group.
     pub fn az(&self) -> Result<Option<Az>> {
         Deployment::parse_az(&self.root, self.cloud_config.as_ref())
+            .map_err(|error| self.with_variables(error))
     }
 
     /// Returns the leaves of the manifest, and of what it uses of the cloud config.
@@ -144,15 +162,24 @@ impl LoadedManifest {
         std::iter::once(&self.root).chain(config).flat_map(leaves).collect()
     }
 
-    /// Returns the variable that has this certificate.
-    pub fn variable_of_certificate(&self, certificate: &str) -> Option<&CertificateVariable> {
-        let has_certificate = |value: &&CertificateValue| value.certificate.as_deref() == Some(certificate);
-        self.certificates.iter().find(has_certificate).map(|value| &value.variable)
+    /// Returns the variable that has this certificate. Several may have it, so that of a reference comes
+    /// first.
+    pub fn variable_of_certificate(&self, certificate: &str) -> Option<&VariableOrigin> {
+        let holders = self.certificates.iter().filter(|(_, pem)| pem == certificate).map(|(name, _)| name);
+        let is_referenced = |name: &&String| self.replaced_references.iter().any(|(_, other)| other == *name);
+        let name = holders.clone().find(is_referenced).or_else(|| holders.clone().next())?;
+        self.origins.get(name)
     }
 
     /// Returns true if `variables:` declares this host among the `alternative_names` of a certificate.
     pub fn declares_host(&self, variable: &str, host: &str) -> bool {
-        self.alternative_names.get(variable).is_some_and(|names| names.iter().any(|name| name == host))
+        let declared = self.declared_certificates.get(variable);
+        declared.is_some_and(|options| options.alternative_names.iter().any(|name| name == host))
+    }
+
+    /// Returns true if `variables:` declares this variable as a CA.
+    pub fn declares_ca(&self, variable: &str) -> bool {
+        self.declared_certificates.get(variable).is_some_and(|options| options.is_ca)
     }
 
     /// Reports notes and warnings to the operator.
@@ -160,33 +187,6 @@ impl LoadedManifest {
         self.notes.iter().for_each(|note| reporter.note(note));
         self.warnings.iter().for_each(|warning| reporter.warn(warning));
     }
-}
-
-/// A variable with its certificate and CA, as PEM.
-#[derive(Debug)]
-pub(crate) struct CertificateValue {
-    variable: CertificateVariable,
-    certificate: Option<String>,
-    ca: Option<String>,
-}
-
-/// Returns the variables that have a certificate: those of the vars store, then the given ones.
-fn certificate_values(sources: &Sources, store: Option<&VarsStore>) -> Vec<CertificateValue> {
-    let stored = store.into_iter().flat_map(|store| {
-        let source = VariableSource::VarsStore(store.path().to_owned());
-        store.iter().map(move |(name, value)| (name, value, source.clone()))
-    });
-    let supplied = sources.iter().map(|(name, value)| {
-        let file = value.position.source.as_deref();
-        (name, value, file.map_or(VariableSource::Given, |file| VariableSource::File(file.clone())))
-    });
-    let certificate_value = |(name, value, source): (&str, &Node, VariableSource)| {
-        let part = |key: &str| value.get(key)?.as_str().map(str::to_owned);
-        let variable = CertificateVariable { name: name.to_owned(), source };
-        let (certificate, ca) = (part("certificate"), part("ca"));
-        (certificate.is_some() || ca.is_some()).then_some(CertificateValue { variable, certificate, ca })
-    };
-    stored.chain(supplied).filter_map(certificate_value).collect()
 }
 
 /// Options of [`load_with`].
@@ -252,16 +252,26 @@ fn load_inputs(
     let outcome = partial.fill(inputs, options, now, check);
     let public_secret = partial.register_secrets(redactor);
     outcome?;
-    let alternative_names = partial.alternative_names(now);
-    let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
-    let PartialInputs { values, generated, warnings, previous_mbus, .. } = partial;
+    let declared_certificates = partial.declared_certificates(now);
+    let PartialInputs { sources, store, definitions, mut root, cpi_config, cloud_config, .. } = partial;
+    let PartialInputs { notes, values, generated, warnings, previous_mbus, replaced_references, .. } =
+        partial;
     if let Some(path) = output_path {
         // The hint is about operations, which may create what does not exist.
         let value = ops::find(&root, &path).map_err(|error| PathError { hint: None, ..error });
         root = value?.into_owned();
     }
-    let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
+    let all = || sources.iter().chain(store.iter().flat_map(VarsStore::iter));
+    let origin = |(name, _): (&str, &Node)| {
+        Some((name.to_owned(), VariableOrigin::of(name, &sources, store.as_ref(), &definitions)?))
+    };
+    let certificate = |(name, value): (&str, &Node)| {
+        Some((name.to_owned(), value.get("certificate")?.as_str()?.to_owned()))
+    };
     Ok(LoadedManifest {
+        replaced_references,
+        origins: all().filter_map(origin).collect(),
+        certificates: all().filter_map(certificate).collect(),
         root,
         cpi_config,
         cloud_config,
@@ -270,15 +280,14 @@ fn load_inputs(
         warnings: public_secret
             .into_iter()
             .chain(warnings)
-            .chain(expiry::warnings(all, now, EXPIRY_WARNING))
+            .chain(expiry::warnings(all(), now, EXPIRY_WARNING))
             .collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
-        certificates: certificate_values(&sources, store.as_ref()),
         values,
         generated,
         previous_mbus,
-        alternative_names,
+        declared_certificates,
     })
 }
 
@@ -318,6 +327,8 @@ struct PartialInputs {
     /// The names of the variables whose values were generated.
     generated: Vec<String>,
     previous_mbus: Vec<PreviousMbus>,
+    /// The places of references that stood for a whole value, with their variables.
+    replaced_references: Vec<(Position, String)>,
 }
 
 impl Default for PartialInputs {
@@ -335,6 +346,7 @@ impl Default for PartialInputs {
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),
+            replaced_references: Vec::new(),
         }
     }
 }
@@ -389,17 +401,12 @@ impl PartialInputs {
             resolver.interpolate(&mut self.cloud_config.insert(config).node)?;
         }
         self.notes.extend(resolver.take_notes());
-        let missing = resolver.missing_error(options.requires_values);
-        let explain = |error: Error| match hints_for_missing(&resolver, inputs, &self.definitions) {
-            Some((hints, others)) if options.requires_values => {
-                let general_hints = |start| error.hints().iter().map(move |hint| format!("{start}, {hint}"));
-                Error::invalid(error.to_string())
-                    .with_hints(hints)
-                    .with_hints(others.iter().flat_map(general_hints))
-            }
-            _ => error,
-        };
-        let missing = missing.map(explain);
+        self.replaced_references = resolver.take_replaced_references();
+        let missing = resolver.missing_error(options.requires_values).map(|error| {
+            let hints =
+                options.requires_values.then(|| hints_for_missing(&resolver, inputs, &self.definitions));
+            error.with_hints(hints.into_iter().flatten())
+        });
         let unused = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
@@ -437,18 +444,21 @@ impl PartialInputs {
         }
     }
 
-    /// Returns the declared `alternative_names` of certificates, with the values of their variables.
-    fn alternative_names(&mut self, now: OffsetDateTime) -> BTreeMap<String, Vec<String>> {
+    /// Returns the declared options of certificates.
+    fn declared_certificates(&mut self, now: OffsetDateTime) -> BTreeMap<String, DeclaredCertificate> {
         let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
         let mut declared = BTreeMap::new();
         for definition in self.definitions.iter() {
-            let names = definition.options.as_ref().and_then(|options| options.get(ALTERNATIVE_NAMES));
-            let Some(mut names) = names.cloned() else { continue };
+            let Some(mut options) = definition.options.clone() else { continue };
             // Loading has reported the variables without a value.
-            let _ = resolver.interpolate(&mut names);
-            let names = names.as_seq().unwrap_or_default().iter().filter_map(Node::as_str);
-            declared.insert(definition.name.clone(), names.map(str::to_owned).collect());
+            let _ = resolver.interpolate(&mut options);
+            let names = options.get(ALTERNATIVE_NAMES).and_then(Node::as_seq).unwrap_or_default();
+            let options = DeclaredCertificate {
+                alternative_names: names.iter().filter_map(Node::as_str).map(str::to_owned).collect(),
+                is_ca: options.get(IS_CA).and_then(Node::as_bool).unwrap_or_default(),
+            };
+            declared.insert(definition.name.clone(), options);
         }
         declared
     }
@@ -600,27 +610,36 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut index))
 }
 
-/// Returns the hints for variables without a value that an earlier run had: the files beside the manifest
-/// that have them, or else the arguments of that run. The text begins the general hint; None if it is not
-/// needed.
-fn hints_for_missing(
-    resolver: &Resolver<'_>,
-    inputs: &Inputs,
-    definitions: &Definitions,
-) -> Option<(Vec<String>, Option<String>)> {
+/// Returns the hints for variables without a value: the files beside the manifest that have them, or else the
+/// arguments of an earlier run, and the options that give values.
+fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Definitions) -> Vec<String> {
     const SAME_VARIABLES: &str = "pass the same variables as for the last create-env (--var, --vars-file, \
                                   --vars-store and so on)";
     let names = resolver.missing_names();
-    let (hints, others) = hints_for_files(&names, inputs, definitions);
-    if !hints.is_empty() {
-        let start = (!others.is_empty()).then(|| format!("for the others ({})", listed(&others)));
-        return Some((hints, start));
+    if names.is_empty() {
+        return Vec::new();
     }
-    let hint = match names.iter().all(|name| resolver.near_name(name).is_some()) {
-        true => format!("if the name is right, {SAME_VARIABLES}"),
-        false => SAME_VARIABLES.to_owned(),
+    let stored = match names.iter().all(|name| definitions.get(name).is_some()) {
+        true => "pass the vars store, which also keeps generated values: --vars-store FILE",
+        false => "declare the variable with a type in `variables:` and use --vars-store to have it generated",
     };
-    (inputs.is_deployed && !names.is_empty()).then(|| (vec![hint], Some("for a new variable".to_owned())))
+    let general = format!(
+        "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or {stored}"
+    );
+    let (mut hints, others) = hints_for_files(&names, inputs, definitions);
+    match (hints.as_slice(), others.as_slice()) {
+        ([], _) if inputs.is_deployed => {
+            hints.push(match names.iter().all(|name| resolver.near_name(name).is_some()) {
+                true => format!("if the name is right, {SAME_VARIABLES}"),
+                false => SAME_VARIABLES.to_owned(),
+            });
+            hints.push(format!("for a new variable, {general}"));
+        }
+        ([], _) => hints.push(general),
+        (_, []) => {}
+        (_, others) => hints.push(format!("for the others ({}), {general}", listed(others))),
+    }
+    hints
 }
 
 /// Returns the hints for the files beside the manifest that have values of these variables, and the variables

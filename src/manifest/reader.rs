@@ -1,8 +1,13 @@
 //! Reads fields of a YAML tree and collects all problems, so that one error reports them together.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::node_kind::kind_with_article;
+use crate::variables::VariableOrigin;
+use base::Error;
 use yaml::{Data, Node, Position};
 
 /// The maximum length of a value in a problem.
@@ -11,6 +16,53 @@ const MAX_QUOTED_BYTES: usize = 40;
 /// The problems found so far, with their places.
 #[derive(Default)]
 pub(super) struct Problems(Vec<(Position, String)>);
+
+/// The problems of a document, in the order of their lines. The cause of an error.
+#[derive(Debug, Clone)]
+pub(super) struct ProblemList {
+    /// The document, in messages.
+    source_name: String,
+    problems: Vec<(Position, String)>,
+}
+
+impl ProblemList {
+    /// Returns the error with all problems.
+    fn into_error(self) -> Error {
+        let source_name = &self.source_name;
+        let title = match self.problems.len() {
+            0 | 1 => format!("{source_name} is not valid"),
+            count => format!("{source_name} is not valid: {count} problems"),
+        };
+        Error::invalid(title).with_source(self)
+    }
+
+    /// Names in an error of a document the variables whose values have its problems. `origin` returns the
+    /// variable whose value is at a position.
+    pub(super) fn explain(error: Error, origin: impl Fn(&Position) -> Option<VariableOrigin>) -> Error {
+        let Some(list) = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Self>())
+        else {
+            return error;
+        };
+        let origins = list.problems.iter().filter_map(|(position, _)| origin(position));
+        let origins: BTreeMap<String, VariableOrigin> =
+            origins.map(|origin| (origin.name.clone(), origin)).collect();
+        if origins.is_empty() {
+            return error;
+        }
+        let source_name = format!("{} with its variables", list.source_name);
+        let explained = ProblemList { source_name, ..list.clone() }.into_error().with_advice_of(&error);
+        origins.values().fold(explained, |error, origin| origin.explain(error))
+    }
+}
+
+impl fmt::Display for ProblemList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problems: Vec<&str> = self.problems.iter().map(|(_, problem)| problem.as_str()).collect();
+        f.write_str(&problems.join("\n"))
+    }
+}
+
+impl std::error::Error for ProblemList {}
 
 impl Problems {
     /// Adds a problem with the node at `path`.
@@ -37,16 +89,9 @@ impl Problems {
         self.0.sort_by(|(one, _), (other, _)| {
             (&one.source, one.line, one.column).cmp(&(&other.source, other.line, other.column))
         });
-        let problems: Vec<String> = self.0.into_iter().map(|(_, problem)| problem).collect();
-        match (value, problems.as_slice()) {
-            (Some(value), []) => Ok(value),
-            (_, [only]) => {
-                Err(base::Error::invalid(format!("{source_name} is not valid")).with_source(only.clone()))
-            }
-            (_, many) => {
-                Err(base::Error::invalid(format!("{source_name} is not valid: {} problems", many.len()))
-                    .with_source(many.join("\n")))
-            }
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(ProblemList { source_name: source_name.to_owned(), problems: self.0 }.into_error()),
         }
     }
 }

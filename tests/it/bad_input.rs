@@ -433,7 +433,7 @@ fn private_key_that_the_agent_cannot_use_is_refused() {
     let expected = [
         "the private key of the agent's certificate (`resource_pools[].env.bosh.mbus.cert`) is refused",
         "there is no private key in PEM form",
-        "`monopile vars rotate creds.yml mbus_bootstrap_ssl`",
+        "to generate a certificate and its own key: `monopile vars rotate creds.yml mbus_bootstrap_ssl -m ",
     ];
     assert_both_refuse(&hello, &[], 3, &expected);
 }
@@ -468,7 +468,7 @@ fn broken_ca_is_named_with_its_variable() {
     let expected = [
         "the agent's certificate cannot be verified\n  cause: `cloud_provider.cert.ca` holds no certificate",
         "note: the value is that of variable 'mbus_bootstrap_ssl' ('creds.yml')\n",
-        "generate a new value: `monopile vars rotate creds.yml mbus_bootstrap_ssl`\n",
+        "generate a new value: `monopile vars rotate creds.yml mbus_bootstrap_ssl -m hello/manifest.yml",
     ];
     assert_both_refuse(&hello, &[], 3, &expected);
     hello.world.write("vars.yml", &broken);
@@ -476,9 +476,43 @@ fn broken_ca_is_named_with_its_variable() {
     hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
     let expected = [
         "note: the value is that of variable 'mbus_bootstrap_ssl' ('vars.yml')\n",
-        "hint: correct the value of this variable: its `ca` must be a certificate in PEM\n",
+        "hint: correct the value of this variable\n",
     ];
     assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &expected);
+}
+
+/// Runs the command of each hint, after which the value can be used.
+#[test]
+fn damaged_value_is_named_with_its_variable_and_vars_store() {
+    let hello = Hello::new();
+    let good: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let mut authority = good["default_ca"].clone();
+    authority["ca"] = good["default_ca"]["certificate"].clone();
+    for (name, value, expected) in [
+        ("mbus_bootstrap_ssl", "abc".into(), "the manifest with its variables is not valid"),
+        ("mbus_bootstrap_password", serde_yaml::from_str("{a: 1}").unwrap(), "only strings and integers"),
+        (
+            "mbus_bootstrap_ssl",
+            serde_yaml::from_str("{certificate: x}").unwrap(),
+            "`cloud_provider.cert.ca` is missing",
+        ),
+        // The declaration has no `is_ca`.
+        ("mbus_bootstrap_ssl", authority, "hint: to generate a server certificate (not that of a CA): `"),
+    ] {
+        let mut damaged = good.clone();
+        damaged[name] = value;
+        hello.world.write("creds.yml", serde_yaml::to_string(&damaged).unwrap());
+        let run = hello.world.finish(hello.command("plan", &[])).exits_with(3);
+        let note = format!("note: the value is that of variable '{name}' ('creds.yml')\n");
+        assert!(run.stderr.contains(expected), "{expected}: {}", run.stderr);
+        assert!(expected.starts_with("hint: ") || run.stderr.contains(&note), "{}", run.stderr);
+        assert!(!run.stderr.contains("--insecure-agent"), "{}", run.stderr);
+        let rotate = format!("monopile vars rotate creds.yml {name} -m hello/manifest.yml");
+        let command = run.stderr.split('`').find(|part| part.starts_with(&rotate)).expect("a command");
+        hello.world.run(command.split(' ').skip(1)).success();
+        hello.world.finish(hello.command("plan", &[])).success();
+    }
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
 }
 
 #[test]

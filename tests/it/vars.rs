@@ -519,7 +519,7 @@ fn ca_rotation_takes_two_steps() {
     let deploy = "`monopile create-env MANIFEST --vars-store s.yml`";
     let not_deployed = format!("the rotation of 'root' is not deployed yet; deploy it: {deploy}");
     let declared = world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let completed = not_deployed.replace("MANIFEST", "MANIFEST --var ip=10.0.0.6");
+    let completed = not_deployed.replace("MANIFEST", "m.yml --var ip=10.0.0.6");
     assert!(declared.stderr.contains(&completed), "{}", declared.stderr);
     let check = world.run(["vars", "check", "s.yml"]).success();
     let list = world.run(["vars", "list", "s.yml"]).success();
@@ -648,6 +648,26 @@ fn rotating_one_variable_changes_only_it() {
     let unknown = world.run(["vars", "rotate", "t.yml", "url"]).exits_with(3);
     assert!(unknown.stderr.contains("does not show how 'url' was generated"), "{}", unknown.stderr);
     assert!(!unknown.stderr.contains("https://a.b/c"), "{}", unknown.stderr);
+}
+
+/// Names only options of `vars rotate`, and a command that generates the CA that is missing.
+#[test]
+fn rotation_without_a_value_of_its_options_names_the_next_command() {
+    let world = generated();
+    let rotate = |name: &str| world.run(["vars", "rotate", "s.yml", name, "-m", "m.yml"]);
+    let run = rotate("leaf").exits_with(3);
+    let hint = "hint: give a value to ip with --var NAME=VALUE, --vars-file or --vars-exec\n";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let mut without_ca = store(&world);
+    without_ca.as_mapping_mut().unwrap().remove("root");
+    world.write("s.yml", serde_yaml::to_string(&without_ca).unwrap());
+    let run = rotate("plain").exits_with(3);
+    let hint =
+        "generate root and save it in the vars store first: `monopile interpolate m.yml --vars-store s.yml";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let command = run.stderr.split('`').find(|part| part.starts_with("monopile interpolate")).unwrap();
+    world.run(command.split(' ').skip(1).chain(["-v", "ip=10.0.0.6"])).success();
+    rotate("plain").success();
 }
 
 #[test]

@@ -42,15 +42,18 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
     Ok(endpoint)
 }
 
-/// Returns the error for a CA that cannot be used, with the variable that has it.
+/// Returns the error for a CA that cannot be used. Names the variable that has it or should have it.
 fn unusable_ca_error(provider: &CloudProvider, error: Error) -> Error {
     let error = error.context(format!("{}: the agent's certificate cannot be verified", provider.cert_place));
-    let Some(variable) = &provider.ca_variable else { return error };
-    let error = error.with_note(format!("the value is that of {}", variable.describe()));
-    match variable.rotate_command() {
-        Some(command) => error
-            .with_hint(format!("put the vars store back from a copy, or generate a new value: `{command}`")),
-        None => error.with_hint("correct the value of this variable: its `ca` must be a certificate in PEM"),
+    match &provider.ca_variable {
+        Some(variable) => variable.explain(error),
+        None if provider.cert.ca.is_none() => error
+            .with_hint("set `cloud_provider.cert` to the certificate variable that `env.bosh.mbus.cert` uses")
+            .with_hint(
+                "--insecure-agent skips the verification: use it only where no other server can answer at \
+                 the agent's address",
+            ),
+        None => error,
     }
 }
 

@@ -13,7 +13,7 @@ use base::encoding::minute;
 use base::text::{listed, shell_word};
 use base::{Error, Result};
 use manifest::Deployment;
-use manifest::deployment::CertificateVariable;
+use manifest::variables::VariableOrigin;
 use net::plain_errors::{is_of_authority, tls_problem};
 
 /// Checks that the agent can use the certificate, and that a client will accept it.
@@ -34,7 +34,7 @@ pub(super) fn check(
             Err(cause) => key_error("is refused").with_source(cause.to_string()).with_advice_of(cause),
         };
         let error = error.with_hint(renewal(certificate, "a certificate and its own key"));
-        return Err(match certificate.variable.as_ref().and_then(CertificateVariable::store) {
+        return Err(match certificate.variable.as_ref().and_then(VariableOrigin::store) {
             Some(store) => error.with_hint(format!(
                 "check the others: `monopile vars check {}`",
                 shell_word(&store.to_string_lossy())
@@ -103,11 +103,12 @@ fn refusal_error(
         }
         _ => {
             let error = certificate_error("is refused").with_source(tls_problem(refusal));
-            error.with_hint(match (is_of_authority(reason), rotation_as_declared(certificate)) {
+            let declared_ca = rotation_as_declared(certificate).filter(|_| certificate.declares_ca);
+            error.with_hint(match (is_of_authority(reason), declared_ca) {
                 (true, Some((variable, rotate))) => {
                     format!("declare variable '{variable}' without `is_ca: true`, then: {rotate}")
                 }
-                (true, None) => renew("a server certificate, not that of a CA,"),
+                (true, None) => renew("a server certificate (not that of a CA)"),
                 (false, _) => renew("another certificate"),
             })
         }
@@ -119,7 +120,7 @@ fn refusal_error(
 fn renewal(certificate: &MbusCertificate, need: &str) -> String {
     match &certificate.variable {
         Some(variable) => match variable.rotate_command() {
-            Some(command) => format!("`{command}`"),
+            Some(command) => format!("to generate {need}: `{command}`"),
             None => format!("put {need} into {}", variable.describe()),
         },
         None => format!("put {need} into `{}`", certificate.property),
@@ -129,10 +130,8 @@ fn renewal(certificate: &MbusCertificate, need: &str) -> String {
 /// Returns the variable in the vars store that has the certificate, and the words for the command that
 /// generates it again as the manifest declares it.
 fn rotation_as_declared(certificate: &MbusCertificate) -> Option<(&str, String)> {
-    let variable = certificate.variable.as_ref()?;
-    let (command, manifest) = (variable.rotate_command()?, certificate.manifest.to_string_lossy());
-    let command = format!("{command} -m {}", shell_word(&manifest));
-    Some((&variable.name, format!("`{command}`, with the ops files and variables of this run")))
+    let variable = certificate.variable.as_ref().filter(|variable| variable.manifest.is_some())?;
+    Some((&variable.name, format!("`{}`", variable.rotate_command()?)))
 }
 
 /// Returns the bare name in the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
@@ -172,7 +171,7 @@ fn other_host_error(
     };
     let declare = format!("{add} to the `alternative_names` of variable '{name}'");
     // The plan of a first deploy generates nothing.
-    let store = certificate.variable.as_ref().and_then(CertificateVariable::store);
+    let store = certificate.variable.as_ref().and_then(VariableOrigin::store);
     if !store.is_some_and(Path::exists) {
         return error.with_hint(declare);
     }

@@ -18,7 +18,8 @@ use base::error::ResultExt;
 use base::events::Stage;
 use base::secret::Secret;
 use base::{Error, Result};
-use manifest::deployment::{CertificateVariable, CpiSource, Deployment, ReleaseRef};
+use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
+use manifest::variables::VariableOrigin;
 use manifest::vars_store::{self, VarsStore};
 use manifest::{self, CpiConfig, Inputs, LoadedManifest, UserlandRef, VariableValue};
 
@@ -59,14 +60,14 @@ pub(crate) struct MbusCertificate {
     pub(crate) property: String,
     pub(crate) pem: String,
     /// The variable that has the certificate.
-    pub(crate) variable: Option<CertificateVariable>,
+    pub(crate) variable: Option<VariableOrigin>,
     /// True if the variable is declared with the host of the agent.
     pub(crate) declares_host: bool,
+    /// True if the variable is declared as a CA.
+    pub(crate) declares_ca: bool,
     /// False if the private key beside it is that of another certificate, and an error if the agent cannot
     /// use that key.
     pub(crate) has_own_key: Result<bool>,
-    /// The path of the manifest.
-    pub(crate) manifest: PathBuf,
 }
 
 /// The artifacts, verified and unpacked.
@@ -190,7 +191,7 @@ pub(crate) fn prepare(
     let UntrackedCheck { endpoint, unchecked, untracked } = untracked_check?;
     let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
-    let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path, endpoint.host());
+    let mbus_certificate = mbus_certificate(&loaded, &deployment, endpoint.host());
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
     Ok(PreparedDeployment {
@@ -246,12 +247,7 @@ fn userland(run: &RunContext, deployment: &Deployment, config: Option<&CpiConfig
 
 /// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the
 /// settings that the CPI passes.
-fn mbus_certificate(
-    loaded: &LoadedManifest,
-    deployment: &Deployment,
-    manifest: &Path,
-    host: &str,
-) -> Option<MbusCertificate> {
+fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment, host: &str) -> Option<MbusCertificate> {
     let cert = deployment.vm.env.get("bosh").map(|bosh| &bosh["mbus"]["cert"]);
     let vm_cert_key = |key: &str| cert.and_then(|cert| cert[key].as_str());
     let cpi_cert = &deployment.cloud_provider.cert;
@@ -267,8 +263,8 @@ fn mbus_certificate(
     let has_own_key = has_own_key.map(|has_key| has_key != Some(false));
     let variable = loaded.variable_of_certificate(pem).cloned();
     let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
-    let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
-    Some(MbusCertificate { property, pem, variable, declares_host, has_own_key, manifest })
+    let declares_ca = variable.as_ref().is_some_and(|variable| loaded.declares_ca(&variable.name));
+    Some(MbusCertificate { property, pem: pem.to_owned(), variable, declares_host, declares_ca, has_own_key })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

@@ -16,15 +16,14 @@ mod stemcell;
 mod vm;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::userland::UserlandRef;
+use crate::variables::VariableOrigin;
 pub use az::Az;
 use base::secret::Secret;
-use base::text::shell_word;
 pub use network::{Network, NetworkKind};
 pub(crate) use parse::{CPI_KEYS, key_in_place_of_path};
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
@@ -229,8 +228,8 @@ pub struct CloudProvider {
     pub cert: CertificateBundle,
     /// The place of `cert` in the manifest.
     pub cert_place: String,
-    /// The variable that has the CA of `cert`.
-    pub ca_variable: Option<CertificateVariable>,
+    /// The variable whose value is `cert`, or its CA.
+    pub ca_variable: Option<VariableOrigin>,
     /// Properties of the CPI.
     pub properties: Map<String, Value>,
     /// The registry of contract v1, if configured. It is also part of the properties.
@@ -248,52 +247,6 @@ pub struct PreviousAgent {
     pub ca: Option<String>,
     /// The certificate, as PEM.
     pub certificate: Option<String>,
-}
-
-/// A variable whose value is a certificate.
-#[derive(Debug, Clone)]
-pub struct CertificateVariable {
-    /// The name.
-    pub name: String,
-    /// The source of the value.
-    pub source: VariableSource,
-}
-
-/// The source of a variable's value.
-#[derive(Debug, Clone)]
-pub enum VariableSource {
-    /// The vars store, which `monopile vars rotate` changes.
-    VarsStore(PathBuf),
-    /// A file with given values.
-    File(PathBuf),
-    /// The command line, the environment or a program.
-    Given,
-}
-
-impl CertificateVariable {
-    /// Describes the variable with its file.
-    pub fn describe(&self) -> String {
-        match &self.source {
-            VariableSource::VarsStore(file) | VariableSource::File(file) => {
-                format!("variable '{}' ('{}')", self.name, file.display())
-            }
-            VariableSource::Given => format!("variable '{}'", self.name),
-        }
-    }
-
-    /// Returns the vars store, if it has the variable.
-    pub fn store(&self) -> Option<&Path> {
-        match &self.source {
-            VariableSource::VarsStore(store) => Some(store),
-            VariableSource::File(_) | VariableSource::Given => None,
-        }
-    }
-
-    /// Returns the command that generates a new value, if the vars store has the variable.
-    pub fn rotate_command(&self) -> Option<String> {
-        let store = self.store()?.to_string_lossy();
-        Some(format!("monopile vars rotate {} {}", shell_word(&store), shell_word(&self.name)))
-    }
 }
 
 /// A certificate with its CA and private key, each as PEM.

@@ -1,6 +1,8 @@
 //! The manifest's `variables:` block: the declared variables with types and options.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::node_kind::kind_with_article;
 use base::{Error, Result};
@@ -38,12 +40,14 @@ pub enum UpdateMode {
 pub struct Definitions {
     entries: Vec<Definition>,
     by_name: BTreeMap<String, usize>,
+    manifest: Option<Arc<PathBuf>>,
 }
 
 impl Definitions {
     /// Reads the `variables:` of a manifest. Without the key there are no definitions.
     pub fn of(root: &Node) -> Result<Self> {
-        let mut definitions = Definitions::default();
+        let mut definitions =
+            Definitions { manifest: root.position.source.clone(), ..Definitions::default() };
         let block = match root.get("variables") {
             None => return Ok(definitions),
             Some(Node { data: Data::Null, .. }) => return Ok(definitions),
@@ -75,6 +79,11 @@ impl Definitions {
     /// Returns the definition of a variable.
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.by_name.get(name).and_then(|&index| self.entries.get(index))
+    }
+
+    /// Returns the path of the manifest.
+    pub fn manifest(&self) -> Option<&Path> {
+        self.manifest.as_deref().map(PathBuf::as_path)
     }
 
     /// Returns all definitions in the order of the manifest.

@@ -24,6 +24,8 @@ struct MissingPart {
     reference: String,
     position: Position,
     message: String,
+    /// The note with the variable and its file.
+    note: Option<String>,
 }
 
 /// The maximum number of places that an error shows for one missing variable.
@@ -42,9 +44,16 @@ impl MissingVariables {
         }
     }
 
-    /// Adds a reference to a part that its variable's value lacks.
-    pub(super) fn add_part(&mut self, reference: &str, position: &Position, message: String) {
-        self.parts.push(MissingPart { reference: reference.to_owned(), position: position.clone(), message });
+    /// Adds a reference to a part that its variable's value lacks. `note` names the variable and its file.
+    pub(super) fn add_part(
+        &mut self,
+        reference: &str,
+        position: &Position,
+        message: String,
+        note: Option<String>,
+    ) {
+        let (reference, position) = (reference.to_owned(), position.clone());
+        self.parts.push(MissingPart { reference, position, message, note });
     }
 
     /// Returns true if this variable is missing.
@@ -60,13 +69,11 @@ impl MissingVariables {
     /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
     /// missing parts count.
     ///
-    /// `near_name` returns the variable to suggest for a name. `declared` returns true for the names in
-    /// `variables:`.
+    /// `near_name` returns the variable to suggest for a name.
     pub fn error<'a>(
         &self,
         reports_variables: bool,
         near_name: impl Fn(&str) -> Option<&'a str>,
-        declared: impl Fn(&str) -> bool,
     ) -> Option<Error> {
         let mut lines = Vec::new();
         if reports_variables {
@@ -80,7 +87,7 @@ impl MissingVariables {
         }
         let missing = lines.len();
         for part in &self.parts {
-            let MissingPart { reference, position, message } = part;
+            let MissingPart { reference, position, message, .. } = part;
             lines.push(format!("(({reference})) at {}: {message}", position.describe()));
         }
         if lines.is_empty() {
@@ -93,20 +100,9 @@ impl MissingVariables {
             (0, count) => format!("{count} references name parts that their variables do not have"),
             (..) => format!("{} references cannot be resolved", lines.len()),
         };
-        let mut error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
-        if missing > 0 {
-            let values =
-                "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env";
-            let stored = match self.variables.keys().all(|name| declared(name)) {
-                true => "pass the vars store, which also keeps generated values: --vars-store FILE",
-                false => {
-                    "declare the variable with a type in `variables:` and use --vars-store to have it \
-                     generated"
-                }
-            };
-            error = error.with_hint(format!("{values}, or {stored}"));
-        }
-        Some(error)
+        let error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
+        let notes = self.parts.iter().filter_map(|part| part.note.clone());
+        Some(notes.fold(error, Error::with_note))
     }
 }
 
@@ -152,7 +148,7 @@ mod tests {
         missing.add_variable("internal_ipp", &position(9), None);
         missing.add_variable("domain", &position(4), Some("tls"));
         let near_used = |name: &str| near_name(name, ["internal_ip", "region"].into_iter(), |_| true);
-        let error = missing.error(true, near_used, |_| false).unwrap();
+        let error = missing.error(true, near_used).unwrap();
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
@@ -160,12 +156,12 @@ mod tests {
         );
         missing.add_variable("tls", &position(5), None);
         let near_unused = |name: &str| near_name(name, ["tls"].into_iter(), |_| false);
-        let error = missing.error(true, near_unused, |_| false).unwrap();
+        let error = missing.error(true, near_unused).unwrap();
         assert!(
             error.to_string().starts_with("2 variables") && !error.to_string().contains("((tls))"),
             "{error}"
         );
-        assert!(missing.error(false, |_| None, |_| false).is_none());
+        assert!(missing.error(false, |_| None).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::descend::descend;
 use super::missing;
 use super::syntax::{self, Reference};
-use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode};
+use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode, VariableOrigin};
 use crate::node_kind::kind_with_article;
 use crate::vars_store::{Authority, CaReference, GeneratorSpec, KeyPool, VarsStore};
 use base::error::ResultExt;
@@ -61,6 +61,8 @@ pub struct Resolver<'a> {
     /// True if missing values are not generated.
     is_read_only: bool,
     notes: Vec<String>,
+    /// The places of references that were replaced as a whole, with their variables.
+    replaced_references: Vec<(Position, String)>,
     /// The old values of stored variables that were generated again.
     replaced: Vec<(String, Node)>,
 }
@@ -87,6 +89,7 @@ impl<'a> Resolver<'a> {
             budget: MAX_ADDED_BYTES,
             is_read_only: false,
             notes: Vec::new(),
+            replaced_references: Vec::new(),
             replaced: Vec::new(),
         }
     }
@@ -248,7 +251,9 @@ impl<'a> Resolver<'a> {
             Some(CaReference::Name(ca)) => {
                 let position = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
                 match self.resolve(ca, position.unwrap_or(&definition.position))? {
-                    Some(value) => Some(Authority::from_value(ca, &value)?),
+                    Some(value) => {
+                        Some(Authority::from_value(ca, &value).map_err(|error| self.explain(ca, error))?)
+                    }
                     None => return Ok(None),
                 }
             }
@@ -262,6 +267,8 @@ impl<'a> Resolver<'a> {
             Data::String(text) => {
                 if let Some(reference) = syntax::as_single_reference(text) {
                     if let Some(value) = self.value(&reference, &node.position)? {
+                        let variable = reference.variable().to_owned();
+                        self.replaced_references.push((node.position.clone(), variable));
                         *node = with_position(value, &node.position);
                     }
                 } else if text.contains("((") {
@@ -295,12 +302,16 @@ impl<'a> Resolver<'a> {
             self.interpolate(&mut new_value)?;
             self.interpolate(&mut new_key)?;
             if matches!(new_key.data, Data::Seq(_) | Data::Map(_)) {
-                return Err(Error::invalid(format!(
-                    "{}: the key {} becomes {}, but a key must be a string or a number",
+                let text = key.as_str().unwrap_or_default();
+                let error = Error::invalid(format!(
+                    "{}: the key {text} becomes {}, but a key must be a string or a number",
                     key.position.describe(),
-                    key.as_str().unwrap_or_default(),
                     kind_with_article(&new_key)
-                )));
+                ));
+                return Err(match syntax::as_single_reference(text) {
+                    Some(reference) => self.explain(reference.variable(), error),
+                    None => error,
+                });
             }
             if result.contains(&new_key) {
                 return Err(Error::invalid(format!(
@@ -336,12 +347,13 @@ impl<'a> Resolver<'a> {
                 Data::Int(number) => result.push_str(&number.to_string()),
                 Data::UInt(number) => result.push_str(&number.to_string()),
                 _ => {
-                    return Err(Error::invalid(format!(
+                    let error = Error::invalid(format!(
                         "{}: (({})) is {}, but only strings and integers can be inserted into a text",
                         position.describe(),
                         reference.name,
                         kind_with_article(&value)
-                    )));
+                    ));
+                    return Err(self.explain(reference.variable(), error));
                 }
             }
         }
@@ -356,7 +368,8 @@ impl<'a> Resolver<'a> {
             Ok(part) => part,
             Err(reason) => {
                 self.unresolved += 1;
-                self.missing.add_part(reference.name, position, reason);
+                let note = self.origin(reference.variable()).map(|origin| origin.note());
+                self.missing.add_part(reference.name, position, reason, note);
                 return Ok(None);
             }
         };
@@ -410,8 +423,25 @@ impl<'a> Resolver<'a> {
 
     /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
     pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
-        let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
-        self.missing.error(reports_variables, |name| self.near_name(name), declared)
+        self.missing.error(reports_variables, |name| self.near_name(name))
+    }
+
+    /// Returns the origin of a variable's value.
+    fn origin(&self, name: &str) -> Option<VariableOrigin> {
+        VariableOrigin::of(name, self.sources, self.store.as_deref(), self.definitions)
+    }
+
+    /// Adds to an error about the value of a variable the file that has it, and how to correct it.
+    fn explain(&self, name: &str, error: Error) -> Error {
+        match self.origin(name) {
+            Some(origin) => origin.explain(error),
+            None => error,
+        }
+    }
+
+    /// Takes the places of references that were replaced as a whole, with their variables.
+    pub fn take_replaced_references(&mut self) -> Vec<(Position, String)> {
+        std::mem::take(&mut self.replaced_references)
     }
 
     /// Returns the variable that the name of a missing one may stand for.

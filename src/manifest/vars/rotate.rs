@@ -5,6 +5,7 @@
 //! that machines trust both during the change. The second step removes it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -181,14 +182,16 @@ impl Rotation<'_> {
     ) -> Result<(GeneratorSpec, Option<Authority>)> {
         if let Some((definitions, definition)) = self.declared.get(name) {
             let kind = definition.kind.clone().unwrap_or_default();
+            let path = store.path().to_owned();
             let mut resolver =
                 Resolver::new(&self.declared.sources, definitions, Some(store), self.now).read_only();
             if let Some(prepared) = resolver.prepare(definition, &kind)? {
                 return Ok(prepared);
             }
-            return Err(resolver
+            let error = resolver
                 .missing_error(true)
-                .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved"))));
+                .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved")));
+            return Err(error.with_hints(hints_for_missing(&path, self.declared, &resolver.missing_names())));
         }
         let spec = GeneratorSpec::like_value(name, old)?;
         let authority = match certificate {
@@ -336,6 +339,28 @@ pub(super) fn command(store: &VarsStore, name: &str) -> String {
 fn deploy_command(store: &VarsStore) -> String {
     let path = store.path().display().to_string();
     format!("monopile create-env MANIFEST --vars-store {}", shell_word(&path))
+}
+
+/// Returns the hints for variables without a value that the options of a variable refer to: those that are
+/// generated but not in the store, and those that must be given.
+fn hints_for_missing(store: &Path, declared: &Declared, names: &[&str]) -> Vec<String> {
+    let (generated, others): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| declared.get(name).is_some());
+    let mut hints = Vec::new();
+    if !generated.is_empty() {
+        let path = store.to_string_lossy();
+        hints.push(format!(
+            "generate {} and save it in the vars store first: `monopile interpolate MANIFEST --vars-store {} \
+             --path /name`",
+            listed(&generated),
+            shell_word(&path)
+        ));
+    }
+    if !others.is_empty() {
+        let names = listed(&others);
+        hints.push(format!("give a value to {names} with --var NAME=VALUE, --vars-file or --vars-exec"));
+    }
+    hints
 }
 
 /// Returns the hint to finish the rotation of a CA that is deployed.

@@ -48,12 +48,14 @@ pub(super) const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
 
 /// The option with the names and addresses of a certificate besides its common name.
 pub(crate) const ALTERNATIVE_NAMES: &str = "alternative_names";
+/// The option that makes a certificate that of a CA.
+pub(crate) const IS_CA: &str = "is_ca";
 
 const NAMES: [&str; 9] = [
     "common_name",
     "organization",
     ALTERNATIVE_NAMES,
-    "is_ca",
+    IS_CA,
     "ca",
     "extended_key_usage",
     "key_usage",
@@ -101,7 +103,7 @@ impl CertificateOptions {
                 .unwrap_or_else(|| DEFAULT_ORGANIZATION.to_owned()),
             dns_names,
             addresses,
-            is_ca: get("is_ca").map(flag).transpose()?.unwrap_or(false),
+            is_ca: get(IS_CA).map(flag).transpose()?.unwrap_or(false),
             ca: get("ca").map(ca).transpose()?.flatten(),
             extended_key_usage: extended_key_usage(get("extended_key_usage"))?,
             key_usage: key_usage(get("key_usage"))?,
@@ -179,7 +181,7 @@ fn string_value(name: &str, value: &Node) -> Result<String> {
 }
 
 fn flag(value: &Node) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong_type_error("is_ca", value, "a boolean"))
+    value.as_bool().ok_or_else(|| wrong_type_error(IS_CA, value, "a boolean"))
 }
 
 fn ca(value: &Node) -> Result<Option<CaReference>> {

@@ -22,7 +22,7 @@ pub(crate) mod x509;
 
 pub use authority::Authority;
 pub use certificate::has_key;
-pub(crate) use certificate_options::ALTERNATIVE_NAMES;
+pub(crate) use certificate_options::{ALTERNATIVE_NAMES, IS_CA};
 pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;
