@@ -113,7 +113,9 @@ impl Journal {
     /// Announces a call. The announcement is durable when this returns.
     pub fn announce<E: Serialize>(&self, open_call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let announce_error = |error| {
-            Error::io(format!("announcing a call in '{}'", self.storage.path_or_url_of(JOURNAL)), error)
+            let (journal, method) = (self.storage.path_or_url_of(JOURNAL), &intent.method);
+            Error::io(format!("recording the next CPI call in '{journal}'"), error)
+                .with_note(format!("this call of `{method}` was not made"))
         };
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
@@ -122,7 +124,9 @@ impl Journal {
         if self.storage.answers_outside_journal() {
             open_call.files.mark(self.storage.state_beside_calls()).map_err(announce_error)?;
         }
-        self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(announce_error)
+        self.storage
+            .write(&calls::document(&intent.request_id, INTENT_KIND), &text)
+            .map_err(|error| self.storage.with_owner_hint(announce_error(error)).with_retry_hint())
     }
 
     fn open(&self, request_id: &RequestId, is_inherited: bool) -> OpenCall {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::storage::Lease;
+use super::storage::{Lease, option_for_another};
 use base::files::UnlockOnDrop;
 use base::files::durable::give_file_to_owner_of;
 use base::{Error, ErrorKind, Result};
@@ -141,8 +141,7 @@ impl FileLock {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let path = path.to_owned();
-        // Without its state, an environment would be created again.
-        let option = if state.exists() { "" } else { "--state FILE" };
+        let option = option_for_another(state);
         let lock_error =
             |error| Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, option);
         loop {

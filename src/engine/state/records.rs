@@ -531,7 +531,7 @@ impl State {
             }
             _ => {
                 let error = Error::io(format!("reading the state '{storage}'"), error);
-                storage.with_owner_hint(error, "--state FILE")
+                storage.with_owner_hint(error)
             }
         })?;
         let Some(document) = document else { return Ok(None) };

@@ -48,7 +48,7 @@ impl Store {
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
             let action = format!("removing the rest of an interrupted run beside '{storage}'");
-            storage.with_owner_hint(Error::io(action, error), "--state FILE")
+            storage.with_owner_hint(Error::io(action, error))
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
@@ -78,7 +78,7 @@ impl Store {
         let lock = storage.lock(holder, on_conflict)?;
         let stored_form = storage.stored_form().map_err(|error| {
             let error = Error::io(format!("reading the state '{storage}'"), error);
-            storage.with_owner_hint(error, "--state FILE")
+            storage.with_owner_hint(error)
         })?;
         storage.reencrypt(stored_form)?;
         let versions = versions::versions(&storage)?;
@@ -113,6 +113,7 @@ impl Store {
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.storage)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.storage), error))
+            .map_err(|error| self.storage.with_owner_hint(error))
     }
 
     /// Returns the earlier holder if this run took over an expired lease.
@@ -187,7 +188,7 @@ impl Store {
                 .keep_backup()
                 .map_err(|error| {
                     let error = Error::io(format!("keeping a copy of '{}'", self.storage), error);
-                    self.storage.with_owner_hint(error, "--state FILE")
+                    self.storage.with_owner_hint(error)
                 })
                 .context(failure)?;
         }
@@ -200,8 +201,7 @@ impl Store {
                     the same command again"
             };
             let error = Error::failure(failure()).with_source(error);
-            let option = if self.exists { "" } else { "--state FILE" };
-            self.storage.with_owner_hint(error, option).with_rerun_hint(rerun_hint)
+            self.storage.with_owner_hint(error).with_rerun_hint(rerun_hint)
         })?;
         self.state = next;
         self.exists = true;

@@ -104,6 +104,12 @@ pub const COMPANION_FILES: [(&str, &str); 4] = [
     (LOCK, "The lock, with the run that holds it"),
 ];
 
+/// Returns the option that selects another state file, for a hint. Returns an empty text if the state exists,
+/// because without its state an environment would be created again.
+pub(super) fn option_for_another(state: &Path) -> &'static str {
+    if state.exists() { "" } else { "--state FILE" }
+}
+
 /// Lists the URLs of the states below a prefix of a bucket, sorted. Returns at most `limit` of them.
 pub fn list_states_below(prefix: &BucketSettings, limit: usize) -> Result<Vec<String>> {
     let states = BucketClient::open(prefix)?.list_states(limit);
@@ -178,9 +184,12 @@ impl Storage {
     }
 
     /// Adds the hint of [`Error::with_owner_hint`]. A bucket has no owner on this machine.
-    pub(super) fn with_owner_hint(&self, error: Error, option: &str) -> Error {
+    pub(super) fn with_owner_hint(&self, error: Error) -> Error {
         match &self.0.backend {
-            Backend::Directory(directory) => error.with_owner_hint(directory.state(), option),
+            Backend::Directory(directory) => {
+                let state = directory.state();
+                error.with_owner_hint(state, option_for_another(state))
+            }
             Backend::Bucket(_) => error,
         }
     }
