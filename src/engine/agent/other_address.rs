@@ -36,8 +36,8 @@ impl OtherAddress {
     }
 
     /// The hint for the operator.
-    pub(crate) const HINT: &str = "pass the same ops files and variables as for the last create-env, or \
-                                   correct the host in `cloud_provider.mbus`";
+    pub(crate) const HINT: &str = "pass the same --state, ops files and variables as for the last \
+                                   create-env, or correct the host in `cloud_provider.mbus`";
 
     /// Adds the note and the hint to the error of an agent that could not be used.
     pub(crate) fn explain(&self, error: Error) -> Error {

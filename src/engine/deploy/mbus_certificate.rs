@@ -140,6 +140,9 @@ fn plain(name: &str) -> &str {
     inner.trim_matches('"')
 }
 
+/// The first hint if the state or the certificate is of another address than the manifest.
+const CHECK_STATE: &str = "check --state and --vars-store: they may be of another environment";
+
 fn other_host_error(
     certificate_error: impl Fn(&str) -> Error,
     endpoint: &AgentEndpoint,
@@ -153,6 +156,11 @@ fn other_host_error(
     if let Some(other) = OtherEnvironment::find(state, &deployment.name) {
         return other.explain(&error);
     }
+    let other_address = OtherAddress::find(endpoint, state);
+    let error = match &other_address {
+        Some(other) => other.explain(error.with_hint(CHECK_STATE)),
+        None => error,
+    };
     let networks = deployment.vm.networks.values();
     let addresses: Vec<&str> = networks.filter_map(|network| network["ip"].as_str()).collect();
     let (error, add) = match addresses.is_empty() || addresses.contains(&host) {
@@ -175,13 +183,10 @@ fn other_host_error(
     if !store.is_some_and(Path::exists) {
         return error.with_hint(declare);
     }
-    let error = match OtherAddress::find(endpoint, state) {
-        Some(other) => other.explain(error),
+    let error = match other_address {
         // This run may have generated the certificate, but then as the variable is declared.
-        None if state.vm_cid().is_some() || certificate.declares_host => {
-            error.with_hint("check --state and --vars-store: they may be of another environment")
-        }
-        None => error,
+        None if state.vm_cid().is_some() || certificate.declares_host => error.with_hint(CHECK_STATE),
+        _ => error,
     };
     error.with_hint(match certificate.declares_host {
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
