@@ -119,7 +119,7 @@ fn described(repair: Repair) -> PossibleValue {
         Repair::RecreateVm => "Delete the VM and create a new one, with the same persistent disk",
         Repair::ReattachDisk => "Stop the jobs without drain, attach and mount the disk, start the jobs",
         Repair::MountDisk => "Stop the jobs without drain, mount the disk, start the jobs",
-        Repair::DeleteDiskReference => "Forget a disk that the CPI does not find; its data is lost",
+        Repair::DeleteDiskReference => "Forget a disk that the CPI does not find; the next VM gets an empty one",
     })
 }
 

@@ -75,8 +75,8 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 18] = [
             ("5", "the agent does not answer, its VM is stopped, or the agent of another VM answers"),
             (
                 "6",
-                "the VM or its disk does not exist, the disk is not mounted, or another disk is mounted that \
-                 is not on record",
+                "the CPI does not find the VM or its disk, the disk is not mounted, or another disk is \
+                 mounted that is not on record",
             ),
         ],
     ),

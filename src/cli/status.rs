@@ -285,7 +285,7 @@ fn vm(status: &Status) -> String {
         match vm.exists {
             PresenceStatus::Yes if vm.is_stopped => "  STOPPED",
             PresenceStatus::Yes => "  exists",
-            PresenceStatus::No => "  DOES NOT EXIST",
+            PresenceStatus::No => "  NOT FOUND BY THE CPI",
             PresenceStatus::Unknown => "  the CPI cannot confirm that it exists",
             PresenceStatus::NotAsked => "",
         }
@@ -364,7 +364,8 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
     let mut table = Table::of_kind("disk", header);
     for disk in &status.disks {
         let state = match (disk.exists, disk.is_mounted) {
-            (PresenceStatus::No, _) => "DOES NOT EXIST",
+            (PresenceStatus::No, Some(true)) => "mounted, NOT FOUND BY THE CPI",
+            (PresenceStatus::No, _) => "NOT FOUND BY THE CPI",
             (_, Some(true)) => "mounted",
             (_, Some(false)) if disk.in_use => "NOT MOUNTED",
             (PresenceStatus::Yes, _) => "exists",

@@ -158,6 +158,17 @@ impl<'a> Cpis<'a> {
         Ok(connection)
     }
 
+    /// Returns the paths of a CPI's properties that have changed since this state recorded the location of
+    /// its resources.
+    pub(crate) fn changed_location_properties(
+        &self,
+        state: &State,
+        cpi: Option<&str>,
+    ) -> Result<Vec<String>> {
+        let Some(recorded_location) = state.location(cpi) else { return Ok(Vec::new()) };
+        Ok(recorded_location.differences(&self.connect_in_own_stage(cpi)?.location()?))
+    }
+
     /// Installs every CPI that has a resource on record.
     pub(crate) fn install_all_of(&self, state: &State, stage: &Stage) -> Result<()> {
         names_of(state.resources()).iter().try_for_each(|name| self.install(name.as_deref(), stage))

@@ -8,7 +8,7 @@ use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
 use crate::cpis::{self, EarlyInstallation, Presence, check_formats, info_stage_name};
-use crate::effects::{Executor, RunRegistry};
+use crate::effects::{Executor, RunRegistry, describe_not_found};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock, signals};
@@ -133,10 +133,11 @@ pub fn create_env(
                 .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
                 .with_hint("to skip this check, run the same command with --no-verify"));
         }
-        run.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
+        let not_found = describe_not_found(&vm.into());
+        run.reporter.warn(format!("{not_found}: creating a new one"));
         plan = draft.without_vm(executor.state())?;
         run.reporter.report_plan(
-            format!("Create a VM: VM {vm} does not exist any more"),
+            format!("Create a VM: {not_found}"),
             plan.reported_steps(&prepared.deployment.instance()),
         );
     }

@@ -220,7 +220,7 @@ pub(super) fn stop(
     let waiting = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.may_have_vm(&waiting, vm)? {
         Contradiction::check(executor, agent, vm, &waiting)?;
-        waiting.skip("the VM does not exist any more");
+        waiting.skip("the CPI does not find the VM");
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.

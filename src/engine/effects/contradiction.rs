@@ -4,7 +4,7 @@ use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
 use crate::protocol::ResourceKind;
-use crate::state::VmHandle;
+use crate::state::{DiskHandle, DiskRecord, Resource, State, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -72,8 +72,45 @@ pub(crate) const CHECK_PROPERTIES: &str = "check the account, region and project
 
 /// Describes that a CPI denies a VM whose agent answers at this address.
 pub(crate) fn describe_denied(vm: &VmHandle, agent_address: &str) -> String {
-    let cpi = vm.cpi().map_or_else(|| "the CPI".to_owned(), |name| cpi_label(Some(name)));
+    let cpi = label(vm.cpi());
     format!("{cpi} says that VM {vm} does not exist, but its agent answers at {agent_address}")
+}
+
+/// Describes that a CPI denies a disk that the agent has mounted.
+pub(crate) fn describe_denied_mount(disk: &DiskHandle) -> String {
+    format!("{} says that disk {disk} does not exist, but the agent has it mounted", label(disk.cpi()))
+}
+
+/// Describes that a CPI denies a resource, and that no agent shows that it exists. The CPI may look in the
+/// wrong place, so this does not say that the resource is gone.
+pub(crate) fn describe_not_found(resource: &Resource) -> String {
+    format!("{} does not find {resource}", label(resource.cpi()))
+}
+
+fn label(cpi: Option<&str>) -> String {
+    cpi.map_or_else(|| "the CPI".to_owned(), |name| cpi_label(Some(name)))
+}
+
+/// Returns the probable cause if CPIs deny these resources on record: properties of a CPI have changed, or
+/// the VM and all disks are denied together. Returns `None` if they are probably gone. `changed` returns the
+/// properties of a CPI that have changed since its resources were created.
+pub(crate) fn probable_cause_of_denial(
+    state: &State,
+    denied: &[Resource],
+    changed: impl Fn(Option<&str>) -> Result<Vec<String>>,
+) -> Result<Option<String>> {
+    for resource in denied {
+        let changed = changed(resource.cpi())?;
+        if !changed.is_empty() {
+            return Ok(Some(probable_cause(&changed, resource.kind())));
+        }
+    }
+    let is_denied = |resource: Resource| denied.contains(&resource);
+    let mut disks = state.disks.iter().map(DiskRecord::handle);
+    let denies_all = state.vm_handle().is_some_and(|vm| is_denied(vm.into()))
+        && !state.disks.is_empty()
+        && disks.all(|disk| is_denied(disk.into()));
+    Ok(denies_all.then(|| probable_cause(&[], ResourceKind::Vm)))
 }
 
 /// Describes the probable cause if a CPI denies a resource, with what to check. `changed` are the CPI's

@@ -53,7 +53,7 @@ pub(crate) fn delete(
             }
             OtherCpiResult::Nowhere => {
                 deletion.record_gone(executor)?;
-                deleting.skip("no CPI finds it: it does not exist any more");
+                deleting.skip("no CPI finds it");
                 Ok(None)
             }
             other => deletion.report(executor, other, deleting),
@@ -89,7 +89,7 @@ pub(crate) fn delete(
     match executor.ask_presence(&deleting, resource)? {
         Presence::Gone => {
             deletion.record_gone(executor)?;
-            deleting.skip("it does not exist any more");
+            deleting.skip("the CPI does not find it");
             Ok(None)
         }
         Presence::Unknown(_) if not_found_form.is_some() && !changed.is_empty() => {
@@ -100,7 +100,7 @@ pub(crate) fn delete(
             if not_found_form == Some(NotFound::Typed) && deletion.not_found_before(executor) =>
         {
             deletion.record_gone(executor)?;
-            deleting.skip("the CPI did not find it in the last run either: it does not exist any more");
+            deleting.skip("the CPI does not find it, as in the last run");
             Ok(None)
         }
         Presence::Unknown(cause) if not_found_form.is_some() => {

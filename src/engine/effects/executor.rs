@@ -193,8 +193,7 @@ impl<'a> Executor<'a> {
     /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources
     /// was recorded.
     pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
-        let Some(recorded_location) = self.state().location(cpi) else { return Ok(Vec::new()) };
-        Ok(recorded_location.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
+        self.cpis.changed_location_properties(self.state(), cpi)
     }
 
     /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine.

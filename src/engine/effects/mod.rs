@@ -13,7 +13,10 @@ pub(crate) mod failed_call;
 mod open_call_errors;
 mod registry;
 
-pub(crate) use contradiction::{CHECK_PROPERTIES, Contradiction, describe_denied, probable_cause};
+pub(crate) use contradiction::{
+    CHECK_PROPERTIES, Contradiction, describe_denied, describe_denied_mount, describe_not_found,
+    probable_cause, probable_cause_of_denial,
+};
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
 pub(crate) use open_call_errors::{explain_running_call, how_to_end, how_to_forget, unknown_outcome_error};

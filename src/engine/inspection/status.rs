@@ -12,7 +12,9 @@ use crate::agent::{
     hint_for_silent_agent, with_console,
 };
 use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
-use crate::effects::{describe_denied, probable_cause};
+use crate::effects::{
+    describe_denied, describe_denied_mount, describe_not_found, probable_cause, probable_cause_of_denial,
+};
 use crate::history::{self, HistoryEntry, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
@@ -88,6 +90,9 @@ pub struct Status {
     /// The first failed question whether a resource exists.
     #[serde(skip)]
     pub cpi_doubt: Option<String>,
+    /// The probable cause if the CPI denies resources that probably exist.
+    #[serde(skip)]
+    cause_of_denial: Option<String>,
     /// The run that is in progress on this machine.
     #[serde(skip)]
     in_progress: Option<RecordedRun>,
@@ -292,6 +297,8 @@ struct CpiAnswers {
     problem: Option<CpiProblem>,
     /// The first failed question whether a resource exists.
     doubt: Option<String>,
+    /// The probable cause if the CPI denies resources that probably exist.
+    cause_of_denial: Option<String>,
     /// True if the VM is on this machine, and its processes have ended.
     is_off: bool,
     /// The last boot of a VM whose agent did not answer, if its console is on this machine.
@@ -426,6 +433,7 @@ impl StatusCollector<'_> {
                 .and_then(|answers| answers.last_boot.clone())
                 .filter(|boot| boot.problem().is_some()),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
+            cause_of_denial: self.last_answers.as_ref().and_then(|answers| answers.cause_of_denial.clone()),
             cpi_doubt: self.last_answers.as_ref().and_then(|answers| answers.doubt.clone()),
             in_progress,
             last_change,
@@ -530,7 +538,7 @@ impl StatusCollector<'_> {
             Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.last_boot(&vm)),
             _ => (false, None),
         };
-        let (mut problem, mut doubt) = (None, None);
+        let (mut problem, mut doubt, mut denied) = (None, None, Vec::new());
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
             if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
@@ -545,7 +553,12 @@ impl StatusCollector<'_> {
             });
             let presence_status = match presence {
                 Ok(Presence::Exists) => PresenceStatus::Yes,
-                Ok(Presence::Gone) => PresenceStatus::No,
+                Ok(Presence::Gone) => {
+                    if renamed.undeleted(&resource).is_none() {
+                        denied.push(resource.clone());
+                    }
+                    PresenceStatus::No
+                }
                 Ok(Presence::Unknown(reason)) => {
                     if reason.is_failure && doubt.is_none() {
                         doubt = Some(format!("the CPI could not say whether {resource} exists: {reason}"));
@@ -563,11 +576,21 @@ impl StatusCollector<'_> {
             };
             findings.push((recorded, presence_status));
         }
+        let changed = |cpi: Option<&str>| cpis.changed_location_properties(&renamed, cpi);
+        let cause_of_denial = probable_cause_of_denial(&renamed, &denied, changed)?;
         if problem.is_none() {
             asking.finish();
         }
-        self.last_answers =
-            Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, doubt, is_off, last_boot });
+        self.last_answers = Some(CpiAnswers {
+            situation,
+            findings,
+            cpis: asked_cpis,
+            problem,
+            doubt,
+            cause_of_denial,
+            is_off,
+            last_boot,
+        });
         Ok(())
     }
 
@@ -756,29 +779,35 @@ impl Status {
                     .with_hint(next("create one: `monopile create-env MANIFEST`")),
             );
         };
+        let contradiction_error = |description: String, kind: ResourceKind| {
+            let cause = self.cause_of_denial.clone().unwrap_or_else(|| probable_cause(&[], kind));
+            drift_error(description)
+                .with_note(cause)
+                .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`")
+        };
         let answering = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentAnswers::Yes);
         // A VM may answer for a while during its deletion.
         if vm.exists == PresenceStatus::No
             && self.running().is_none()
             && let Some(address) = answering
         {
-            return Some(
-                drift_error(describe_denied(&vm.handle, address))
-                    .with_note(probable_cause(&[], ResourceKind::Vm))
-                    .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`"),
-            );
+            return Some(contradiction_error(describe_denied(&vm.handle, address), ResourceKind::Vm));
         }
+        let not_found_error = |resource: Resource| {
+            drift_error(describe_not_found(&resource)).with_hints(self.cause_of_denial.as_slice())
+        };
         if vm.exists == PresenceStatus::No {
-            return Some(drift_error(format!("VM {} does not exist any more", vm.handle)).with_hint(next(
-                "check the disks with `monopile cloud-check MANIFEST --report`, then create a new VM: \
-                 `monopile create-env MANIFEST`",
+            return Some(not_found_error(vm.handle.clone().into()).with_hint(next(
+                "if the VM is gone, check the disks with `monopile cloud-check MANIFEST --report`, then \
+                 create a new VM: `monopile create-env MANIFEST`",
             )));
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
-            return Some(
-                drift_error(format!("disk {} does not exist any more", disk.handle))
+            return Some(match disk.is_mounted {
+                Some(true) => contradiction_error(describe_denied_mount(&disk.handle), ResourceKind::Disk),
+                _ => not_found_error(disk.handle.clone().into())
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
-            );
+            });
         }
         if vm.is_stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));

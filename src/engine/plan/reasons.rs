@@ -7,7 +7,7 @@ use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
 /// The reason to replace a VM that the CPI does not have.
-pub(super) const VM_IS_GONE: &str = "the VM does not exist any more";
+pub(super) const VM_IS_GONE: &str = "the CPI does not find the VM";
 
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -327,7 +327,7 @@ fn downtime_is_estimated_from_earlier_runs() {
 fn missing_vm_is_replaced_and_its_disk_reattached() {
     let options = PlanOptions { vm_is_gone: true, ..PlanOptions::default() };
     let plan = Case { options, ..Case::default() }.plan(&deployed());
-    assert_eq!(plan.steps[0].reason, "the VM does not exist any more");
+    assert_eq!(plan.steps[0].reason, "the CPI does not find the VM");
     let expected = [
         Step::LeaveJobs(handle("vm-1")),
         Step::Delete(Resource::Vm(handle("vm-1"))),

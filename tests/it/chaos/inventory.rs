@@ -10,7 +10,7 @@ use crate::support::hello::Hello;
 /// Parts of lines that tell the operator that a thing may be left. Other lines may also name a thing, but do
 /// not report it as left.
 const REPORTS: [&str; 9] = [
-    "does not exist any more",
+    "does not find",
     "not on record",
     "cannot confirm that it is gone",
     "may have created something",

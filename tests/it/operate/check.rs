@@ -52,6 +52,10 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
     let output = run(&hello, "cck", &[]).exits_with(6);
     assert!(output.stderr.contains("hint: check the account, region and project in"), "{}", output.stderr);
+    let output = run(&hello, "status", &[]).exits_with(6);
+    let denied = format!("error: the CPI says that disk {} does not exist, but the agent has it", before["disks"][0]["cid"].to_string().replace('"', "'"));
+    assert!(output.stderr.contains(&denied), "{}", output.stderr);
+    assert!(output.stdout.contains("mounted, NOT FOUND BY THE CPI"), "{}", output.stdout);
     assert_eq!(hello.state(), before);
     hello.answer_truly();
     hello.delete(&[]).success();

@@ -111,7 +111,7 @@ fn status_shows_dead_agents_and_missing_vms() {
 
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
     let gone = run(&hello, "status", &quick).exits_with(6);
-    assert!(gone.stdout.contains("DOES NOT EXIST"), "{}", gone.stdout);
+    assert!(gone.stdout.contains("NOT FOUND BY THE CPI"), "{}", gone.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -69,10 +69,10 @@ fn dead_environment_is_not_reported_unchanged() {
     hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
-    assert!(run.stdout.contains("it does not exist"), "{}", run.stdout);
+    assert!(run.stdout.contains("the CPI does not find it"), "{}", run.stdout);
     hello.take_requests();
     let run = hello.create(&[]).success();
-    assert!(run.stderr.contains("does not exist any more"), "{}", run.stderr);
+    assert!(run.stderr.contains("the CPI does not find VM '"), "{}", run.stderr);
     assert_eq!(hello.ask_counter(), 2, "the disk's data is not what it was");
     assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
     assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);

@@ -140,6 +140,57 @@ fn message_names_the_changed_properties() {
 }
 
 #[test]
+fn silent_vm_in_another_region_is_not_called_gone() {
+    let mut hello = Hello::new();
+    let region = |value: &str| {
+        format!("- {{type: replace, path: /cloud_provider/properties?/cloud?/region?, value: {value}}}\n")
+    };
+    hello.add_ops("region.yml", &region("eu"));
+    hello.create(&[]).success();
+    let (before, quick) = (hello.state(), ["--agent-timeout", "300ms"]);
+    let (vm, disk) = (&before["current_vm_cid"], &before["disks"][0]["cid"]);
+    let (vm, disk) = (vm.as_str().unwrap(), disk.as_str().unwrap());
+    hello.kill_vm();
+    look_elsewhere(&hello);
+    let changed = "these of its properties have changed since the VM was created: cloud/region\n";
+    for (value, cause) in
+        [("us", changed), ("eu", "check the account, region and project in its properties\n")]
+    {
+        hello.add_ops("region.yml", &region(value));
+        let cause = format!("the CPI probably looks in the wrong place: {cause}");
+        let run = |command: &str, more: &[&str]| {
+            let output =
+                hello.world.finish(hello.command(command, &[&quick[..], more].concat())).exits_with(6);
+            let text = output.stdout.clone() + &output.stderr;
+            assert!(!text.contains("does not exist") && !text.contains("lost"), "{command}: {text}");
+            // The probable cause comes before the repair.
+            let cause_at = output.stderr.find(&cause).unwrap_or_else(|| panic!("{command}: {cause}: {text}"));
+            (output.stdout.clone(), output.stderr[cause_at..].to_owned())
+        };
+        let (stdout, stderr) = run("status", &[]);
+        assert!(stdout.contains("  NOT FOUND BY THE CPI\n"), "{stdout}");
+        assert!(stderr.contains("hint: if the VM is gone, check the disks with "), "{stderr}");
+        let (stdout, stderr) = run("cloud-check", &["-n"]);
+        for text in
+            [format!("the CPI does not find VM '{vm}'"), format!("the CPI does not find disk '{disk}'")]
+        {
+            assert!(stdout.contains(&text), "{text}: {stdout}");
+        }
+        let last_hint = stderr.rsplit("hint: ").next().unwrap();
+        assert!(
+            last_hint.starts_with("only if the IaaS does not show the disk, drop its record: "),
+            "{stderr}"
+        );
+        let (stdout, _) = run("cloud-check", &["--report"]);
+        assert!(stdout.contains("the CPI does not find it"), "{stdout}");
+    }
+    assert_eq!(hello.state()["disks"], before["disks"]);
+    hello.answer_truly();
+    hello.delete(&quick).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn changed_root_of_the_local_cpi_is_noticed() {
     let hello = Hello::new();
     hello.world.finish(hello.builtin_command(&["create-env"], &[])).success();

@@ -78,7 +78,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
     hello.take_requests();
     hello.set_answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("it does not exist any more"), "{}", run.stdout);
+    assert!(run.stdout.contains("the CPI does not find it"), "{}", run.stdout);
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "delete_disk", "has_disk"]);
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -11,7 +11,9 @@ use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::{Presence, describe_off, with_cpi_context};
-use crate::effects::{CHECK_PROPERTIES, Contradiction};
+use crate::effects::{
+    CHECK_PROPERTIES, Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial,
+};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
@@ -152,10 +154,10 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     });
                 }
                 None => {
-                    agent_finding = Some(silent(&vm, "it does not answer, because its VM does not exist"));
+                    agent_finding = Some(silent(&vm, "it does not answer, and the CPI does not find its VM"));
                     vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
-                        description: format!("VM {vm} does not exist"),
+                        description: describe_not_found(&vm.clone().into()),
                         affected: Affected::Vm(vm),
                         repairs: vec![Repair::RecreateVm],
                     });
@@ -199,8 +201,19 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let (call_problem, call_findings) = failed_calls(probe)?;
     let disk_problems: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
-    if is_contradicted && !claim.is_vm_alive {
-        hints.push(CHECK_PROPERTIES.to_owned());
+    // A VM whose agent answers has the cause in its own problem.
+    if !claim.is_vm_alive {
+        let denied_vm = vm_problems.iter().filter(|problem| problem.kind == ProblemKind::MissingVm);
+        let denied: Vec<Resource> =
+            denied_vm.chain(&disk_problems).filter_map(|problem| problem.affected.resource()).collect();
+        let changed = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
+        let cause = probable_cause_of_denial(state, &denied, changed)?;
+        if is_contradicted || cause.is_some() {
+            hints.push(CHECK_PROPERTIES.to_owned());
+        }
+        if let Some(cause) = cause {
+            probe.run.reporter.note(cause);
+        }
     }
     hints.extend(untracked.iter().filter_map(|problem| match &problem.affected {
         Affected::Disk(disk) => Some(keep_untracked(&disk.cid)),
@@ -256,7 +269,7 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
     let (status, detail) = match &checked.presence {
         // The resource was to be deleted, so this is the desired status.
         Presence::Gone => {
-            (FindingStatus::AsRecorded, "it was to be deleted, and does not exist any more".to_owned())
+            (FindingStatus::AsRecorded, "it was to be deleted, and the CPI does not find it".to_owned())
         }
         Presence::Exists if checked.is_to_be_deleted => {
             (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
@@ -326,16 +339,14 @@ impl AgentClaim {
     /// not contradict the CPI.
     fn problem(&self, disk: DiskHandle) -> Problem {
         let (kind, description, repairs) = if self.mounted.contains(&disk.cid) {
-            let description =
-                format!("the CPI says that disk {disk} does not exist, but the agent has it mounted");
-            (ProblemKind::Contradiction, description, Vec::new())
+            (ProblemKind::Contradiction, describe_denied_mount(&disk), Vec::new())
         } else if self.is_vm_alive {
             let description = format!(
                 "the CPI says that neither the VM nor disk {disk} exists, but the VM's agent answers"
             );
             (ProblemKind::Contradiction, description, Vec::new())
         } else {
-            let description = format!("disk {disk} does not exist: its data is lost");
+            let description = describe_not_found(&disk.clone().into());
             (ProblemKind::MissingDisk, description, vec![Repair::DeleteDiskReference])
         };
         Problem { kind, description, affected: Affected::Disk(disk), repairs }

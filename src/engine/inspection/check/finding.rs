@@ -67,7 +67,7 @@ impl Finding {
     pub(super) fn of(problem: &Problem, kind: &'static str, cid: String, cpi: Option<&str>) -> Self {
         let detail = match problem.kind {
             // The kind and the CID are shown beside it.
-            ProblemKind::MissingVm | ProblemKind::MissingDisk => "it does not exist".to_owned(),
+            ProblemKind::MissingVm | ProblemKind::MissingDisk => "the CPI does not find it".to_owned(),
             ProblemKind::StoppedVm => "it is stopped: its processes on this machine have ended".to_owned(),
             _ => problem.description.clone(),
         };

@@ -67,7 +67,7 @@ impl CloudCheckRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// The VM does not exist.
+    /// The CPI does not find the VM.
     MissingVm,
     /// The VM is on this machine, and its processes have ended.
     StoppedVm,
@@ -77,7 +77,7 @@ pub enum ProblemKind {
     RefusedCredentials,
     /// Another VM's agent answers at its address.
     ForeignAgent,
-    /// A disk does not exist.
+    /// The CPI does not find a disk.
     MissingDisk,
     /// A disk exists and is not attached to the VM.
     DetachedDisk,
@@ -306,8 +306,8 @@ pub struct CloudCheckResult {
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&RepairChoice<'_>) -> Result<Decision>;
 
 /// The way on if a disk is lost.
-const FORGET_DISK: &str = "if the disk is lost, drop its record: `monopile cloud-check MANIFEST --resolution \
-                           delete_disk_reference`, then `monopile create-env MANIFEST`";
+const FORGET_DISK: &str = "only if the IaaS does not show the disk, drop its record: `monopile cloud-check \
+                           MANIFEST --resolution delete_disk_reference`, then `monopile create-env MANIFEST`";
 
 impl CloudCheckResult {
     /// Returns the error for unsolved problems, or else for what could not be checked. The caller shows the
