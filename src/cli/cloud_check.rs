@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::duration;
+use super::env_vars;
 use super::finish::CommandResult;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
@@ -54,7 +55,8 @@ impl CloudCheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
         let (deploy, prepared_run) = self.renewal.prepare(session, "cloud-check")?;
-        let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
+        let history = env_vars::HISTORY.path().ok();
+        let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout, history };
         if self.report {
             return report(&request.report_request(), &prepared_run.run, session);
         }
@@ -87,9 +89,10 @@ impl CloudCheckArgs {
     fn choose(
         &self,
         session: &Session,
-        RepairChoice { problem, repairs, has_disk }: &RepairChoice<'_>,
+        choice: &RepairChoice<'_>,
         interrupted: &'static str,
     ) -> Result<Decision> {
+        let RepairChoice { problem, repairs, .. } = choice;
         let wants = |is_wanted: &dyn Fn(&Repair) -> bool| {
             repairs.iter().copied().find(|repair| is_wanted(repair)).map_or(Decision::Leave, Decision::Repair)
         };
@@ -104,7 +107,7 @@ impl CloudCheckArgs {
         }
         session.reporter.warn(&problem.description);
         for repair in *repairs {
-            if ui::prompt::confirm_or(&repair.question(problem, *has_disk), interrupted)? {
+            if ui::prompt::confirm_or(&repair.question(choice), interrupted)? {
                 return Ok(Decision::Repair(*repair));
             }
         }
@@ -119,7 +122,9 @@ fn described(repair: Repair) -> PossibleValue {
         Repair::RecreateVm => "Delete the VM and create a new one, with the same persistent disk",
         Repair::ReattachDisk => "Stop the jobs without drain, attach and mount the disk, start the jobs",
         Repair::MountDisk => "Stop the jobs without drain, mount the disk, start the jobs",
-        Repair::DeleteDiskReference => "Forget a disk that the CPI does not find; the next VM gets an empty one",
+        Repair::DeleteDiskReference => {
+            "Forget a disk that the CPI does not find; the next VM gets an empty one"
+        }
     })
 }
 
@@ -202,7 +207,7 @@ fn result(treated: &TreatedProblem) -> String {
 fn summary(checked: &CloudCheckResult) -> String {
     match (checked.problems.as_slice(), checked.remaining_error()) {
         ([], None) => "no problem found".to_owned(),
-        ([], Some(_)) => "not everything could be checked".to_owned(),
+        ([], Some(error)) => error.to_string(),
         (problems, _) => problems.iter().map(result).collect::<Vec<_>>().join("; "),
     }
 }

@@ -88,6 +88,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 18] = [
         &["cloud-check", "state verify"],
         &[
             ("0", "no problem is left"),
+            ("1", "the last deploy did not finish, or the CPI, the agent or a download failed"),
             ("5", "the proxy or jumpbox to the agent cannot be used"),
             ("6", "problems are left, such as an agent that does not answer"),
         ],

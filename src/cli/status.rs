@@ -216,7 +216,7 @@ fn status_text(session: &Session, status: &Status) -> String {
             },
         ));
     }
-    if status.is_deploy_unfinished() {
+    if status.is_deploy_unfinished {
         facts.push(("Deployed", "no: the last deploy did not finish".to_owned()));
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));

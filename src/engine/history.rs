@@ -231,6 +231,17 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> 
     Ok(paths.iter().filter_map(|path| read(path)).collect())
 }
 
+/// Returns true if the newest of these runs that began to deploy did not succeed. The runs are those of one
+/// state, newest first.
+pub fn has_failed_deploy(runs: &[RecordedRun]) -> bool {
+    let deploys = |recorded_run: &&RecordedRun| {
+        recorded_run.record.has_begun() && ["create-env", "recreate"].contains(&&*recorded_run.record.command)
+    };
+    runs.iter().find(deploys).is_some_and(|recorded_run| {
+        matches!(recorded_run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
+    })
+}
+
 /// Returns the directory with the records of a state.
 fn directory_of(directory: &Path, canonical_state: &Path) -> PathBuf {
     let digest = Sha256::digest(canonical_state.as_os_str().as_encoded_bytes());

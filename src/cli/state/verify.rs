@@ -5,6 +5,7 @@ use clap::Args;
 use crate::cli::AgentArgs;
 use crate::cli::agent_args::AgentTimeoutArgs;
 use crate::cli::cloud_check;
+use crate::cli::env_vars;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
@@ -34,6 +35,7 @@ impl VerifyArgs {
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
+            history: env_vars::HISTORY.path().ok(),
         };
         cloud_check::report(&request, &prepared_run.run, session)
     }

@@ -72,9 +72,7 @@ impl ReachableEnvironment {
 
     /// Checks that jobs were deployed to the VM.
     pub(super) fn check_has_jobs(&self) -> Result<()> {
-        let state = self.store.state();
-        let is_unfinished = state.current_deploy_digest.is_empty();
-        if is_unfinished && !AgentState::fetch(&self.agent, state)?.has_jobs() {
+        if AgentState::is_without_jobs(&self.agent, self.store.state())? {
             let problem = format!("{} has no jobs: the last deploy did not finish", self.instance);
             return Err(Error::failure(problem)
                 .with_note("nothing was changed")

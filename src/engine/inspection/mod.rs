@@ -27,12 +27,14 @@ pub use status::{
     ProcessStatus, Status, StatusCollector, StatusRequest, StatusSources, VmStatus,
 };
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
 use crate::deploy::boot;
+use crate::history::{self, RecordedRun};
 use crate::prepare;
 use crate::records;
 use crate::run_context::RunContext;
@@ -79,6 +81,22 @@ fn reach(
             boot::explain_if_off(explain(error), boot::off_error, run, inputs, &loaded, &state)
         })?;
     Ok(ReachedVm { endpoint, agent })
+}
+
+/// Returns the recorded runs of the environment in this directory, newest first.
+fn recorded_runs(run: &RunContext, directory: &Path) -> Result<Vec<RecordedRun>> {
+    history::list(directory, Some(&run.paths.state.resolved()?.path_or_url()))
+}
+
+/// Returns true if a VM is on record, but the last deploy to it did not finish. The state does not show that
+/// alone: dropping a record also makes the next create-env deploy.
+fn is_deploy_unfinished(state: &State, runs: &[RecordedRun]) -> bool {
+    state.vm_handle().is_some() && state.current_deploy_digest.is_empty() && history::has_failed_deploy(runs)
+}
+
+/// Returns the error for a deploy that did not finish.
+fn unfinished_deploy_error() -> Error {
+    Error::failure("the last deploy did not finish")
 }
 
 /// Returns the names of the jobs on the VM from the answer to `get_state`.

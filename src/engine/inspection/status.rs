@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::{is_deploy_unfinished, recorded_runs, unfinished_deploy_error};
 use crate::agent::refusal::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
@@ -15,7 +16,7 @@ use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
     describe_denied, describe_denied_mount, describe_not_found, probable_cause, probable_cause_of_denial,
 };
-use crate::history::{self, HistoryEntry, RecordedRun, RunOutcome};
+use crate::history::{HistoryEntry, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, StateOverview};
@@ -99,9 +100,9 @@ pub struct Status {
     /// The last run that began to change the VM or its jobs.
     #[serde(skip)]
     last_change: Option<RecordedRun>,
-    /// True if the last run that began to deploy did not succeed.
+    /// True if a VM is on record, but the last deploy to it did not finish, and no run is in progress.
     #[serde(skip)]
-    has_failed_deploy: bool,
+    pub is_deploy_unfinished: bool,
     /// The hint for an agent that does not answer.
     #[serde(skip)]
     hint_for_silent_agent: &'static str,
@@ -407,8 +408,7 @@ impl StatusCollector<'_> {
             mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let mut runs = match &self.from.request.history {
             Some(directory) => {
-                let state = self.from.run.paths.state.resolved()?.path_or_url();
-                let mut runs = history::list(directory, Some(&state))?;
+                let mut runs = recorded_runs(self.from.run, directory)?;
                 runs.retain(|recorded_run| !was_refused(recorded_run));
                 runs
             }
@@ -416,16 +416,11 @@ impl StatusCollector<'_> {
         };
         let in_progress =
             runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
-        let mut changes = runs.iter().filter(|recorded_run| recorded_run.record.has_begun());
-        let last_change = changes.clone().next().cloned();
-        let last_deploy = changes
-            .find(|recorded_run| matches!(recorded_run.record.command.as_str(), "create-env" | "recreate"));
-        let has_failed_deploy = last_deploy.is_some_and(|recorded_run| {
-            matches!(recorded_run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
-        });
+        let last_change = runs.iter().find(|recorded_run| recorded_run.record.has_begun()).cloned();
+        let is_deploy_unfinished = in_progress.is_none() && is_deploy_unfinished(&state, &runs);
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
-            has_failed_deploy,
+            is_deploy_unfinished,
             hint_for_silent_agent: hint_for_silent_agent(&state),
             failed_boot: self
                 .last_answers
@@ -748,12 +743,6 @@ impl Status {
         }
     }
 
-    /// Returns true if a VM is on record, but the last deploy to it did not finish, and no run is in
-    /// progress.
-    pub fn is_deploy_unfinished(&self) -> bool {
-        self.vm.is_some() && !self.record.is_deployed && self.has_failed_deploy && self.running().is_none()
-    }
-
     /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
@@ -877,9 +866,10 @@ impl Status {
         if let Some(text) = stopped {
             return Some(Error::failure(text).with_hint("start them: `monopile start-env MANIFEST`"));
         }
-        if jobs == "running" && self.is_deploy_unfinished() {
-            let error = Error::failure("the last deploy did not finish");
-            return Some(error.with_hint(next("run `monopile create-env MANIFEST` again")));
+        if jobs == "running" && self.is_deploy_unfinished {
+            return Some(
+                unfinished_deploy_error().with_hint(next("run `monopile create-env MANIFEST` again")),
+            );
         }
         (jobs != "running").then(|| {
             let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));

@@ -53,7 +53,10 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let output = run(&hello, "cck", &[]).exits_with(6);
     assert!(output.stderr.contains("hint: check the account, region and project in"), "{}", output.stderr);
     let output = run(&hello, "status", &[]).exits_with(6);
-    let denied = format!("error: the CPI says that disk {} does not exist, but the agent has it", before["disks"][0]["cid"].to_string().replace('"', "'"));
+    let denied = format!(
+        "error: the CPI says that disk {} does not exist, but the agent has it",
+        before["disks"][0]["cid"].to_string().replace('"', "'")
+    );
     assert!(output.stderr.contains(&denied), "{}", output.stderr);
     assert!(output.stdout.contains("mounted, NOT FOUND BY THE CPI"), "{}", output.stdout);
     assert_eq!(hello.state(), before);
@@ -180,6 +183,48 @@ fn unfinished_deletion_is_no_healthy_environment() {
     let findings = document(&run(&hello, "cloud-check", &["--report", "--json"]).success());
     let detail = findings[0]["detail"].as_str().unwrap();
     assert!(detail.starts_with("it was to be deleted; the next run tries again; "), "{detail}");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn unfinished_deploy_is_no_healthy_environment() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("attach_disk", 1, "X", false));
+    hello.create(&["--recreate", "-n"]).exits_with(1);
+    let disk = cid(&hello).1.as_str().unwrap().to_owned();
+    let note = "note: the last deploy did not finish: `monopile create-env hello/manifest.yml ";
+    let finish = "hint: finish the last deploy: `monopile create-env hello/manifest.yml ";
+    for more in [&["-n"][..], &["--report"]] {
+        let output = run(&hello, "cloud-check", more).exits_with(6);
+        for text in [note, finish] {
+            assert!(output.stderr.contains(text), "{more:?}: {text}: {}", output.stderr);
+        }
+    }
+    // No job is on the VM, so none is stopped or started.
+    let mut pty = Pty::start(hello.command("cloud-check", &[]), (80, 24));
+    pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
+    let question = format!("Attach disk '{disk}' to the VM (no jobs are deployed to it)? [y/N]");
+    let text = pty.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&question), "{text}");
+    pty.press("y\r");
+    assert_eq!(pty.end(), 1, "{}", pty.text());
+    assert!(pty.text().contains("repaired by reattach_disk"), "{}", pty.text());
+    for text in ["Stopping the jobs", "Starting the jobs"] {
+        assert!(!pty.text().contains(text), "{text}: {}", pty.text());
+    }
+    let verdict = "VM, agent and disks are as recorded, but the last deploy did not finish.\n";
+    for (more, verdict) in [(&[][..], verdict), (&["--report"], "")] {
+        let output = run(&hello, "cloud-check", more).exits_with(1);
+        assert!(output.stdout.contains(verdict), "{}", output.stdout);
+        for text in ["error: the last deploy did not finish\n", finish] {
+            assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
+        }
+    }
+    hello.create(&[]).success();
+    assert_eq!(hello.ask_counter(), 1);
+    run(&hello, "cloud-check", &[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::status::keep_untracked;
+use super::super::unfinished_deploy_error;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
@@ -14,6 +15,7 @@ use crate::cpis::{Presence, describe_off, with_cpi_context};
 use crate::effects::{
     CHECK_PROPERTIES, Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial,
 };
+use crate::jobs::AgentState;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
@@ -41,6 +43,18 @@ pub(super) struct Diagnosis {
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
     pub(super) unchecked: Unchecked,
+    /// True if the last deploy to the VM did not finish.
+    pub(super) is_deploy_unfinished: bool,
+    /// False if the agent answers, and no jobs were deployed to the VM.
+    pub(super) has_jobs: bool,
+}
+
+/// The way on after a deploy that did not finish.
+const FINISH_DEPLOY: &str = "finish the last deploy: `monopile create-env MANIFEST`";
+
+/// Returns the error for a deploy that did not finish.
+pub(super) fn unfinished_error(is_unfinished: bool) -> Option<Error> {
+    is_unfinished.then(|| unfinished_deploy_error().with_hint(FINISH_DEPLOY))
 }
 
 /// Resources about which the CPI could not be asked, because its call failed.
@@ -138,6 +152,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let mut agent_finding = None;
     let mut hints = Vec::new();
     let mut has_other_address = false;
+    let mut has_jobs = true;
     if let Some(vm) = state.vm_handle() {
         let checked_vm = checked(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
@@ -182,6 +197,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 }
                 Ok(mounted) => {
                     agent_finding = Some(answering(probe, &vm));
+                    has_jobs = !AgentState::is_without_jobs(&probe.agent, state)?;
                     claim.mounted.clone_from(&mounted);
                     untracked = untracked_disks(&state.disks, &mounted, &vm);
                     let in_use = DisksInUse { attached: ask_attached_disks(probe, &checking, &vm)?, mounted };
@@ -236,11 +252,17 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     if !problems.is_empty() && !unchecked.is_empty() {
         probe.run.reporter.warn(format!("{}: {}", unchecked.problem(), unchecked.reason));
     }
-    Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked })
+    // No deploy runs while the state is locked, so a VM without jobs also shows a run of another machine.
+    let is_deploy_unfinished = probe.has_failed_deploy || !has_jobs;
+    if !problems.is_empty() && is_deploy_unfinished {
+        probe.run.reporter.note("the last deploy did not finish: `monopile create-env MANIFEST` finishes it");
+        hints.push(FINISH_DEPLOY.to_owned());
+    }
+    Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked, is_deploy_unfinished, has_jobs })
 }
 
 /// The kind of the findings about an agent.
-const AGENT: &str = "agent";
+pub(super) const AGENT: &str = "agent";
 
 fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::diagnose::Unchecked;
+use super::diagnose::{Unchecked, unfinished_error};
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -95,12 +95,17 @@ pub struct CloudReport {
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
     pub(super) unchecked: Unchecked,
+    /// True if the last deploy to the VM did not finish.
+    pub(super) is_deploy_unfinished: bool,
 }
 
 impl CloudReport {
-    /// Returns the error for drift, or else for what could not be checked.
+    /// Returns the error for drift, or else for what could not be checked, or for a deploy that did not
+    /// finish.
     pub fn problem(&self) -> Option<Error> {
-        self.drift().or_else(|| self.unchecked.unchecked_error())
+        self.drift()
+            .or_else(|| self.unchecked.unchecked_error())
+            .or_else(|| unfinished_error(self.is_deploy_unfinished))
     }
 
     fn drift(&self) -> Option<Error> {

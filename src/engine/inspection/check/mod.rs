@@ -10,6 +10,7 @@ mod probe;
 mod repair;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub struct ReportRequest {
     pub cpi_api_version: Option<u32>,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
+    /// The directory with the records of runs.
+    pub history: Option<PathBuf>,
 }
 
 /// The request of `cloud-check`.
@@ -49,6 +52,8 @@ pub struct CloudCheckRequest {
     pub deploy: CreateEnvRequest,
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
+    /// The directory with the records of runs.
+    pub history: Option<PathBuf>,
 }
 
 impl CloudCheckRequest {
@@ -59,6 +64,7 @@ impl CloudCheckRequest {
             renderer_choice: self.deploy.renderer_choice,
             cpi_api_version: self.deploy.cpi_api_version,
             agent_timeout: self.agent_timeout,
+            history: self.history.clone(),
         }
     }
 }
@@ -149,15 +155,21 @@ impl Repair {
         }
     }
 
-    /// Returns the question to ask the operator. `has_disk` is true if the VM has a persistent disk.
-    pub fn question(self, problem: &Problem, has_disk: bool) -> String {
-        let handle = &problem.affected;
+    /// Returns the question to ask the operator.
+    pub fn question(self, choice: &RepairChoice<'_>) -> String {
+        let handle = &choice.problem.affected;
         match self {
             Repair::RebootVm => "Reboot the VM?".to_owned(),
-            Repair::RecreateVm if has_disk => {
+            Repair::RecreateVm if choice.has_disk => {
                 "Create a new VM in its place (the persistent disk keeps its data)?".to_owned()
             }
             Repair::RecreateVm => "Create a new VM in its place?".to_owned(),
+            Repair::ReattachDisk if !choice.has_jobs => {
+                format!("Attach disk {handle} to the VM (no jobs are deployed to it)?")
+            }
+            Repair::MountDisk if !choice.has_jobs => {
+                format!("Mount disk {handle} (no jobs are deployed to the VM)?")
+            }
             Repair::ReattachDisk => {
                 format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
             }
@@ -259,6 +271,8 @@ pub struct RepairChoice<'a> {
     pub repairs: &'a [Repair],
     /// True if the VM has a persistent disk.
     pub has_disk: bool,
+    /// False if no jobs were deployed to the VM.
+    pub has_jobs: bool,
 }
 
 /// The answer to a [`RepairChoice`].
@@ -300,6 +314,8 @@ pub struct CloudCheckResult {
     undeleted: Vec<String>,
     /// The resources about which the CPI could not be asked.
     unchecked: Unchecked,
+    /// True if the last deploy to the VM did not finish.
+    is_deploy_unfinished: bool,
 }
 
 /// Chooses among the untried repairs of a problem.
@@ -310,10 +326,12 @@ const FORGET_DISK: &str = "only if the IaaS does not show the disk, drop its rec
                            MANIFEST --resolution delete_disk_reference`, then `monopile create-env MANIFEST`";
 
 impl CloudCheckResult {
-    /// Returns the error for unsolved problems, or else for what could not be checked. The caller shows the
-    /// problems themselves.
+    /// Returns the error for unsolved problems, or else for what could not be checked, or for a deploy that
+    /// did not finish. The caller shows the problems themselves.
     pub fn remaining_error(&self) -> Option<Error> {
-        self.unsolved_error().or_else(|| self.unchecked.unchecked_error())
+        self.unsolved_error()
+            .or_else(|| self.unchecked.unchecked_error())
+            .or_else(|| diagnose::unfinished_error(self.is_deploy_unfinished))
     }
 
     /// Returns the verdict if no problem was found.
@@ -328,6 +346,9 @@ impl CloudCheckResult {
             }
             CloudCheckResult { has_vm: false, .. } => {
                 "No VM is on record, and no problem was found with the rest."
+            }
+            CloudCheckResult { is_deploy_unfinished: true, .. } => {
+                "VM, agent and disks are as recorded, but the last deploy did not finish."
             }
             CloudCheckResult { .. } => "No problem found with VM, agent and disks.",
         };
@@ -403,7 +424,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
-    let Diagnosis { mut findings, hints, has_other_address, unchecked, .. } =
+    let Diagnosis { mut findings, hints, has_other_address, unchecked, is_deploy_unfinished, .. } =
         diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
@@ -427,7 +448,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         };
         findings.push(Finding::new(finding::OPEN_CALL, cid, cpi, status, detail));
     }
-    Ok(CloudReport { findings, hints, has_other_address, unchecked })
+    Ok(CloudReport { findings, hints, has_other_address, unchecked, is_deploy_unfinished })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -460,8 +481,15 @@ fn check_and_repair(
         let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
         let mut context =
             repair::RepairContext::open(request, &check_run, &check_inputs, &deployment, store)?;
-        let Diagnosis { findings, problems, hints, has_other_address, unchecked } =
-            diagnose::diagnose(&context.probe, request.agent_timeout)?;
+        let Diagnosis {
+            findings,
+            problems,
+            hints,
+            has_other_address,
+            unchecked,
+            is_deploy_unfinished,
+            has_jobs,
+        } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
         checked.hints = hints;
         checked.has_other_address = has_other_address;
         checked.is_anything_on_record = !findings.is_empty();
@@ -470,6 +498,7 @@ fn check_and_repair(
         let undeleted = state.monopile.undeleted.iter();
         checked.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
         checked.unchecked = unchecked;
+        checked.is_deploy_unfinished = is_deploy_unfinished;
         for treated in &mut checked.problems {
             treated.is_solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
@@ -501,7 +530,8 @@ fn check_and_repair(
                 continue;
             }
             let has_disk = context.probe.executor.state().current_disk().is_some();
-            let choice = RepairChoice { problem: &treated.problem, repairs: &possible_repairs, has_disk };
+            let choice =
+                RepairChoice { problem: &treated.problem, repairs: &possible_repairs, has_disk, has_jobs };
             match choose(&choice)? {
                 Decision::Repair(repair) => {
                     chosen = Some((index, repair));

@@ -1,5 +1,6 @@
 //! The parts of a check that ask and change nothing: the CPIs of the resources on record, and the agent.
 
+use super::super::{is_deploy_unfinished, recorded_runs};
 use super::ReportRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
 use crate::cpis::{Cpis, OwnedCpiInputs};
@@ -44,6 +45,8 @@ pub(super) struct Probe<'a> {
     pub(super) given_credentials: &'a GivenCredentials,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
+    /// True if the records of runs show that the last deploy to the VM did not finish.
+    pub(super) has_failed_deploy: bool,
 }
 
 impl<'a> Probe<'a> {
@@ -60,6 +63,9 @@ impl<'a> Probe<'a> {
         let CloudCheckInputs { endpoint, given_credentials, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
-        Ok(Probe { run, executor, agent, endpoint, given_credentials, state })
+        let runs =
+            request.history.as_deref().map_or(Ok(Vec::new()), |history| recorded_runs(run, history))?;
+        let has_failed_deploy = is_deploy_unfinished(&state, &runs);
+        Ok(Probe { run, executor, agent, endpoint, given_credentials, state, has_failed_deploy })
     }
 }

@@ -9,7 +9,7 @@ use crate::cpi::Method;
 use crate::cpis::{self, with_cpi_context};
 use crate::deploy::disk;
 use crate::effects::RunRegistry;
-use crate::jobs::Jobs;
+use crate::jobs::{AgentState, Jobs};
 use crate::recovery;
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state_error};
@@ -137,14 +137,16 @@ impl<'a> RepairContext<'a> {
         {
             return Ok(());
         }
-        self.jobs().start(self.deployment.update_watch_time, stage)
+        self.start_jobs(stage)
     }
 
     /// Attaches or mounts a disk. Stops the jobs first, so that they do not write below the mount point, but
     /// does not drain them, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own_agent()?;
-        self.jobs().stop(None, StopReason::Stop, stage)?;
+        if self.has_jobs()? {
+            self.jobs().stop(None, StopReason::Stop, stage)?;
+        }
         let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
             let (target, probe) = ((self.deployment, timeout), &mut self.probe);
@@ -154,6 +156,18 @@ impl<'a> RepairContext<'a> {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;
             mounting.finish();
+        }
+        self.start_jobs(stage)
+    }
+
+    /// Returns false if no jobs were deployed to the VM, so that none can be stopped or started.
+    fn has_jobs(&self) -> Result<bool> {
+        Ok(!AgentState::is_without_jobs(&self.probe.agent, self.probe.executor.state())?)
+    }
+
+    fn start_jobs(&self, stage: &Stage) -> Result<()> {
+        if !self.has_jobs()? {
+            return Ok(());
         }
         self.jobs().start(self.deployment.update_watch_time, stage)
     }
