@@ -168,7 +168,7 @@ impl Effect {
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
             Effect::UpdateDisk { disk, size, .. } => {
-                format!("a disk of {size} MiB that replaces disk '{}'", disk.cid)
+                format!("a disk of {size} MiB in place of disk '{}'", disk.cid)
             }
             Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
             Effect::AttachDisk { .. }

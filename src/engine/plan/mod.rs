@@ -173,7 +173,7 @@ impl Step {
         let (verb, past, object) = match self {
             Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
             Step::StopJobs(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
-            Step::LeaveJobs(vm) => ("Do not stop", "Did not stop", format!("the jobs on VM {vm}")),
+            Step::LeaveJobs(vm) => ("Leave", "Left", format!("the jobs on VM {vm} as they are")),
             Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
             Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
             Step::SetMetadata(vm) => ("Set", "Set", format!("the metadata of VM {vm}")),

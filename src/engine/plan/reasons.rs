@@ -147,7 +147,7 @@ fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
         VmPropertiesPart::CloudProperties => Some("its cloud properties change"),
         VmPropertiesPart::Networks => Some("its networks change"),
         VmPropertiesPart::Env => Some("its `env` changes"),
-        VmPropertiesPart::Agent => Some("the address or credentials of its agent change"),
+        VmPropertiesPart::Agent => Some("the settings of its agent change"),
         VmPropertiesPart::PersistentDisk if desired.disk.is_some() => {
             Some("the manifest now has a persistent disk")
         }

@@ -279,7 +279,7 @@ fn changed_vm_properties_recreate_the_vm() {
     changed(with_properties(&|properties| properties.networks = json!({"b": {}})), "its networks change");
     changed(
         with_properties(&|properties| properties.agent = json!({"mbus": "x"})),
-        "the address or credentials of its agent change",
+        "the settings of its agent change",
     );
     changed(
         Case { disk: Some(spec(2048)), ..other_port() },

@@ -46,7 +46,7 @@ impl<'s> SuspectGroup<'s> {
         let mut listed_agents = std::collections::HashSet::new();
         agents.retain(|agent| listed_agents.insert(*agent));
         let description = match agents.as_slice() {
-            [] => format!("up to {count} times {}", first.description),
+            [] => format!("up to {count} {}", plural(&first.description)),
             [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
             agents if lists_agents => {
                 format!("up to {count} VMs with {} agent ids: {}", agents.len(), agents.join(", "))
@@ -83,6 +83,15 @@ impl<'s> SuspectGroup<'s> {
             }
         }
         messages
+    }
+}
+
+/// Returns the plural of a description: "images of os/1" for "an image of os/1".
+fn plural(description: &str) -> String {
+    let noun = ["an ", "a "].iter().find_map(|article| description.strip_prefix(article));
+    match noun.unwrap_or(description).split_once(" of ") {
+        Some((noun, rest)) => format!("{noun}s of {rest}"),
+        None => description.to_owned(),
     }
 }
 
@@ -128,7 +137,7 @@ mod tests {
         let shown: Vec<_> = groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
         let expected = [
             ("up to 3 VMs with 2 agent ids: a, b", "requests r1, r3, r7, the last at r7"),
-            ("up to 2 times a disk of 1 MiB", "requests r2, r5, the last at r5"),
+            ("up to 2 disks of 1 MiB", "requests r2, r5, the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];

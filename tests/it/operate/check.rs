@@ -272,7 +272,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     let history =
         hello.world.run(["history", "hello/manifest.yml", "--state", "state.json", "--json"]).success();
-    assert!(history.stdout.contains("Do not stop the jobs on VM '"), "{}", history.stdout);
+    assert!(history.stdout.contains("Leave the jobs on VM '"), "{}", history.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::diagnose::{Unchecked, unfinished_error};
+use super::diagnose::{AGENT, Unchecked, unfinished_error};
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -117,8 +117,11 @@ impl CloudReport {
         // An agent has the CID of its VM.
         let mut cids = BTreeSet::new();
         let distinct = drifted.iter().filter(|finding| cids.insert(&finding.cid));
-        let names: Vec<String> =
-            distinct.map(|finding| format!("{} '{}'", finding.kind, finding.cid)).collect();
+        let name = |finding: &Finding| match finding.kind {
+            AGENT => format!("the agent of VM '{}'", finding.cid),
+            kind => format!("{kind} '{}'", finding.cid),
+        };
+        let names: Vec<String> = distinct.map(|finding| name(finding)).collect();
         let error = Error::new(
             ErrorKind::Drift,
             format!("the cloud is not as the state says: {}", text::listed(&names)),
