@@ -50,7 +50,7 @@ impl Arrival {
     }
 
     /// Notes that the file is complete and has the expected digest.
-    pub(super) fn verify(&self) {
+    pub(super) fn mark_verified(&self) {
         self.end_as(End::Verified);
     }
 
@@ -130,10 +130,10 @@ mod tests {
                 file.write_all(b"x").unwrap();
                 arrival.set_bytes(bytes);
             }
-            arrival.verify();
+            arrival.mark_verified();
         });
         assert_eq!(content.unwrap(), [b'x'; 100]);
-        assert_eq!(read_while(|_, arrival| arrival.verify()).unwrap(), b"");
+        assert_eq!(read_while(|_, arrival| arrival.mark_verified()).unwrap(), b"");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             arrival.set_bytes(2);
             arrival.set_bytes(0);
             arrival.set_bytes(2);
-            arrival.verify();
+            arrival.mark_verified();
         });
         assert!(error.is_err());
     }

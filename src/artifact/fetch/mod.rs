@@ -222,7 +222,7 @@ impl<'c> Fetcher<'c> {
             }
             let digest = copied.map_or_else(|| download.run(&file, &body), Ok)?;
             let path = self.cache.adopt(&body, &digest, &url.to_string())?;
-            arrival.verify();
+            arrival.mark_verified();
             if let Some(expected) = expected.filter(|_| !is_copied) {
                 self.shared_cache.upload_download(expected, &path);
             }
@@ -258,7 +258,7 @@ impl<'c> Fetcher<'c> {
             let file = options.open(body).map_err(open_error)?;
             match file.try_lock() {
                 // The previous holder of the lock may have moved the file into the cache.
-                Ok(()) if same_file(&file, body) => return Ok(file),
+                Ok(()) if is_same_file(&file, body) => return Ok(file),
                 Ok(()) => continue,
                 // On a file system without locks, the digest still detects a damaged file.
                 Err(TryLockError::Error(_)) => return Ok(file),
@@ -288,14 +288,14 @@ fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
 }
 
 #[cfg(unix)]
-fn same_file(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     matches!((file.metadata().map(id), fs::metadata(path).map(id)), (Ok(a), Ok(b)) if a == b)
 }
 
 #[cfg(not(unix))]
-fn same_file(_: &File, path: &Path) -> bool {
+fn is_same_file(_: &File, path: &Path) -> bool {
     path.exists()
 }
 

@@ -139,7 +139,7 @@ fn examine(
     let mut log = Vec::new();
     let answer = match wait_result {
         WaitResult::NeverStarted => return OpenCallOutcome::NeverStarted,
-        WaitResult::Answer(bytes) => {
+        WaitResult::Ended(bytes) => {
             let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
             let end = cpi::kept_end(&open_call.end_path());
@@ -197,7 +197,7 @@ enum WaitResult {
     /// The call was never made.
     NeverStarted,
     /// The bytes that the CPI process wrote.
-    Answer(Vec<u8>),
+    Ended(Vec<u8>),
     /// Another machine was to make the call, and its answer is not in the journal.
     OnOtherMachine,
 }
@@ -219,7 +219,7 @@ fn wait_for_call(
     wait_for_answer(
         || match open_call.progress().map_err(read_error)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
-            CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
+            CallProgress::Ended(bytes) => Ok(Some(WaitResult::Ended(bytes))),
             CallProgress::OnOtherMachine => Ok(Some(WaitResult::OnOtherMachine)),
             CallProgress::Running => Ok(None),
         },
@@ -227,7 +227,7 @@ fn wait_for_call(
             cpi::truncate_oversized_answer(&open_call.answer_path());
             let bytes = open_call.answer_so_far().map_err(read_error)?;
             let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
-            Ok(is_whole.then_some(WaitResult::Answer(bytes)))
+            Ok(is_whole.then_some(WaitResult::Ended(bytes)))
         },
         || {
             if registry.is_none() {

@@ -96,12 +96,14 @@ fn plural(description: &str) -> String {
 }
 
 fn look_alike(one: &Suspect, other: &Suspect) -> bool {
-    let look = |suspect: &Suspect| match suspect.agent_id {
+    let comparable_description = |suspect: &Suspect| match suspect.agent_id {
         // Each VM's description contains its own agent id, so it is not compared.
         Some(_) => None,
         None => Some(suspect.description.clone()),
     };
-    one.kind == other.kind && one.cpi == other.cpi && look(one) == look(other)
+    one.kind == other.kind
+        && one.cpi == other.cpi
+        && comparable_description(one) == comparable_description(other)
 }
 
 #[cfg(test)]

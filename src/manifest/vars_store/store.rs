@@ -209,7 +209,7 @@ impl VarsStore {
             let file = UnlockOnDrop::from(options.open(&self.path).map_err(lock_error)?);
             file.lock().map_err(lock_error)?;
             // The previous holder of the lock may have replaced the file that this run waited for.
-            if same_file(&file, &self.path).map_err(lock_error)? {
+            if is_same_file(&file, &self.path).map_err(lock_error)? {
                 self.lock = Some(file);
                 self.is_made_for_lock = is_absent;
                 break;
@@ -296,7 +296,7 @@ pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
     manifest.with_file_name(name)
 }
 
-fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
+fn is_same_file(file: &File, path: &Path) -> std::io::Result<bool> {
     let opened = file.metadata()?;
     match std::fs::metadata(path) {
         Ok(at_path) => Ok((opened.dev(), opened.ino()) == (at_path.dev(), at_path.ino())),

@@ -38,14 +38,14 @@ const SHORT_KEY_DIGITS: usize = 16;
 /// The pause between attempts to take a lock that another process holds.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// A place for compiled packages.
+/// A store of compiled packages.
 pub(super) struct CpiPackageStore {
     root: PathBuf,
     is_cache: bool,
     shared_cache: SharedCache,
 }
 
-/// The place of one package.
+/// The slot of one package.
 pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
     pub(super) packages: PathBuf,
@@ -100,12 +100,12 @@ impl CpiPackageStore {
         &self.root
     }
 
-    /// Returns the place of a package.
+    /// Returns the slot of a package.
     pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
         self.slot_of(package.package.name.clone(), package.key.clone())
     }
 
-    /// Returns the place of the package with this name and key.
+    /// Returns the slot of the package with this name and key.
     pub(super) fn slot_of(&self, name: String, key: String) -> PackageSlot {
         let shared_cache = self.shared_cache.clone();
         if self.is_cache {
@@ -263,7 +263,7 @@ impl PackageSlot {
         Ok(())
     }
 
-    /// Prepares the place of the package: removes earlier content, and links the dependencies.
+    /// Prepares the slot of the package: removes earlier content, and links the dependencies.
     pub(super) fn begin(&self, dependencies: &[PackageSlot]) -> Result<()> {
         if let Some(entry) = self.marker.parent() {
             create_private_directory(entry)?;
@@ -319,7 +319,7 @@ impl PackageSlot {
 }
 
 impl PackageLock {
-    /// Returns an empty input for a process, which then holds the lock as well. The place stays locked until
+    /// Returns an empty input for a process, which then holds the lock as well. The slot stays locked until
     /// that process ends, even if this one is killed.
     pub(super) fn to_input(&self) -> std::io::Result<std::process::Stdio> {
         self.file.try_clone().map(Into::into)
