@@ -10,7 +10,7 @@ use super::env_vars;
 use super::finish::CommandResult;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
-use super::table::{Layout, Table};
+use super::table::Table;
 use crate::ui;
 use base::Result;
 use engine::inspection::{
@@ -72,7 +72,7 @@ impl CloudCheckArgs {
         let checked = inspection::cloud_check(&request, &prepared_run.run, choose)?;
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&checked.problems)?,
-            false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
+            false => CommandResult::Output(problems_table(&checked, session).into_bytes()),
         };
         let output = output.with_summary(summary(&checked));
         Ok(match checked.remaining_error() {
@@ -133,7 +133,7 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
     let checked = inspection::report(request, run)?;
     let output = match session.globals.prints_json() {
         true => CommandResult::json(&checked.findings)?,
-        false => CommandResult::Output(findings_table(&checked, &session.layout()).into_bytes()),
+        false => CommandResult::Output(findings_table(&checked, session).into_bytes()),
     };
     Ok(match checked.problem() {
         Some(error) => output.with_problem(error),
@@ -141,7 +141,9 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
     })
 }
 
-fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
+fn findings_table(checked: &CloudReport, session: &Session) -> String {
+    let layout = &session.layout();
+    let mut lists_calls = false;
     let mut table =
         Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]).with_details("Details");
     for finding in &checked.findings {
@@ -154,7 +156,10 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
         let (cid, requests) = match finding.calls().filter(|_| !layout.is_for_programs()) {
             None => (finding.cid.clone(), None),
             Some(1) => (String::new(), Some(format!("request {}", finding.cid))),
-            Some(count) => (String::new(), Some(format!("{count} calls (see `monopile state show`)"))),
+            Some(count) => {
+                lists_calls = true;
+                (String::new(), Some(format!("{count} calls")))
+            }
         };
         let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
         let detail = Some(finding.detail.clone()).filter(|text| !text.is_empty());
@@ -171,19 +176,24 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
         true => "\nEverything that can be checked is as recorded.\n",
         false => "",
     };
-    table.print(layout) + verdict
+    // A table would break the command.
+    let list_command = match lists_calls {
+        true => session.completed("\nTo list the failed calls: `monopile state show MANIFEST`\n"),
+        false => String::new(),
+    };
+    table.print(layout) + verdict + &list_command
 }
 
-fn problems_table(checked: &CloudCheckResult, layout: &Layout) -> String {
+fn problems_table(checked: &CloudCheckResult, session: &Session) -> String {
     if let Some(verdict) = checked.all_clear() {
-        return format!("{verdict}\n");
+        return session.completed(&format!("{verdict}\n"));
     }
     let mut table = Table::new(["Problem", "Possible repairs", "Result"]);
     for treated in &checked.problems {
         let (problem, repairs) = (&treated.problem, names(&treated.problem.repairs));
         table.row([problem.description.clone(), repairs, result(treated)]);
     }
-    table.print(layout)
+    table.print(&session.layout())
 }
 
 fn names(repairs: &[Repair]) -> String {

@@ -240,8 +240,8 @@ fn status_text(session: &Session, status: &Status) -> String {
         facts.push(("Open call", super::state::open_call(call)));
     }
     for group in SuspectGroup::all(&record.suspects) {
-        let text = format!("may have created {}; see `monopile state show`", group.in_short());
-        facts.push(("Failed call", text));
+        let text = format!("may have created {}; see `monopile state show MANIFEST`", group.in_short());
+        facts.push(("Failed call", session.completed(&text)));
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
@@ -411,7 +411,9 @@ fn certificates(status: &Status, below: i64) -> Option<Table> {
     for certificate in shown() {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),
-            days @ 0..EXPIRES_SOON_DAYS => format!("ONLY {days} DAYS"),
+            0 => "LESS THAN A DAY".to_owned(),
+            1 => "ONLY 1 DAY".to_owned(),
+            days @ 2..EXPIRES_SOON_DAYS => format!("ONLY {days} DAYS"),
             days => format!("{days} days"),
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);

@@ -170,8 +170,9 @@ impl VarsArgs {
             true => signals::count_during(work)?,
             false => work()?,
         };
-        if let (VarsRequest::Rotate { .. }, Some(columns)) = (&request, session.columns()) {
-            text = ui::wrap(&text, columns);
+        if let VarsRequest::Rotate { .. } = &request {
+            text = session.completed(&text);
+            text = session.columns().map_or(text.clone(), |columns| ui::wrap(&text, columns));
         }
         Ok(CommandResult::Output(text.into_bytes()))
     }

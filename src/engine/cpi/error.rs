@@ -141,8 +141,8 @@ impl CpiErrorKind {
             }
             CpiErrorKind::Cloud => {
                 format!(
-                    "the message above is from the IaaS: correct what it names, then run the same command \
-                     again; {log_advice}"
+                    "correct what the message above names, in the IaaS or in the CPI's properties, then run \
+                     the same command again; {log_advice}"
                 )
             }
             CpiErrorKind::Unknown(_) => {

@@ -35,10 +35,8 @@ pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause
         }
     }
     if has_output {
-        unknown = unknown.with_hint(
-            "correct the cause first, if the CPI names one, because the next call would fail as well; if the \
-             CPI is at fault, use another version of it",
-        );
+        unknown =
+            unknown.with_hint("if that names a cause, correct it first: the next call would fail as well");
     }
     unknown.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
 }

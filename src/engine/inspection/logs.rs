@@ -94,9 +94,11 @@ impl LogsRequest {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
                 let known_jobs_hint = || Some(format!("its jobs are: {}", text::listed(&vm_jobs)));
+                let glob = format!("{other}/**/*");
+                let filter = text::shell_word(&glob);
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
                     .with_nearest(other, vm_jobs.iter().map(String::as_str), known_jobs_hint)
-                    .with_hint("to search for logs of a removed job: --filter 'JOB/**/*'"));
+                    .with_hint(format!("to search for logs of a removed job: --filter {filter}")));
             }
         }
         Ok(agent)

@@ -234,8 +234,8 @@ fn describe_rotation(done: &RotationResult, path: &Path) -> String {
     };
     let mut text = format!(
         "{values} in '{}': {}\nRun create-env to deploy {new}. It replaces the VM if the certificate or the \
-         password of its agent changes: `monopile plan` shows that. {old} kept under '{}' until then, so \
-         that the agent of the VM can be reached.\n",
+         password of its agent changes: `monopile plan MANIFEST` shows that. {old} kept under '{}' until \
+         then, so that the agent of the VM can be reached.\n",
         path.display(),
         done.renewed.join(", "),
         previous::KEY,

@@ -270,8 +270,15 @@ fn failing_jobs_show_no_secret() {
 #[test]
 fn silent_agent_shows_no_secret() {
     let mut canary = Canary::new();
-    let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
-    canary.add_ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
+    // The agent listens on another port.
+    let url = |port: u16| format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:{port}", canary.hello.ip());
+    let ops = format!(
+        "- {{type: replace, path: /cloud_provider/mbus, value: '{}'}}\n\
+         - {{type: replace, path: /cloud_provider/properties/agent/mbus, value: '{}'}}\n",
+        url(1),
+        url(6868),
+    );
+    canary.add_ops("mbus.yml", &ops);
     for output_mode in [OutputMode::Plain, OutputMode::Terminal] {
         canary.run("create-env", &["--agent-timeout", "2s"], output_mode).exits_with(5);
         canary.check(&[]);

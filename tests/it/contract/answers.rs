@@ -164,7 +164,7 @@ fn next_run_knows_how_the_process_ended() {
     hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     let run = hello.create(&[]).exits_with(1);
     let first = run.stderr.split("  hint: ").nth(1).unwrap();
-    assert!(first.starts_with("correct the cause first, if the CPI names one"), "{}", run.stderr);
+    assert!(first.starts_with("if that names a cause, correct it first"), "{}", run.stderr);
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
         (

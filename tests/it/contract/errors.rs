@@ -13,8 +13,8 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
-        ("Bosh::Clouds::CloudError", "correct what it names"),
-        ("Bosh::Clouds::CpiError", "correct what it names"),
+        ("Bosh::Clouds::CloudError", "in the IaaS or in the CPI's properties"),
+        ("Bosh::Clouds::CpiError", "in the IaaS or in the CPI's properties"),
         ("My::Own::Error", "correct what the message above names"),
         ("", "does not say what kind of error this is"),
     ] {
@@ -145,7 +145,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
         let output = run.stdout + &run.stderr;
         let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
         let note = format!("note: VM '{vm}' was created and is on record; the next run replaces it");
-        for text in [&note, "correct what it names, then run the same command again", done] {
+        for text in [&note, "properties, then run the same command again", done] {
             assert!(output.contains(text), "{method}: {text}: {output}");
         }
     }

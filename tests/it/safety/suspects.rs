@@ -86,6 +86,18 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     // Calls of the same kind are one item, and one command drops all of them.
     assert!(run.stderr.contains("4 calls of earlier runs failed"), "{}", run.stderr);
+    let check = hello.world.finish(hello.command("cloud-check", &[])).success().stdout;
+    assert!(
+        check.starts_with("VM, agent and disks are as recorded.\nFailed calls may have created "),
+        "{check}"
+    );
+    assert!(
+        check.contains("`monopile state forget hello/manifest.yml --state state.json --failed-calls`")
+            && !check.contains("No problem"),
+        "{check}"
+    );
+    let status = hello.world.finish(hello.command("status", &[])).success().stdout;
+    assert!(status.contains("see `monopile state show hello/manifest.yml --"), "{status}");
     assert!(run.stderr.contains("up to 2 unattached disks of"), "{}", run.stderr);
     let path = hello.world.path("state.json");
     let command = format!("`monopile state forget --failed-calls --state {}`", path.display());

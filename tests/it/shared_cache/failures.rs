@@ -7,6 +7,7 @@ use super::warnings;
 use crate::fetch::Fetching;
 use crate::support::bucket::Bucket;
 use crate::support::http::{self, Server};
+use crate::support::process::receive;
 
 fn error(status: &str, code: &str) -> Vec<u8> {
     let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>no</Message></Error>");
@@ -56,8 +57,7 @@ fn silent_cache_is_given_up() {
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     let receiver = std::sync::Mutex::new(receiver);
     let front = Server::start(move |_, _| {
-        // Until the end of the test.
-        let _ = receiver.lock().unwrap().recv();
+        receive("the end of the test", &receiver.lock().unwrap());
         Vec::new()
     });
     let warning = run_and_get_warning(&Bucket::new(), front.url(""));

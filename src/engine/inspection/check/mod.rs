@@ -21,7 +21,7 @@ use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
-use crate::state::{DiskHandle, Resource, VmHandle};
+use crate::state::{DiskHandle, Resource, SuspectGroup, VmHandle};
 use base::{Error, ErrorKind, Result, text};
 use diagnose::{Diagnosis, Unchecked};
 use erb::RendererChoice;
@@ -312,6 +312,8 @@ pub struct CloudCheckResult {
     has_vm: bool,
     /// The resources that are still to be deleted, such as "stemcell 'stem-1'".
     undeleted: Vec<String>,
+    /// Descriptions of what failed calls may have created.
+    suspects: Vec<String>,
     /// The resources about which the CPI could not be asked.
     unchecked: Unchecked,
     /// True if the last deploy to the VM did not finish.
@@ -344,21 +346,33 @@ impl CloudCheckResult {
             CloudCheckResult { unchecked, .. } if !unchecked.is_empty() => {
                 "No problem found, but not everything could be checked."
             }
+            CloudCheckResult { has_vm: false, suspects, .. } if !suspects.is_empty() => "No VM is on record.",
             CloudCheckResult { has_vm: false, .. } => {
                 "No VM is on record, and no problem was found with the rest."
             }
             CloudCheckResult { is_deploy_unfinished: true, .. } => {
                 "VM, agent and disks are as recorded, but the last deploy did not finish."
             }
+            CloudCheckResult { suspects, .. } if !suspects.is_empty() => {
+                "VM, agent and disks are as recorded."
+            }
             CloudCheckResult { .. } => "No problem found with VM, agent and disks.",
         };
-        Some(match self.undeleted.as_slice() {
-            [] => verdict.to_owned(),
-            undeleted => format!(
-                "{verdict}\nStill to be deleted: {}. The next create-env or delete-env tries again.",
-                text::listed(undeleted)
-            ),
-        })
+        let mut lines = vec![verdict.to_owned()];
+        if !self.undeleted.is_empty() {
+            let undeleted = text::listed(&self.undeleted);
+            lines.push(format!(
+                "Still to be deleted: {undeleted}. The next create-env or delete-env tries again."
+            ));
+        }
+        if !self.suspects.is_empty() {
+            lines.push(format!(
+                "Failed calls may have created {}: look in the IaaS; `monopile state show MANIFEST` has all \
+                 ids. Then drop the records: `monopile state forget MANIFEST --failed-calls`",
+                text::listed(&self.suspects)
+            ));
+        }
+        Some(lines.join("\n"))
     }
 
     fn unsolved_error(&self) -> Option<Error> {
@@ -497,6 +511,8 @@ fn check_and_repair(
         checked.has_vm = state.vm_handle().is_some();
         let undeleted = state.monopile.undeleted.iter();
         checked.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
+        let suspects = SuspectGroup::all(&state.monopile.suspects);
+        checked.suspects = suspects.iter().map(SuspectGroup::in_short).collect();
         checked.unchecked = unchecked;
         checked.is_deploy_unfinished = is_deploy_unfinished;
         for treated in &mut checked.problems {
