@@ -141,7 +141,7 @@ impl CpiErrorKind {
             }
             CpiErrorKind::Cloud => {
                 format!(
-                    "correct what the message above names, in the IaaS or in the CPI's properties, then run \
+                    "in the IaaS or in the CPI's properties, correct what the message above names, then run \
                      the same command again; {log_advice}"
                 )
             }

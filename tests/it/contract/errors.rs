@@ -145,7 +145,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
         let output = run.stdout + &run.stderr;
         let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
         let note = format!("note: VM '{vm}' was created and is on record; the next run replaces it");
-        for text in [&note, "properties, then run the same command again", done] {
+        for text in [&note, "correct what the message above names, then run the same command again", done] {
             assert!(output.contains(text), "{method}: {text}: {output}");
         }
     }
