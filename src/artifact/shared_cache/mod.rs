@@ -33,6 +33,7 @@ use crate::InterruptCheck;
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use base::events::Reporter;
+use base::files::read_json;
 use base::text::duration;
 use base::{Error, Result};
 use uploads::{Content, Upload, Uploads};
@@ -173,9 +174,14 @@ impl SharedCache {
         }
     }
 
-    /// Returns true if a trusted key has signed this digest for this package.
-    pub fn trusts(&self, name: &PackageName<'_>, signed_digest: &SignedDigest) -> bool {
-        signed_digest.verify(name, &self.0.trusted_keys).is_ok()
+    /// Returns true if a package in the cache of this machine may be used: if it was made here, and so has no
+    /// file `signature`, or if a trusted key has signed the digest in that file.
+    pub fn trusts(&self, name: &PackageName<'_>, signature: &Path) -> bool {
+        match read_json::<SignedDigest>(signature) {
+            Ok(None) => true,
+            Ok(Some(signed_digest)) => signed_digest.verify(name, &self.0.trusted_keys).is_ok(),
+            Err(_) => false,
+        }
     }
 
     /// Copies the file with this digest to `write`. Returns its verified digest: SHA-256, and the strongest

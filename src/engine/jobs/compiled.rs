@@ -23,7 +23,7 @@ use artifact::shared_cache::{BundledPackage, PackageKind, PackageName, SignedDig
 use artifact::{Algorithm, Digest, SharedCache, Stemcell};
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
-use base::files::{JsonLayout, read_json, write_json};
+use base::files::{JsonLayout, write_json};
 use base::{Error, Result};
 
 /// The version of the cache format, a part of every key.
@@ -124,7 +124,7 @@ impl CompiledPackageStore {
             };
             let archive = self.directory.join(name);
             let signature = archive.with_extension(SIGNATURE_EXTENSION);
-            if !self.is_trusted(key, &signature) {
+            if !self.shared_cache.trusts(&key.name(), &signature) {
                 continue;
             }
             match Digest::of_file(&archive, &[Algorithm::Sha256]) {
@@ -151,15 +151,6 @@ impl CompiledPackageStore {
             }
         }
         None
-    }
-
-    /// Returns true if the package was made on this machine, or if a trusted key has signed it.
-    fn is_trusted(&self, key: &PackageKey, signature: &Path) -> bool {
-        match read_json::<SignedDigest>(signature) {
-            Ok(None) => true,
-            Ok(Some(signed_digest)) => self.shared_cache.trusts(&key.name(), &signed_digest),
-            Err(_) => false,
-        }
     }
 
     /// Returns true if the shared cache has the package with this key.

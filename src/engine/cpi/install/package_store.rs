@@ -218,7 +218,7 @@ impl PackageSlot {
         let marker = self.read_marker();
         let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
         let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
-        stamp.filter(|_| self.is_trusted())
+        stamp.filter(|_| self.shared_cache.trusts(&self.shared_name(), &self.signature))
     }
 
     pub(super) fn into_name_and_key(self) -> (String, String) {
@@ -228,15 +228,6 @@ impl PackageSlot {
     /// Returns the name in the shared cache.
     pub(super) fn shared_name(&self) -> PackageName<'_> {
         PackageName { kind: PackageKind::Cpi, key: &self.key }
-    }
-
-    /// Returns true if the package was made on this machine, or if a trusted key has signed it.
-    fn is_trusted(&self) -> bool {
-        match read_json::<SignedDigest>(&self.signature) {
-            Ok(None) => true,
-            Ok(Some(signed_digest)) => self.shared_cache.trusts(&self.shared_name(), &signed_digest),
-            Err(_) => false,
-        }
     }
 
     /// Keeps the signature of a package that was copied from the shared cache.
