@@ -35,8 +35,7 @@ pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) ->
     }
     let identities = globals.identity.iter().filter(|_| has_effect("identity")).map(|path| {
         if is_private_key(&path.to_string_lossy()) {
-            return Err(Error::usage("--identity takes the path of a file, not the private key itself")
-                .with_hint("write the key to a file that only you can read, and name that file"));
+            return Err(key_in_place_of_path_error("--identity"));
         }
         Ok((
             path.display().to_string(),
@@ -58,7 +57,19 @@ pub(super) fn is_recipient(value: &str) -> bool {
     value.starts_with("age1")
 }
 
-/// Reads recipients, one per line. `#` begins a comment.
+/// Returns the error for an option that got a private key itself.
+pub(super) fn key_in_place_of_path_error(option: &str) -> Error {
+    Error::usage(format!("{option} takes the path of a file, not the private key itself"))
+        .with_hint("write the key to a file that only you can read, and name that file")
+}
+
+/// Returns the keys in a file, one per line, with the numbers of their lines. `#` begins a comment.
+pub(super) fn key_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Reads recipients; see [`key_lines`].
 fn recipients_in(path: &Path) -> Result<Vec<String>> {
     let text = read(
         path,
@@ -66,13 +77,10 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
         "(--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
     )?;
     let mut recipients = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if !line.is_empty() && !line.starts_with('#') {
-            let problem = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
-            check_recipient(line).map_err(|error| error.context(problem))?;
-            recipients.push(line.to_owned());
-        }
+    for (number, line) in key_lines(&text) {
+        let problem = format!("line {number} of '{}' (--encrypt-to) is not valid", path.display());
+        check_recipient(line).map_err(|error| error.context(problem))?;
+        recipients.push(line.to_owned());
     }
     if recipients.is_empty() {
         return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))

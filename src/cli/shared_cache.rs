@@ -116,7 +116,7 @@ pub(super) fn is_public_key(value: &str) -> bool {
     KEY_TYPES.iter().any(|start| value.starts_with(start))
 }
 
-/// Returns the keys that a value of `--cache-trust` names: a key, or those in a file. `#` begins a comment.
+/// Returns the keys that a value of `--cache-trust` names: a key, or those in a file.
 fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
     if value.contains(PRIVATE_KEY) {
         return Err(Error::usage("--cache-trust takes public keys, not a private key"));
@@ -134,26 +134,20 @@ fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
         "(--cache-trust) is neither a public key (ssh-ed25519 …) nor a file",
     )?;
     let mut keys = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if !line.is_empty() && !line.starts_with('#') {
-            let line_error = |problem| {
-                Error::usage(format!("line {} of '{shown}' (--cache-trust) is not valid", index + 1))
-                    .with_source(problem)
-                    .with_hint(
-                        "write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`",
-                    )
-            };
-            keys.push(VerifyingKey::parse(line).map_err(line_error)?);
-        }
+    for (number, line) in encryption::key_lines(&text) {
+        let line_error = |problem| {
+            Error::usage(format!("line {number} of '{shown}' (--cache-trust) is not valid"))
+                .with_source(problem)
+                .with_hint("write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`")
+        };
+        keys.push(VerifyingKey::parse(line).map_err(line_error)?);
     }
     Ok(keys)
 }
 
 fn read_signing_key(path: &Path) -> Result<SshKey> {
     if path.to_string_lossy().contains(PRIVATE_KEY) {
-        return Err(Error::usage("--cache-sign takes the path of a file, not the private key itself")
-            .with_hint("write the key to a file that only you can read, and name that file"));
+        return Err(encryption::key_in_place_of_path_error("--cache-sign"));
     }
     let text = encryption::read(path, "a private key (--cache-sign)", "(--cache-sign) does not exist")?;
     let key_error = |problem: String| {
