@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Definitions, Sources};
-use crate::vars_store::VarsStore;
+use crate::vars_store::{VarsStore, command_line};
 use base::Error;
 use base::text::shell_word;
 
@@ -89,8 +89,7 @@ impl VariableOrigin {
 
     /// Returns the command that generates a new value, if the vars store has the variable.
     pub fn rotate_command(&self) -> Option<String> {
-        let store = self.store()?.to_string_lossy();
-        let command = format!("monopile vars rotate {} {}", shell_word(&store), shell_word(&self.name));
+        let command = command_line("rotate", self.store()?, &self.name);
         Some(match &self.manifest {
             Some(manifest) => format!("{command} -m {}", shell_word(&manifest.to_string_lossy())),
             None => command,

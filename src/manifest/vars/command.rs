@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::command_line;
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::ops::PathError;
 use crate::vars_store::previous;
-use crate::vars_store::store::{SUFFIX_BESIDE, VarsStore, path_beside};
+use crate::vars_store::store::{SUFFIX_BESIDE, VarsStore, command_line, path_beside};
 use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;

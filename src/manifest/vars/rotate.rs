@@ -10,7 +10,6 @@ use std::path::Path;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::command_line;
 use super::report::authority_of;
 use crate::variables::Declared;
 use crate::variables::Resolver;
@@ -19,7 +18,7 @@ use crate::vars_store::expiry::day;
 use crate::vars_store::previous;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::GeneratorSpec;
-use crate::vars_store::store::VarsStore;
+use crate::vars_store::store::{VarsStore, command_line};
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;

@@ -13,6 +13,7 @@ use base::error::ResultExt;
 use base::files::UnlockOnDrop;
 use base::files::directory::{check_directory, parent};
 use base::files::durable::{Replacement, remove_temporaries};
+use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
@@ -294,6 +295,12 @@ pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
     let mut name = manifest.file_stem().unwrap_or_default().to_owned();
     name.push(SUFFIX_BESIDE);
     manifest.with_file_name(name)
+}
+
+/// Returns a command line of `monopile vars`. `word` is the one after the store, or empty.
+pub(crate) fn command_line(command: &str, store: &Path, word: &str) -> String {
+    let line = format!("monopile vars {command} {}", shell_word(&store.to_string_lossy()));
+    if word.is_empty() { line } else { format!("{line} {}", shell_word(word)) }
 }
 
 fn is_same_file(file: &File, path: &Path) -> std::io::Result<bool> {
