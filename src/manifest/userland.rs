@@ -39,6 +39,12 @@ impl UserlandRef {
         let (url, files) = (url.to_owned(), Vec::new());
         (url != HOST).then_some(UserlandRef { url, sha1: None, files, place: None, file: None })
     }
+
+    /// Names the userland with its place, for messages.
+    pub fn title(&self) -> String {
+        let place = self.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        format!("{place}the userland")
+    }
 }
 
 /// Reads the userland of a CPI. Returns `None` for this machine.

@@ -21,7 +21,7 @@ use base::{Error, Result};
 use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
 use manifest::variables::VariableOrigin;
 use manifest::vars_store::{self, VarsStore};
-use manifest::{self, CpiConfig, Inputs, LoadedManifest, UserlandRef, VariableValue};
+use manifest::{self, CpiConfig, CpiEntry, Inputs, LoadedManifest, UserlandRef, VariableValue};
 
 /// A validated manifest with its identified artifacts.
 pub(crate) struct PreparedDeployment {
@@ -219,13 +219,17 @@ pub(crate) fn prepare(
 /// config may be found in any release.
 fn needs_release(deployment: &Deployment, config: Option<&CpiConfig>, release: &str) -> bool {
     match (deployment.cpi(), &deployment.cloud_provider.cpi) {
-        (Some(name), _) => config
-            .into_iter()
-            .flat_map(|config| &config.cpis)
-            .any(|cpi| cpi.name == name && cpi.exec_path.is_none() && BuiltinCpi::named(&cpi.kind).is_none()),
+        (Some(name), _) => {
+            config.into_iter().flat_map(|config| &config.cpis).any(|cpi| cpi.name == name && is_job(cpi))
+        }
         (None, CpiSource::Jobs(jobs)) => config.is_some() || jobs.iter().any(|(_, name)| name == release),
         (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => false,
     }
+}
+
+/// Returns true if a job of a release implements the CPI, as far as its entry shows.
+fn is_job(cpi: &CpiEntry) -> bool {
+    cpi.exec_path.is_none() && BuiltinCpi::named(&cpi.kind).is_none()
 }
 
 /// Returns the userland in which the CPI of the deployment runs; `None` for this machine.
@@ -233,11 +237,7 @@ fn userland(run: &RunContext, deployment: &Deployment, config: Option<&CpiConfig
     let provider = &deployment.cloud_provider;
     let declared = match (deployment.cpi(), &provider.cpi) {
         (Some(name), _) => {
-            let cpi = config?.cpis.iter().find(|cpi| cpi.name == name)?;
-            if cpi.exec_path.is_some() || BuiltinCpi::named(&cpi.kind).is_some() {
-                return None;
-            }
-            cpi.userland.as_ref()
+            config?.cpis.iter().find(|cpi| cpi.name == name).filter(|cpi| is_job(cpi))?.userland.as_ref()
         }
         (None, CpiSource::Jobs(_)) => provider.userland.as_ref(),
         (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => return None,

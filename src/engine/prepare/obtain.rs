@@ -399,8 +399,7 @@ fn obtain(
             fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())
         });
         if let Err(error) = obtained_userland {
-            let place = userland_ref.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
-            failures.push((format!("{place}the userland"), error));
+            failures.push((userland_ref.title(), error));
         }
     }
     combine_failures(failures).map_or(Ok(obtained), Err)

@@ -115,10 +115,10 @@ struct Located {
 }
 
 fn cannot_be_used(userland_ref: &UserlandRef) -> String {
-    let place = userland_ref.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    let title = userland_ref.title();
     match userland_ref.url.contains("://") {
         // A URL may have credentials.
-        true => format!("{place}the userland cannot be used"),
-        false => format!("{place}the userland '{}' cannot be used", userland_ref.url),
+        true => format!("{title} cannot be used"),
+        false => format!("{title} '{}' cannot be used", userland_ref.url),
     }
 }
