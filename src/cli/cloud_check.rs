@@ -143,7 +143,6 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
 
 fn findings_table(checked: &CloudReport, session: &Session) -> String {
     let layout = &session.layout();
-    let mut lists_calls = false;
     let mut table =
         Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]).with_details("Details");
     for finding in &checked.findings {
@@ -156,10 +155,7 @@ fn findings_table(checked: &CloudReport, session: &Session) -> String {
         let (cid, requests) = match finding.calls().filter(|_| !layout.is_for_programs()) {
             None => (finding.cid.clone(), None),
             Some(1) => (String::new(), Some(format!("request {}", finding.cid))),
-            Some(count) => {
-                lists_calls = true;
-                (String::new(), Some(format!("{count} calls")))
-            }
+            Some(count) => (String::new(), Some(format!("{count} calls"))),
         };
         let cpi = finding.cpi.iter().map(|cpi| format!("CPI {cpi}"));
         let detail = Some(finding.detail.clone()).filter(|text| !text.is_empty());
@@ -177,7 +173,9 @@ fn findings_table(checked: &CloudReport, session: &Session) -> String {
         false => "",
     };
     // A table would break the command.
-    let list_command = match lists_calls {
+    let has_several_calls =
+        checked.findings.iter().any(|finding| finding.calls().is_some_and(|count| count > 1));
+    let list_command = match has_several_calls && !layout.is_for_programs() {
         true => session.completed("\nTo list the failed calls: `monopile state show MANIFEST`\n"),
         false => String::new(),
     };

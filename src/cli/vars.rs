@@ -172,7 +172,9 @@ impl VarsArgs {
         };
         if let VarsRequest::Rotate { .. } = &request {
             text = session.completed(&text);
-            text = session.columns().map_or(text.clone(), |columns| ui::wrap(&text, columns));
+            if let Some(columns) = session.columns() {
+                text = ui::wrap(&text, columns);
+            }
         }
         Ok(CommandResult::Output(text.into_bytes()))
     }
