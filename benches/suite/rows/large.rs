@@ -53,22 +53,16 @@ fn measure(suite: &Suite) -> Findings {
     let median = |findings: &Findings, name: &str, scale: u32| {
         findings.find(name, scale).map(|(index, figure)| (index, figure.median)).unwrap()
     };
-    let (figure, logs) = median(&findings, LOGS, 16);
-    let ratio = (logs - median(&findings, SAVED, 16).1) / median(&findings, TAR_LOGS, 16).1;
-    findings.demand(
-        &format!("{LOGS} without fetching them: at most {TIMES_OF_TAR} × {TAR_LOGS}"),
-        figure,
-        Some(ratio),
-        ratio <= TIMES_OF_TAR,
-    );
-    let (figure, inspect) = median(&findings, INSPECT, 16);
-    let ratio = inspect / median(&findings, TAR_RELEASE, 16).1;
-    findings.demand(
-        &format!("at most {TIMES_OF_TAR} × {TAR_RELEASE}"),
-        figure,
-        Some(ratio),
-        ratio <= TIMES_OF_TAR,
-    );
+    let (index, logs) = median(&findings, LOGS, 16);
+    let printing = logs - median(&findings, SAVED, 16).1;
+    let inspect = median(&findings, INSPECT, 16);
+    for (subject, (index, value), tar) in
+        [("logs without fetching them: ", (index, printing), TAR_LOGS), ("", inspect, TAR_RELEASE)]
+    {
+        let ratio = value / median(&findings, tar, 16).1;
+        let must = format!("{subject}at most {TIMES_OF_TAR} × {tar}");
+        findings.demand(&must, index, Some(ratio), ratio <= TIMES_OF_TAR);
+    }
     for name in [STATE, HISTORY] {
         let (figure, large) = median(&findings, name, 16);
         let growth = large / median(&findings, name, 1).1;
