@@ -75,7 +75,7 @@ pub(super) enum UpdateStrategy {
     Auto,
     /// Keep the VM if possible, even if the last update failed
     InPlace,
-    /// Always replace the VM
+    /// Replace the VM for every change (not without one: see --recreate)
     Recreate,
 }
 

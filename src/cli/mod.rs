@@ -142,7 +142,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns the error for `--json=bosh` if the bosh CLI does not have the command.
+    /// Returns the error for `--json=bosh` if the command cannot print the document of the bosh CLI.
     fn json_error(&self, command: &clap::Command) -> Option<clap::Error> {
         let lacks_bosh_json = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         lacks_bosh_json.then(|| {
@@ -468,7 +468,8 @@ impl Command {
         }
     }
 
-    /// Returns true if the bosh CLI has the command, so `--json=bosh` can print the same document.
+    /// Returns true if `--json=bosh` can print the document that the bosh CLI prints for the command. Other
+    /// commands of the bosh CLI are not supported.
     fn has_bosh_json(&self) -> bool {
         match self {
             Command::CreateEnv(args) => !args.0.reserves_stdout(),

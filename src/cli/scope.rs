@@ -132,7 +132,7 @@ const READ_ONLY: Names = &[
     "vars list",
 ];
 
-/// The commands that the bosh CLI has as well, so that `--json=bosh` can print the same document.
+/// The commands for which `--json=bosh` prints the document of the bosh CLI.
 pub(super) const BOSH_JSON: Names = &[
     "create-env",
     "delete-env",

@@ -12,7 +12,7 @@ use super::values;
 use super::version::Microversion;
 use base::JsonObject;
 
-/// The interval between two checks of a node's state.
+/// The pause between two checks of a node's state.
 const POLL_PAUSE: Duration = Duration::from_millis(500);
 /// The lowest API version that accepts names of nodes, and the feature's name for messages.
 const NODE_NAMES_VERSION: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");

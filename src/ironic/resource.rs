@@ -49,7 +49,8 @@ impl Collection {
         self.path().trim_start_matches("volume/")
     }
 
-    /// Returns true if the server sorts by the field. `node_uuid` is a field of nodes.
+    /// Returns true if the server can sort by the field. It cannot sort other objects by the UUID of their
+    /// node, so the client does.
     pub fn server_sorts_by(self, key: &str) -> bool {
         self == Collection::Nodes || key != "node_uuid"
     }

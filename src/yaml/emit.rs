@@ -215,8 +215,8 @@ impl Emitter {
         self.has_only_indicators = false;
     }
 
-    /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after the
-    /// best width.
+    /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after
+    /// [`LINE_COLUMNS`].
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("'", true, false);
         let mut after_space = false;

@@ -1,6 +1,6 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
 //! only those before them. Also checks that the names on that page exist, in the files to which it attributes
-//! them, and the tests that `docs/conformance.md` names.
+//! them, the values of its table of open calls, and the tests that `docs/conformance.md` names.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the page again: the graph of
 //! crates, and the list of test modules.
@@ -320,6 +320,25 @@ fn table_of_the_engine_has_every_module_in_order() {
     let layers = layers(&document);
     let engine = layers.iter().find(|layer| layer.name == "engine").expect("the table has the engine");
     assert_eq!(rows.collect::<Vec<_>>(), engine.modules);
+}
+
+/// Returns the variants of an enum.
+fn variants(text: &str, name: &str) -> BTreeSet<String> {
+    let body = regex::Regex::new(&format!(r"(?s)\benum {name}\b.*?\n\}}")).unwrap().find(text);
+    let variant = regex::Regex::new(r"(?m)^    ([A-Z]\w*)").unwrap();
+    variant.captures_iter(body.map_or("", |body| body.as_str())).map(|variant| variant[1].to_owned()).collect()
+}
+
+#[test]
+fn table_of_open_calls_has_the_values_of_each_type() {
+    let document = read(DOCUMENT);
+    let row = regex::Regex::new(r"(?m)^\| `(\w+)` in `(.+?)` \|.*\|(.*)\|$").unwrap();
+    let rows: Vec<_> = row.captures_iter(section(&document, "open calls")).collect();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let values = row[3].split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(values, variants(&read(format!("src/engine/{}", &row[2])), &row[1]), "{}", &row[1]);
+    }
 }
 
 /// Returns the quoted names of a page that do not exist: paths below the root of the repository, `src` or

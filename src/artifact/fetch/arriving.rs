@@ -39,7 +39,8 @@ impl Drop for BreakOnDrop<'_> {
 }
 
 impl Arrival {
-    /// Notes that the file has this many bytes. If these are fewer than before, call it before they change.
+    /// Records the size of the file. Before the file is truncated, call it with the smaller size, so that no
+    /// reader takes replaced bytes for those of the first attempt.
     pub(super) fn set_bytes(&self, bytes: u64) {
         let mut state = self.state.lock();
         if bytes < state.bytes {

@@ -89,7 +89,7 @@ impl AgentProxy {
 /// Reads a file while it is downloaded.
 pub type ReadArriving<'a> = &'a (dyn Fn(ArrivingFile<'_>) + Sync);
 
-/// Interval between attempts to lock a download that another process holds.
+/// The pause between attempts to lock a download that another process holds.
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Downloads artifacts into a cache.

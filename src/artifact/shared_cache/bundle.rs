@@ -1,8 +1,8 @@
 //! Bundles: downloads and compiled packages in one file, for machines without a network.
 //!
-//! A bundle is a gzip tar archive of the objects of a shared cache. It is not compressed, because its entries
-//! are. Unpacked, it is a shared cache in a directory. One more folder has the names of packages of CPIs,
-//! which are directories on the machine that imports them:
+//! A bundle is a tar archive of the objects of a shared cache, in the gzip format. It is stored without
+//! compression, because its entries are compressed already. Unpacked, it is a shared cache in a directory.
+//! One more folder has the names of packages of CPIs, which are directories on the machine that imports them:
 //!
 //! ```text
 //! names/<key>    the name of the package

@@ -1,4 +1,4 @@
-//! The address of an agent: its host and port in the mbus URL, and the check that they are free.
+//! The address of an agent: its host and port in the mbus URL, and the check that the agent can listen there.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -29,8 +29,8 @@ impl AgentConfig {
     }
 }
 
-/// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
-/// timeout.
+/// Fails if the agent could listen on none of these addresses, or if the port is in use on one before the
+/// first usable one. Without this check, the caller would wait for the agent until a timeout.
 pub(crate) fn check_are_free(addresses: &[SocketAddr]) -> CpiResult<()> {
     for address in addresses {
         match TcpListener::bind(address) {

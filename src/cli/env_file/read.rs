@@ -67,7 +67,8 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
 /// The maximum size of an env file, in bytes.
 pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
-/// The keys that are not options.
+/// The keys that describe the manifest, its variables and its state. Unlike [`OPTIONS`], each has a field of
+/// its own.
 const KEYS: [&str; 9] = [
     "manifest",
     "ops_files",

@@ -85,7 +85,7 @@ pub fn create_env(
     keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, store.state(), &validating)?;
     let mut plan_report = report(&draft, store.state())?;
     let unreachable = draft.unreachable.take();
-    // Compiling a CPI takes minutes.
+    // Before the CPI is compiled, which takes minutes.
     prepared.check_untracked(run, &inputs)?;
     match early_installation {
         Some(installation) => cpis.adopt(cpi, installation?.finish(run)?),

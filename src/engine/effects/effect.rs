@@ -13,8 +13,8 @@ use crate::state::{
     StemcellRecord, Suspect, VmHandle, VmRecord, describe_in_iaas,
 };
 
-/// The change of a CPI call on record, with the record to store when it succeeds. Records have no CID until
-/// the CPI has answered.
+/// The change that a CPI call makes on record, with the record to store when it succeeds. Records have no CID
+/// until the CPI has answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {
@@ -96,7 +96,7 @@ impl Effect {
         }
     }
 
-    /// Returns the name of the CPI on record; `None` for the default CPI.
+    /// Returns the name of the CPI that has the resource or is to create it; `None` for the default CPI.
     pub(crate) fn cpi(&self) -> Option<&str> {
         match self {
             Effect::CreateStemcell { record } => record.cpi.as_deref(),

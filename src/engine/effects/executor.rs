@@ -91,8 +91,8 @@ impl<'a> Executor<'a> {
         self.store.journal().registry_document()
     }
 
-    /// Makes a call to the CPI on record. Announces the call first, and then records its outcome. Fails if
-    /// the CPI answers with an error.
+    /// Makes the call of an effect, to the CPI that the effect names. Announces the call first, and then
+    /// records its outcome. Fails if the CPI answers with an error.
     pub(crate) fn perform(
         &mut self,
         stage: &Stage,
@@ -173,7 +173,7 @@ impl<'a> Executor<'a> {
         announce_and_make(self.run, &Mutex::new(&mut self.store), &connection, &call)
     }
 
-    /// Asks the CPI on record whether a resource exists.
+    /// Asks the CPI of a resource whether the resource exists.
     pub(crate) fn ask_presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
         self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)
     }

@@ -43,7 +43,8 @@ pub enum Strategy {
     Auto,
     /// Updates the running VM if possible, even if the last update failed.
     InPlace,
-    /// Always replaces the VM.
+    /// Applies every change by replacing the VM. Does nothing if nothing changed, unlike
+    /// [`PlanOptions::recreate`].
     Recreate,
 }
 

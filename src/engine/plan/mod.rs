@@ -28,7 +28,7 @@ pub const DOWNTIME_BY_NEW_VM: &str = "interruption_by_new_vm";
 /// The reason to delete a disk whose data was copied.
 const DATA_IS_ON_NEW_DISK: &str = "its data is on the new disk";
 
-/// The steps in order. Empty if nothing changed.
+/// The steps in order. Empty if there is nothing to deploy and nothing to delete.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The steps, in the order in which they are taken.

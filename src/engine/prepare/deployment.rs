@@ -279,7 +279,8 @@ pub(crate) fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLe
         .collect()
 }
 
-/// Returns the VM properties of the manifest. If they differ from those on record, a new VM is needed.
+/// Returns the VM properties of the manifest. If one other than the tags differs from the record, a new VM is
+/// needed.
 fn vm_properties(deployment: &Deployment) -> VmProperties {
     // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();

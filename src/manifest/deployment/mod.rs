@@ -274,7 +274,7 @@ impl CertificateBundle {
 
 impl std::fmt::Debug for CertificateBundle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Certificate(…)")
+        f.write_str("CertificateBundle(…)")
     }
 }
 

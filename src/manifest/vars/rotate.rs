@@ -236,7 +236,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut waiting = vec![name.to_owned()];
     let mut visited_names = BTreeSet::new();
     while let Some(name) = waiting.pop() {
-        // A CA under two names has signed itself.
+        // One CA stored under two names counts as signed by itself, and this loop would not end.
         if !visited_names.insert(name.clone()) {
             continue;
         }

@@ -39,7 +39,8 @@ struct Translator<'s> {
     /// The nesting of character classes.
     in_class: u32,
     last: Token,
-    /// True until something else than parentheses and word boundaries is read.
+    /// True at the start of the expression and of each alternative, until something other than parentheses
+    /// and word boundaries is read.
     leads: bool,
     has_names: bool,
     ignores_case: bool,
