@@ -40,10 +40,10 @@ fuzz_target!(|input: Input| {
     store.set("pair", Data::Map(pair).into());
     store.save().unwrap();
     let written = fs::read(&path).unwrap();
-    let mut again = checked(&path).expect("what a store writes can be read");
-    assert!(again.get("pair").is_some());
-    again.set("pair", again.get("pair").unwrap().clone());
-    again.save().unwrap();
+    let mut reopened = checked(&path).expect("what a store writes can be read");
+    assert!(reopened.get("pair").is_some());
+    reopened.set("pair", reopened.get("pair").unwrap().clone());
+    reopened.save().unwrap();
     assert_eq!(fs::read(&path).unwrap(), written);
 });
 

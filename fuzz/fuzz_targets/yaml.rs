@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     match yaml::load(&written, source) {
-        Ok(again) => assert_eq!(yaml::emit(&again), written),
+        Ok(reloaded) => assert_eq!(yaml::emit(&reloaded), written),
         Err(error) => panic!("{error:?}\n{written}"),
     }
 });

@@ -226,11 +226,11 @@ mod tests {
         let all = bytes(5_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
-            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
+            let mut read_ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
             let mut read = Vec::new();
-            ahead.read_to_end(&mut read).unwrap();
+            read_ahead.read_to_end(&mut read).unwrap();
             assert!(read == all);
-            assert_eq!(ahead.stop().1.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
+            assert_eq!(read_ahead.stop().1.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
         });
     }
 
@@ -239,9 +239,9 @@ mod tests {
         let all = bytes(9_000_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: false };
-            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
-            ahead.read_exact(&mut [0; 10]).unwrap();
-            let (mut rest, mut hasher) = ahead.stop();
+            let mut read_ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
+            read_ahead.read_exact(&mut [0; 10]).unwrap();
+            let (mut rest, mut hasher) = read_ahead.stop();
             assert!(!rest.rest.is_empty(), "reading ahead must be bounded");
             io::copy(&mut rest, &mut hasher).unwrap();
             assert_eq!(hasher.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
@@ -253,9 +253,9 @@ mod tests {
         let all = bytes(600_000);
         scope(|scope| {
             let input = Uneven { rest: &all, turn: 0, fails: true };
-            let mut ahead = ReadAhead::start(scope, input, Hasher::new(&[])).unwrap();
+            let mut read_ahead = ReadAhead::start(scope, input, Hasher::new(&[])).unwrap();
             let mut read = Vec::new();
-            assert_eq!(ahead.read_to_end(&mut read).unwrap_err().to_string(), "broken");
+            assert_eq!(read_ahead.read_to_end(&mut read).unwrap_err().to_string(), "broken");
             assert!(read == all);
         });
     }

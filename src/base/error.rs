@@ -259,7 +259,7 @@ impl Error {
         otherwise: impl FnOnce() -> Option<String>,
     ) -> Self {
         match nearest(name, known_names) {
-            Some(near) => self.with_hint(question(near)),
+            Some(suggestion) => self.with_hint(question(suggestion)),
             None => match otherwise() {
                 Some(note) => self.with_note(note),
                 None => self,
@@ -470,12 +470,12 @@ pub fn differ_slightly(name: &str, other: &str) -> bool {
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known_names).map_or_else(String::new, |near| format!("; {}", question(near)))
+    nearest(name, known_names).map_or_else(String::new, |suggestion| format!("; {}", question(suggestion)))
 }
 
 /// Returns `did you mean 'x'?`.
-pub fn question(near: &str) -> String {
-    format!("did you mean '{near}'?")
+pub fn question(suggestion: &str) -> String {
+    format!("did you mean '{suggestion}'?")
 }
 
 #[cfg(test)]
@@ -484,9 +484,9 @@ mod tests {
 
     #[test]
     fn error_inside_an_io_error_keeps_kind_and_hints() {
-        let lost = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_note("kept");
-        let lost = lost.with_hint("look");
-        let failed = Error::io("writing 'x'", io::Error::other(lost)).with_hint("then run it again");
+        let cause = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_note("kept");
+        let cause = cause.with_hint("look");
+        let failed = Error::io("writing 'x'", io::Error::other(cause)).with_hint("then run it again");
         assert_eq!(failed.kind(), ErrorKind::Locked);
         assert_eq!(failed.notes(), ["kept"]);
         assert_eq!(failed.hints(), ["look", "then run it again"]);
@@ -579,9 +579,9 @@ mod tests {
         };
         assert!(hints_for(&path, "").contains(": run as ") && hints_for(&path, "").contains("`sudo chown"));
         std::os::unix::fs::chown(directory.path(), Some(1), None).unwrap();
-        let below = hints_for(&directory.path().join("missing/file"), "--to FILE");
-        assert!(!below.contains("chown"), "{below}");
-        assert!(below.ends_with(", or choose another path with --to FILE"), "{below}");
+        let hints_of_missing = hints_for(&directory.path().join("missing/file"), "--to FILE");
+        assert!(!hints_of_missing.contains("chown"), "{hints_of_missing}");
+        assert!(hints_of_missing.ends_with(", or choose another path with --to FILE"), "{hints_of_missing}");
         assert_eq!(hints_for(&directory.path().join("missing"), "").matches(", or ").count(), 0);
     }
 

@@ -149,8 +149,8 @@ static QEMU: Directory = Directory { name: "qemu", content: "VMs and disks of th
 /// state.
 pub fn state_files() -> Vec<(String, &'static str)> {
     let state = ("NAME-state.json".to_owned(), "The state of the manifest NAME.yml, unless --state is given");
-    let beside = COMPANION_FILES.map(|(suffix, content)| (format!("STATE{suffix}"), content));
-    std::iter::once(state).chain(beside).collect()
+    let companions = COMPANION_FILES.map(|(suffix, content)| (format!("STATE{suffix}"), content));
+    std::iter::once(state).chain(companions).collect()
 }
 
 /// Returns the name and the description of the default vars store.
@@ -168,11 +168,11 @@ pub fn env_file() -> (String, &'static str) {
 pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
     let state_directories = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL, &QEMU];
-    let below = state_directories
+    let directories = state_directories
         .map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
     let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");
     let scratch = (format!("${}/monopile-*", TMPDIR.name), "Scratch space of a run");
-    below.into_iter().chain([cache, scratch]).collect()
+    directories.into_iter().chain([cache, scratch]).collect()
 }
 
 #[cfg(test)]

@@ -107,10 +107,10 @@ impl EnvironmentWords {
     fn with_words(&self, grammar: &Command, text: &str) -> Option<String> {
         let command_end = text.find('`').unwrap_or(text.len());
         let (mut command, mut at) = (grammar, 0);
-        while let Some((word, below)) =
+        while let Some((word, subcommand)) =
             first_word(&text[at..command_end]).and_then(|word| Some((word, command.find_subcommand(word)?)))
         {
-            (command, at) = (below, at + word.len());
+            (command, at) = (subcommand, at + word.len());
             if !text[at..command_end].starts_with(' ') {
                 break;
             }

@@ -108,14 +108,14 @@ impl LogsArgs {
         }
         // Logs are printed line by line, because they may exceed the memory. Followed lines appear at once.
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock());
-        let mut broken = None;
+        let mut write_error = None;
         let is_followed = self.follow;
         let mut print = |line: &str| {
             let flush = |out: &mut BufWriter<_>| if is_followed { out.flush() } else { Ok(()) };
-            if broken.is_none()
+            if write_error.is_none()
                 && let Err(error) = writeln!(out, "{line}").and_then(|()| flush(&mut out))
             {
-                broken = Some(error.kind());
+                write_error = Some(error.kind());
                 // The reader has closed the pipe, so the run ends as after a signal.
                 run.end_by_sigpipe();
             }
@@ -125,10 +125,10 @@ impl LogsArgs {
             (false, true) => inspection::follow_logs(&request, run, &mut print),
             (false, false) => inspection::print_logs(&request, run, &mut print),
         };
-        if broken.is_none() {
-            broken = out.flush().err().map(|error| error.kind());
+        if write_error.is_none() {
+            write_error = out.flush().err().map(|error| error.kind());
         }
-        match broken {
+        match write_error {
             Some(std::io::ErrorKind::BrokenPipe) => {}
             Some(kind) => return Err(output_error(kind.into())),
             None => printed?,

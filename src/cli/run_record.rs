@@ -47,11 +47,12 @@ impl RunProgress {
     /// Returns the index after the last recorded stage below `parent`. Stages of other parents may come after
     /// it.
     fn end_of(&self, parent: Option<StageId>) -> usize {
-        let above = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
-        let Some(above) = above else { return self.recorded.len() };
-        let depth = self.recorded[above].1.depth;
-        let below = self.recorded[above + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
-        above + 1 + below
+        let parent_index = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
+        let Some(parent_index) = parent_index else { return self.recorded.len() };
+        let depth = self.recorded[parent_index].1.depth;
+        let count_below =
+            self.recorded[parent_index + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
+        parent_index + 1 + count_below
     }
 
     /// Records the outcome of a stage at this depth for the current step, which was skipped if its last stage
@@ -184,8 +185,8 @@ impl RunRecord {
         let mut progress = self.progress();
         match event {
             Event::StageStarted { id, parent, name, usual } => {
-                let above = progress.open.iter().find(|(open, _)| Some(*open) == *parent);
-                let depth = above.map_or(0, |(_, depth)| depth + 1);
+                let parent_stage = progress.open.iter().find(|(open, _)| Some(*open) == *parent);
+                let depth = parent_stage.map_or(0, |(_, depth)| depth + 1);
                 progress.open.push((*id, depth));
                 if depth <= MAX_STAGE_DEPTH && progress.recorded.len() < MAX_RECORDED_STAGES {
                     let recorded = FinishedStage {

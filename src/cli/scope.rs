@@ -35,8 +35,8 @@ impl CommandSet {
         if !command.has_subcommands() {
             return self.contains(path);
         }
-        let path_of = |below: &Command| format!("{path} {}", below.get_name());
-        command.get_subcommands().any(|below| self.contains_any(below, &path_of(below)))
+        let path_of = |subcommand: &Command| format!("{path} {}", subcommand.get_name());
+        command.get_subcommands().any(|subcommand| self.contains_any(subcommand, &path_of(subcommand)))
     }
 }
 
@@ -180,11 +180,11 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
 /// Returns the commands at the ends of the grammar, with their paths.
 pub(super) fn command_leaves(grammar: &Command) -> Vec<(String, &Command)> {
     fn add<'a>(command: &'a Command, path: &str, leaves: &mut Vec<(String, &'a Command)>) {
-        for below in command.get_subcommands() {
-            let path = format!("{path} {}", below.get_name()).trim().to_owned();
-            match below.has_subcommands() {
-                true => add(below, &path, leaves),
-                false => leaves.push((path, below)),
+        for subcommand in command.get_subcommands() {
+            let path = format!("{path} {}", subcommand.get_name()).trim().to_owned();
+            match subcommand.has_subcommands() {
+                true => add(subcommand, &path, leaves),
+                false => leaves.push((path, subcommand)),
             }
         }
     }

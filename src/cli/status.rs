@@ -405,9 +405,9 @@ fn networks(status: &Status) -> Option<Table> {
 }
 
 /// Lists the certificates that expire in less than this number of days.
-fn certificates(status: &Status, below: i64) -> Option<Table> {
+fn certificates(status: &Status, max_days: i64) -> Option<Table> {
     let mut table = Table::of_kind("certificate", ["Certificate", "Expires", "Expires in"]);
-    let shown = || status.certificates.iter().filter(|certificate| certificate.days < below);
+    let shown = || status.certificates.iter().filter(|certificate| certificate.days < max_days);
     for certificate in shown() {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),

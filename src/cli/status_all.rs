@@ -368,7 +368,7 @@ impl Row {
 /// Returns a path as the operator would write it, without a leading `./`.
 fn shown(directory: &Path) -> String {
     match directory.strip_prefix(".") {
-        Ok(below) if !below.as_os_str().is_empty() => below.display().to_string(),
+        Ok(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),
         _ => directory.display().to_string(),
     }
 }

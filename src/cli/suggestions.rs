@@ -93,7 +93,8 @@ fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == wrong) {
         return Some(format!("that is a page of the help: `monopile {} {wrong}`", help::HELP.0));
     }
-    let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
+    let names =
+        command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
     let help = (command.get_name() == "monopile").then_some(help::HELP.0);
     let names = names.chain(help);

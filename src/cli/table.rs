@@ -151,8 +151,8 @@ impl Table {
     ) -> Option<String> {
         let details = self.details?;
         let all: Vec<&Vec<Vec<String>>> = std::iter::once(header).chain(rows).collect();
-        let beside = (MIN_COLUMNS_BESIDE..=details).rev();
-        let widths = beside.filter_map(|count| widths(&all, count, limit, false)).next()?;
+        let counts = (MIN_COLUMNS_BESIDE..=details).rev();
+        let widths = counts.filter_map(|count| widths(&all, count, limit, false)).next()?;
         let mut text = align_row(header, &widths);
         for row in rows {
             text.push_str(&align_row(row, &widths));

@@ -149,7 +149,7 @@ fn pump(
     source: Option<impl Read + Send + 'static>,
     mut take: impl FnMut(&[u8]) + Send + 'static,
 ) -> mpsc::Receiver<()> {
-    let (over, end_notice) = mpsc::channel();
+    let (end_sender, end_notice) = mpsc::channel();
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];
         if let Some(mut source) = source {
@@ -157,7 +157,7 @@ fn pump(
                 take(&chunk[..read]);
             }
         }
-        over.send(())
+        end_sender.send(())
     });
     end_notice
 }
@@ -168,12 +168,12 @@ fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiv
     let answer = Shared::<Vec<u8>>::default();
     let kept = Arc::clone(&answer);
     let limit = usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX).saturating_add(1);
-    let over = pump(stdout, move |chunk| {
+    let end_notice = pump(stdout, move |chunk| {
         let mut kept = kept.lock();
         let room = limit.saturating_sub(kept.len()).min(chunk.len());
         kept.extend_from_slice(&chunk[..room]);
     });
-    (answer, over)
+    (answer, end_notice)
 }
 
 #[derive(Default)]
@@ -187,7 +187,7 @@ struct Log {
 fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>) {
     let log = Shared::<Log>::default();
     let kept = Arc::clone(&log);
-    let over = pump(stderr, move |chunk| {
+    let end_notice = pump(stderr, move |chunk| {
         let mut log = kept.lock();
         log.bytes.extend_from_slice(chunk);
         let excess = log.bytes.len().saturating_sub(MAX_KEPT_LOG_BYTES);
@@ -202,7 +202,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
             log.pending.clear();
         }
     });
-    (log, over)
+    (log, end_notice)
 }
 
 fn show_lines(log: &Mutex<Log>, on_log: &dyn Fn(&str)) {

@@ -106,11 +106,11 @@ fn find_document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String
             let document = search_document(&text);
             problems.push(match &document {
                 Some(_) => {
-                    let beside = text.lines().find(|line| !line.trim_start().starts_with('{'));
-                    let beside = beside.or_else(|| text.lines().last()).unwrap_or_default();
+                    let other_line = text.lines().find(|line| !line.trim_start().starts_with('{'));
+                    let other_line = other_line.or_else(|| text.lines().last()).unwrap_or_default();
                     format!(
                         "standard output has other text beside the JSON document: {}",
-                        start_of(beside.trim())
+                        start_of(other_line.trim())
                     )
                 }
                 None => format!(

@@ -294,8 +294,8 @@ mod tests {
         assert_eq!(transcript.settings, json!({"a": "<redacted>"}));
         let [first, second] = transcript.entries.as_slice() else { panic!() };
         assert_eq!(first.request.as_ref().unwrap()["arguments"], json!(["<redacted>"]));
-        let again = first.exchange(request);
-        assert_eq!((again.stdout, again.ended), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
+        let repeated = first.exchange(request);
+        assert_eq!((repeated.stdout, repeated.ended), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
     }
 

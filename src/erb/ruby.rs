@@ -49,7 +49,7 @@ struct Process {
     answers: Receiver<std::io::Result<String>>,
     signal_check: Option<SignalCheck>,
     /// The reason why the process can no longer be used, after a failure.
-    broken: Option<Failure>,
+    failure: Option<Failure>,
 }
 
 /// The reason why there is no answer.
@@ -122,7 +122,7 @@ impl RubyRenderer {
                 }
             }
         });
-        let mut process = Process { child, requests: Some(requests), answers, signal_check, broken: None };
+        let mut process = Process { child, requests: Some(requests), answers, signal_check, failure: None };
         let greeting = process.answer().map_err(|failure| match failure {
             Failure::Interrupted(signal) => StartError::Interrupted(signal),
             Failure::Process(reason) => StartError::Silent(reason),
@@ -177,7 +177,7 @@ impl Process {
 
     /// Sends a request and waits for its answer.
     fn ask(&mut self, request: &str) -> Result<String, Failure> {
-        if let Some(failure) = &self.broken {
+        if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         let sent = match &mut self.requests {
@@ -196,7 +196,7 @@ impl Process {
     /// Closes the input of the process, which ends it even if a template keeps it busy. Returns the failure.
     fn fail(&mut self, failure: Failure) -> Failure {
         self.requests = None;
-        self.broken = Some(failure.clone());
+        self.failure = Some(failure.clone());
         failure
     }
 }

@@ -87,10 +87,10 @@ fn changes_are_retried_only_while_the_node_is_locked() {
 
 #[test]
 fn safe_requests_are_retried_on_server_errors() {
-    let broken = |reason| fault("500 Internal Server Error", reason);
+    let server_error = |reason| fault("500 Internal Server Error", reason);
     let server = server(move |_, number| match number {
         // A reading request is always safe to retry.
-        0 => broken("(sqlite3.OperationalError) database is locked"),
+        0 => server_error("(sqlite3.OperationalError) database is locked"),
         1 => Vec::new(),
         2 => answer("504 Gateway Timeout", &[], b"<html>"),
         3 => ok(json!({"uuid": "1"})),
@@ -98,7 +98,7 @@ fn safe_requests_are_retried_on_server_errors() {
         4 => fault("503 Service Unavailable", "no free conductor workers"),
         5 => ok(json!({"uuid": "2"})),
         // The server may have made the change.
-        _ => broken("database is locked"),
+        _ => server_error("database is locked"),
     });
     let mut client = connect(settings(&server)).unwrap();
     client.set_outage_timeout(Duration::from_secs(60));

@@ -156,10 +156,10 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             };
             if earlier == Some(&cpi.name) {
                 report("that is this CPI itself".to_owned());
-            } else if let Some(still) = earlier.filter(|earlier| names.contains_key(earlier)) {
+            } else if let Some(defined_name) = earlier.filter(|earlier| names.contains_key(earlier)) {
                 let is_cycle = cpis
                     .iter()
-                    .find(|other| other.name == still)
+                    .find(|other| other.name == defined_name)
                     .is_some_and(|other| other.migrated_from.iter().flatten().any(|name| *name == cpi.name));
                 report(match is_cycle {
                     true => "that CPI is migrated from this one: a cycle".to_owned(),

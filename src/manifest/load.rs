@@ -684,11 +684,11 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
         let store = VarsStore::open(path, &inputs.encryption)?;
         let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
         store.check_is_vars_store(option).map_err(|error| {
-            let beside = path_beside(&inputs.manifest);
-            let name = beside.to_string_lossy();
-            error.with_note("nothing was changed").with_hint(match beside.exists() {
+            let default_path = path_beside(&inputs.manifest);
+            let name = default_path.to_string_lossy();
+            error.with_note("nothing was changed").with_hint(match default_path.exists() {
                 // A new file would get new credentials.
-                true if beside != *path => {
+                true if default_path != *path => {
                     pass_file_hint("the vars store beside the manifest", "--vars-store", &name)
                 }
                 true => "name a new file: `--vars-store creds.yml`".to_owned(),

@@ -98,20 +98,20 @@ impl<In: Transport> Connector<In> for TlsConnector {
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,
-        below: Option<In>,
+        transport: Option<In>,
     ) -> Result<Option<Tls>, ureq::Error> {
-        let Some(below) = below else { return Ok(None) };
+        let Some(transport) = transport else { return Ok(None) };
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| ureq::Error::Tls("the host is neither a name nor an address"))?;
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name)?;
-        let mut below = TransportAdapter::new(below.boxed(), details.current_time.clone());
-        below.set_timeout(remaining(details));
-        connection.complete_io(&mut below)?;
+        let mut transport = TransportAdapter::new(transport.boxed(), details.current_time.clone());
+        transport.set_timeout(remaining(details));
+        connection.complete_io(&mut transport)?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(Tls { buffers, stream: StreamOwned::new(connection, below) }))
+        Ok(Some(Tls { buffers, stream: StreamOwned::new(connection, transport) }))
     }
 }
 

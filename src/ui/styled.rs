@@ -68,34 +68,40 @@ impl Styled {
     /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
     /// Words longer than a line, and text in backticks, stay whole so that they can be copied.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, shows_colors: bool) -> Vec<String> {
-        self.broken(columns, hang, shows_colors, Overlong::Whole)
+        self.break_lines(columns, hang, shows_colors, Overlong::Whole)
     }
 
     /// Breaks the text into lines of at most `columns`, with `hang` blanks before each but the first. A word
     /// that fits nowhere is cut or stays whole, as `overlong` says.
-    fn broken(&self, columns: usize, hang: usize, shows_colors: bool, overlong: Overlong) -> Vec<String> {
+    fn break_lines(
+        &self,
+        columns: usize,
+        hang: usize,
+        shows_colors: bool,
+        overlong: Overlong,
+    ) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut is_fresh) = (0, true);
         // Spaces are written only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
             for word in words(text, overlong) {
-                let bare = word.trim_end_matches(' ');
+                let trimmed = word.trim_end_matches(' ');
                 let cut = match overlong {
-                    Overlong::Cut => Styled::plain(bare).cut(columns, false, ELLIPSIS),
-                    Overlong::Whole => bare.to_owned(),
+                    Overlong::Cut => Styled::plain(trimmed).cut(columns, false, ELLIPSIS),
+                    Overlong::Whole => trimmed.to_owned(),
                 };
-                let blanks_behind = word.len() - bare.len();
-                let bare = cut.as_str();
-                let fits_below = hang + width(bare) <= columns || bare.starts_with('`');
-                if !is_fresh && used + blanks + width(bare) > columns && fits_below {
+                let blanks_behind = word.len() - trimmed.len();
+                let fitted = cut.as_str();
+                let fits_below = hang + width(fitted) <= columns || fitted.starts_with('`');
+                if !is_fresh && used + blanks + width(fitted) > columns && fits_below {
                     lines.push(" ".repeat(hang));
                     (used, is_fresh, blanks) = (hang, true, 0);
                 }
-                if let (Some(line), false) = (lines.last_mut(), bare.is_empty()) {
+                if let (Some(line), false) = (lines.last_mut(), fitted.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
-                    line.push_str(&painted(shows_colors, *color, bare));
-                    used += blanks + width(bare);
+                    line.push_str(&painted(shows_colors, *color, fitted));
+                    used += blanks + width(fitted);
                     // Spaces at the start are the indentation of the first word.
                     (is_fresh, blanks) = (false, 0);
                 }
@@ -118,7 +124,7 @@ pub fn wrap(text: &str, columns: usize) -> String {
 
 /// Breaks a line between words, to at most `columns`. Wider words are cut.
 pub fn fit(line: &str, columns: usize) -> Vec<String> {
-    Styled::plain(line).broken(columns, 0, false, Overlong::Cut)
+    Styled::plain(line).break_lines(columns, 0, false, Overlong::Cut)
 }
 
 /// Cuts a line to at most `columns`.

@@ -463,15 +463,15 @@ fn mistyped_mbus_host_is_compared_with_the_static_ip() {
 #[test]
 fn broken_ca_is_named_with_its_variable() {
     let mut hello = Hello::new();
-    let broken = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
-    hello.world.write("creds.yml", &broken);
+    let bad_creds = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
+    hello.world.write("creds.yml", &bad_creds);
     let expected = [
         "the agent's certificate cannot be verified\n  cause: `cloud_provider.cert.ca` holds no certificate",
         "note: the value is that of variable 'mbus_bootstrap_ssl' ('creds.yml')\n",
         "generate a new value: `monopile vars rotate creds.yml mbus_bootstrap_ssl -m hello/manifest.yml",
     ];
     assert_both_refuse(&hello, &[], 3, &expected);
-    hello.world.write("vars.yml", &broken);
+    hello.world.write("vars.yml", &bad_creds);
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
     let expected = [

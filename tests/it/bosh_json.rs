@@ -242,10 +242,10 @@ fn bare_json_option_does_not_take_the_next_word() {
 #[test]
 fn output_of_every_command_is_documented() {
     fn leaves(command: &clap::Command, path: &str, paths: &mut Vec<String>) {
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-            let path = format!("{path} {}", below.get_name()).trim().to_owned();
-            match below.has_subcommands() {
-                true => leaves(below, &path, paths),
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            let path = format!("{path} {}", subcommand.get_name()).trim().to_owned();
+            match subcommand.has_subcommands() {
+                true => leaves(subcommand, &path, paths),
                 false => paths.push(path),
             }
         }

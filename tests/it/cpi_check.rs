@@ -345,8 +345,8 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
             .map(|check| format!("{} {} {}", check["group"], check["name"], check["result"]))
             .collect::<Vec<_>>()
     };
-    let again = cpi.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]).success();
-    assert_eq!(verdicts(&serde_json::from_str(&again.stdout).unwrap()), verdicts(&report));
+    let replay = cpi.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]).success();
+    assert_eq!(verdicts(&serde_json::from_str(&replay.stdout).unwrap()), verdicts(&report));
 
     let requests: Vec<Value> = cpi
         .world
@@ -454,9 +454,9 @@ fn local_cpi_passes() {
         "an empty cloud leaves nothing"
     );
 
-    let again = hello.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]);
-    let again: Value = serde_json::from_str(&again.stdout).unwrap();
-    assert_eq!((failures(&again), &again["counts"]), (Vec::new(), &report["counts"]));
+    let replay = hello.world.run(["cpi", "check", "--replay", "t.jsonl", "--json"]);
+    let replay: Value = serde_json::from_str(&replay.stdout).unwrap();
+    assert_eq!((failures(&replay), &replay["counts"]), (Vec::new(), &report["counts"]));
 
     let run = hello.world.finish(hello.builtin_command(&["cpi", "info"], &[])).success();
     assert!(run.stdout.contains("API version"), "{}", run.stdout);

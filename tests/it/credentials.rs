@@ -137,9 +137,9 @@ fn vars_store_of_another_environment_stops_the_run() {
 
     // The operator may insist.
     hello.replace_option("--vars-store", &["--vars-store", "other.yml"]);
-    let broken =
+    let failing_script =
         Script::with_info(InfoAnswer::Local).fail("attach_disk", 9, "Bosh::Clouds::CloudError", false);
-    hello.set_script(broken);
+    hello.set_script(failing_script);
     let run = hello.create(&["--new-credentials"]).exits_with(1);
     let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses";
     assert!(run.stderr.contains(refused) && run.stderr.contains(&right), "{}", run.stderr);

@@ -250,7 +250,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     let both = format!("{mine},{theirs}");
     hello.world.write("recipients", both.replace(',', "\n"));
     nothing("recipients", "key.txt");
-    assert!(all().iter().zip(&before).all(|(now, then)| now.0 == then.0 && now.1 != then.1));
+    assert!(all().iter().zip(&before).all(|(now, earlier)| now.0 == earlier.0 && now.1 != earlier.1));
     for (name, sealed) in all() {
         hello.world.write("sealed", sealed);
         let mut age = prepare("age");

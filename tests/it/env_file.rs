@@ -379,8 +379,8 @@ fn discovered_env_file_is_used_only_after_trust() {
     let document: serde_json::Value = serde_json::from_str(&revoked.stdout).unwrap();
     assert_eq!(document["trusted"], false);
     world.finish(inside(&world, "repo", &["int"])).exits_with(3);
-    let again = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
-    assert!(again.stdout.contains("was not trusted"), "{}", again.stdout);
+    let second_run = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
+    assert!(second_run.stdout.contains("was not trusted"), "{}", second_run.stdout);
     let nothing = world.run(["trust"]).exits_with(2);
     assert!(nothing.stderr.contains("there is no .monopile.yml"), "{}", nothing.stderr);
 }

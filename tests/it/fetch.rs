@@ -108,8 +108,8 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     assert!(id("Downloading the stemcell").is_some(), "{started:?}");
     assert_eq!(server.requests().len(), 2);
 
-    let again = fetching.run_and_fetch_all(fetching.command(&[]));
-    assert!(!again.stdout.contains("Downloading"), "{}", again.stdout);
+    let second_run = fetching.run_and_fetch_all(fetching.command(&[]));
+    assert!(!second_run.stdout.contains("Downloading"), "{}", second_run.stdout);
     assert_eq!(server.requests().len(), 2);
     // The operator chose the directory of the cache.
     fetching.run_and_fetch_all(fetching.command(&["--cache-dir", "elsewhere"]));
@@ -489,8 +489,8 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
 
     // A broken proxy says nothing about the VM, which therefore is neither replaced nor deleted.
     let port = crate::support::free_port();
-    let broken = format!("socks5://me:s3cret-of-a-proxy@127.0.0.1:{port}");
-    let absent = (broken.as_str(), format!("{port}: Connection refused"));
+    let unreachable_proxy = format!("socks5://me:s3cret-of-a-proxy@127.0.0.1:{port}");
+    let absent = (unreachable_proxy.as_str(), format!("{port}: Connection refused"));
     let refusing = url("wr0ng");
     let refusing = (refusing.as_str(), format!("{}: it refuses the user and password", socks.port()));
     for ((proxy, problem), command, more) in [

@@ -268,9 +268,9 @@ fn commands_in_hints_are_in_backticks() {
     let quoted = Regex::new("`[^`]*`").unwrap();
     let mut wrong = Vec::new();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
-        let bare = |hint: &String| command.is_match(&quoted.replace_all(hint, "``"));
-        let bare = hints(&code).into_iter().filter(bare);
-        wrong.extend(bare.map(|hint| format!("src/{}: {hint}", path.display())));
+        let lacks_backticks = |hint: &String| command.is_match(&quoted.replace_all(hint, "``"));
+        let unquoted_hints = hints(&code).into_iter().filter(lacks_backticks);
+        wrong.extend(unquoted_hints.map(|hint| format!("src/{}: {hint}", path.display())));
     }
     assert_eq!(wrong, Vec::<String>::new(), "put the commands in backticks");
 }

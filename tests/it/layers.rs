@@ -326,7 +326,10 @@ fn table_of_the_engine_has_every_module_in_order() {
 fn variants(text: &str, name: &str) -> BTreeSet<String> {
     let body = regex::Regex::new(&format!(r"(?s)\benum {name}\b.*?\n\}}")).unwrap().find(text);
     let variant = regex::Regex::new(r"(?m)^    ([A-Z]\w*)").unwrap();
-    variant.captures_iter(body.map_or("", |body| body.as_str())).map(|variant| variant[1].to_owned()).collect()
+    variant
+        .captures_iter(body.map_or("", |body| body.as_str()))
+        .map(|variant| variant[1].to_owned())
+        .collect()
 }
 
 #[test]
@@ -471,18 +474,18 @@ fn finds_a_dependency_against_the_order() {
         )
     };
     assert_eq!(low("// crate::second::X\nlet a = \"crate::second\";", ""), [""; 0]);
-    for broken in [
+    for code in [
         "use crate::second::X;",
         "use crate::{first::Y, second::{X, Z}};",
         "use super::super::second;",
         "fn f() { crate::second::g() }",
         "use crate::X;",
     ] {
-        let wrong = low(broken, "mod first; mod second; pub use second::X;");
+        let wrong = low(code, "mod first; mod second; pub use second::X;");
         assert_eq!(
             wrong,
             ["low: first/deep.rs uses 'second', which stands after 'first' in the table"],
-            "{broken}"
+            "{code}"
         );
     }
     assert_eq!(violations_of("low", &["high"], &[("first.rs", ""), ("second.rs", "")]).len(), 1);

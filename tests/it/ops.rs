@@ -534,8 +534,8 @@ proptest! {
     #[test]
     fn path_parser_never_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
         if let Ok(parsed) = path.parse::<ops::Path>() {
-            let again: ops::Path = parsed.to_string().parse().unwrap();
-            prop_assert_eq!(again.to_string(), parsed.to_string());
+            let reparsed: ops::Path = parsed.to_string().parse().unwrap();
+            prop_assert_eq!(reparsed.to_string(), parsed.to_string());
         }
     }
 
@@ -605,11 +605,11 @@ fn inserts(path: &ops::Path) -> bool {
     )
 }
 
-/// Returns the path of an inserted item. `beside` is its neighbour.
-fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
+/// Returns the path of an item that was inserted beside `neighbour`.
+fn inserted_at(neighbour: &ops::Path, path: &ops::Path) -> String {
     use ops::{Modifier, Token};
     let is_after = path.to_string().ends_with(&Modifier::After.to_string());
-    let mut tokens = beside.tokens().to_vec();
+    let mut tokens = neighbour.tokens().to_vec();
     if let Some(Token::Index { index, .. }) = tokens.last_mut() {
         *index += i64::from(is_after);
     }

@@ -358,11 +358,11 @@ fn installer_explains_failures() {
     let release = Release::new();
     let install = release.command_line();
     let script = format!("sh '{}'", packaging("install.sh").display());
-    let nowhere = format!("{script} --key '{}' --from http://127.0.0.1:1", release.key);
+    let command = format!("{script} --key '{}' --from http://127.0.0.1:1", release.key);
     for loader in ["curl", "wget"] {
         let tools = [loader, "sha256sum", "ssh-keygen"];
         release.assert_refused(&format!("{install}other"), &tools, "/other/SHA256SUMS' does not exist (404)");
-        release.assert_refused(&nowhere, &tools, "cannot download 'http://127.0.0.1:1/SHA256SUMS': ");
+        release.assert_refused(&command, &tools, "cannot download 'http://127.0.0.1:1/SHA256SUMS': ");
         let mounted = |options: &str, prefix: &str| {
             format!(
                 "mkdir -p small; unshare --map-root-user --mount sh -ec '

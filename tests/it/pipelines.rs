@@ -114,9 +114,9 @@ impl Ci {
     fn github(&self, workflow: &Value, name: &str, values: &[(&str, &str)]) -> Command {
         assert_eq!(workflow["defaults"]["run"]["shell"], "bash");
         let step = step(workflow, name);
-        let below = step["working-directory"].as_str().unwrap_or(".");
+        let directory = step["working-directory"].as_str().unwrap_or(".");
         self.hello.world.write("step.sh", step["run"].as_str().unwrap());
-        let mut command = self.command("bash", &format!("work/{below}"));
+        let mut command = self.command("bash", &format!("work/{directory}"));
         command.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(self.hello.world.path("step.sh"));
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
             let text = value.as_str().unwrap().to_owned();

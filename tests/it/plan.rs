@@ -345,11 +345,11 @@ fn saved_plan_is_executed_or_rejected() {
     // A run that takes the plan generates nothing, even if a value is lost.
     let values = environment.hello.world.read("creds.yml");
     std::fs::remove_file(environment.hello.world.path("creds.yml")).unwrap();
-    let lost = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    let failed_run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
     assert!(
-        lost.stderr.contains("variables have no saved values: mbus_bootstrap_password"),
+        failed_run.stderr.contains("variables have no saved values: mbus_bootstrap_password"),
         "{}",
-        lost.stderr
+        failed_run.stderr
     );
     assert!(!environment.hello.world.exists("creds.yml"));
     environment.hello.world.write("creds.yml", values);

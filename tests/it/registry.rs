@@ -88,9 +88,9 @@ impl RemoteEnvironment {
                 island.namespace()
             ),
         );
-        let far = RemoteEnvironment { hello, island, port };
-        far.write_tunnel(&far.island.file("key"));
-        far
+        let remote = RemoteEnvironment { hello, island, port };
+        remote.write_tunnel(&remote.island.file("key"));
+        remote
     }
 
     /// Writes the ops file of the tunnel with this key.
@@ -137,73 +137,74 @@ fn vm_of_v1(state: &Value) -> &Value {
 
 #[test]
 fn vm_reaches_the_registry_through_the_tunnel_only() {
-    let mut far = RemoteEnvironment::new();
-    far.island.start_sshd("");
-    let run = far.create(&["--verbose", "--verbose"]).success();
+    let mut remote = RemoteEnvironment::new();
+    remote.island.start_sshd("");
+    let run = remote.create(&["--verbose", "--verbose"]).success();
     assert!(run.stdout.contains("Opening the ssh tunnel to VM"), "{}", run.stdout);
     for text in [&run.stdout, &run.stderr] {
         assert!(!text.contains(PASSWORD), "{text}");
     }
-    assert_eq!(far.hello.ask_counter(), 1);
-    let state = far.hello.state();
+    assert_eq!(remote.hello.ask_counter(), 1);
+    let state = remote.hello.state();
     assert!(vm_of_v1(&state)["ssh_host_key"].as_str().unwrap().starts_with("ssh-ed25519 "));
     assert_eq!(vm_of_v1(&state)["networks"], Value::Null);
     assert_eq!(state["disks"][0].get("hint"), None);
     let cid = state["current_vm_cid"].as_str().unwrap().to_owned();
-    let stored = far.stored();
+    let stored = remote.stored();
     assert_eq!((stored.len(), stored[0].0.as_str()), (1, cid.as_str()));
     let disk = state["disks"][0]["cid"].as_str().unwrap();
     assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
 
     // The settings came through the tunnel, because the CPI gave the VM none, and the VM has no other
     // connection.
-    assert!(far.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
-    assert!(!far.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
-    for host in ["127.0.0.1", &far.island.ip(), &far.island.ip().replace(".2", ".1")] {
-        assert!(!far.island.reaches(host, far.port), "{host} leads to the registry without a tunnel");
+    assert!(remote.hello.find(&format!("work/cloud/vms/{cid}"), "user_data.json").len() == 2);
+    assert!(!remote.hello.world.exists(format!("cloud/vms/{cid}/settings.json")));
+    for host in ["127.0.0.1", &remote.island.ip(), &remote.island.ip().replace(".2", ".1")] {
+        assert!(!remote.island.reaches(host, remote.port), "{host} leads to the registry without a tunnel");
     }
-    assert!(far.island.reaches(&far.island.ip(), 22), "the island is not cut off as a whole");
-    assert!(far.island.log().contains("Accepted publickey"), "{}", far.island.log());
+    assert!(remote.island.reaches(&remote.island.ip(), 22), "the island is not cut off as a whole");
+    assert!(remote.island.log().contains("Accepted publickey"), "{}", remote.island.log());
 
     // An unchanged run needs neither the registry nor the tunnel.
-    let run = far.create(&[]).success();
+    let run = remote.create(&[]).success();
     assert!(!run.stdout.contains("tunnel"), "{}", run.stdout);
 
     let command = |name: &str| {
-        far.hello.world.finish(far.hello.command(name, &["-o", "tunnel.yml"])).success();
+        remote.hello.world.finish(remote.hello.command(name, &["-o", "tunnel.yml"])).success();
     };
     command("stop-env");
     command("start-env");
-    assert_eq!(far.hello.ask_counter(), 2);
+    assert_eq!(remote.hello.ask_counter(), 2);
 
     // With a new VM and a new disk, the agent queries the registry again.
-    far.hello
+    remote
+        .hello
         .world
         .write("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
-    far.hello.take_requests();
-    far.create(&["-o", "shrink.yml"]).success();
-    assert_eq!(far.hello.ask_counter(), 3);
-    let requests = far.hello.take_requests();
+    remote.hello.take_requests();
+    remote.create(&["-o", "shrink.yml"]).success();
+    assert_eq!(remote.hello.ask_counter(), 3);
+    let requests = remote.hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "create_vm", "create_disk", "attach_disk", "detach_disk", "delete_disk"] {
         assert!(methods.contains(&method), "{methods:?}");
     }
-    let state = far.hello.state();
-    let stored = far.stored();
+    let state = remote.hello.state();
+    let stored = remote.stored();
     assert_eq!((stored.len(), stored[0].0.as_str()), (1, state["current_vm_cid"].as_str().unwrap()));
     let disks = stored[0].1["disks"]["persistent"].as_object().unwrap();
     assert_eq!(disks.keys().collect::<Vec<_>>(), [state["disks"][0]["cid"].as_str().unwrap()]);
 
-    far.delete().success();
-    far.assert_gone();
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 #[test]
 fn tunnel_waits_for_a_late_sshd() {
-    let mut far = RemoteEnvironment::new();
+    let mut remote = RemoteEnvironment::new();
     let started = Instant::now();
     let run = std::thread::scope(|scope| {
-        let (hello, island) = (&far.hello, &mut far.island);
+        let (hello, island) = (&remote.hello, &mut remote.island);
         scope.spawn(|| {
             wait_until("the VM is made", || {
                 let state = std::fs::read_to_string(hello.world.path("state.json")).unwrap_or_default();
@@ -218,39 +219,39 @@ fn tunnel_waits_for_a_late_sshd() {
     let run = run.success();
     assert!(started.elapsed() >= Duration::from_secs(3));
     assert!((run.stdout + &run.stderr).contains("cannot be reached: TCP: "));
-    far.delete().success();
-    far.assert_gone();
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 #[test]
 fn registry_content_survives_a_kill() {
-    let mut far = RemoteEnvironment::new();
-    far.island.start_sshd("");
+    let mut remote = RemoteEnvironment::new();
+    remote.island.start_sshd("");
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    far.hello.set_script(Script::at(3, Interruption::After));
-    assert_eq!(far.create(&[]).code, -1);
-    let stored = far.stored();
+    remote.hello.set_script(Script::at(3, Interruption::After));
+    assert_eq!(remote.create(&[]).code, -1);
+    let stored = remote.stored();
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
-    assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
+    assert!(remote.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
 
-    far.hello.set_script(Script::with_info(InfoAnswer::Local));
-    let run = far.create(&["--verbose"]).success();
+    remote.hello.set_script(Script::with_info(InfoAnswer::Local));
+    let run = remote.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
-    let again = far.stored();
+    let stored_after_rerun = remote.stored();
     assert_eq!(
-        (again.len(), again[0].0.as_str()),
-        (1, far.hello.state()["current_vm_cid"].as_str().unwrap())
+        (stored_after_rerun.len(), stored_after_rerun[0].0.as_str()),
+        (1, remote.hello.state()["current_vm_cid"].as_str().unwrap())
     );
-    assert_ne!(again[0].0, stored[0].0, "the VM of the killed run was replaced");
-    assert_eq!(far.hello.ask_counter(), 1);
-    assert_eq!(far.hello.cloud(), far.hello.recorded());
+    assert_ne!(stored_after_rerun[0].0, stored[0].0, "the VM of the killed run was replaced");
+    assert_eq!(remote.hello.ask_counter(), 1);
+    assert_eq!(remote.hello.cloud(), remote.hello.recorded());
 
     // The run is also killed in the middle of a deletion.
-    far.hello.set_script(Script::at(3, Interruption::After));
-    assert_eq!(far.delete().code, -1);
-    far.hello.set_script(Script::with_info(InfoAnswer::Local));
-    far.delete().success();
-    far.assert_gone();
+    remote.hello.set_script(Script::at(3, Interruption::After));
+    assert_eq!(remote.delete().code, -1);
+    remote.hello.set_script(Script::with_info(InfoAnswer::Local));
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 /// Returns true if an HTTP server answers at this port of the loopback interface.
@@ -405,68 +406,68 @@ fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
 
 #[test]
 fn every_tunnel_failure_is_explained_and_recoverable() {
-    let mut far = RemoteEnvironment::new();
-    far.island.start_sshd("");
-    far.island.keygen("stranger", "-t ed25519 -N ''");
-    far.write_tunnel(&far.island.file("stranger"));
-    let run = far.create(&["--agent-timeout", "2s"]).exits_with(5);
+    let mut remote = RemoteEnvironment::new();
+    remote.island.start_sshd("");
+    remote.island.keygen("stranger", "-t ed25519 -N ''");
+    remote.write_tunnel(&remote.island.file("stranger"));
+    let run = remote.create(&["--agent-timeout", "2s"]).exits_with(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
-    assert_eq!(vm_of_v1(&far.hello.state()).get("ssh_host_key"), None, "no login succeeded");
-    far.write_tunnel(&far.island.file("key"));
+    assert_eq!(vm_of_v1(&remote.hello.state()).get("ssh_host_key"), None, "no login succeeded");
+    remote.write_tunnel(&remote.island.file("key"));
 
-    far.island.stop_sshd();
-    far.island.start_sshd("AllowTcpForwarding no");
-    let run = far.create(&["--agent-timeout", "2s"]).exits_with(5);
-    assert!(run.stderr.contains(&format!("refuses to forward its port {}", far.port)), "{}", run.stderr);
+    remote.island.stop_sshd();
+    remote.island.start_sshd("AllowTcpForwarding no");
+    let run = remote.create(&["--agent-timeout", "2s"]).exits_with(5);
+    assert!(run.stderr.contains(&format!("refuses to forward its port {}", remote.port)), "{}", run.stderr);
     assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
 
     // The state has the host key of the VM. A server with another key is rejected.
-    assert!(vm_of_v1(&far.hello.state())["ssh_host_key"].is_string());
-    far.island.stop_sshd();
-    far.island.keygen("host_key", "-t ed25519 -N ''");
-    far.island.start_sshd("");
-    let run = far.create(&[]).success();
+    assert!(vm_of_v1(&remote.hello.state())["ssh_host_key"].is_string());
+    remote.island.stop_sshd();
+    remote.island.keygen("host_key", "-t ed25519 -N ''");
+    remote.island.start_sshd("");
+    let run = remote.create(&[]).success();
     assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
     // The host key was dropped with its VM, and that of the new VM was recorded.
-    let public_key = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
-    let learned = vm_of_v1(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
+    let public_key = std::fs::read_to_string(remote.island.file("host_key.pub")).unwrap();
+    let learned = vm_of_v1(&remote.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
     assert!(public_key.starts_with(&learned), "{public_key} {learned}");
-    far.delete().success();
-    far.assert_gone();
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 #[test]
 fn every_key_format_opens_the_tunnel() {
-    let mut far = RemoteEnvironment::new();
-    far.island.start_sshd("");
+    let mut remote = RemoteEnvironment::new();
+    remote.island.start_sshd("");
     for (number, options) in
         ["-t rsa -b 2048 -m PEM -N ''", "-t ecdsa -m PKCS8 -N ''", "-t rsa -b 2048 -N ''"].iter().enumerate()
     {
         let name = format!("key{number}");
-        far.island.keygen(&name, options);
-        far.island.admit(&name);
-        let path = far.island.file(&name);
+        remote.island.keygen(&name, options);
+        remote.island.admit(&name);
+        let path = remote.island.file(&name);
         // The first key is given as a path, the others as text in the manifest.
         let text = std::fs::read_to_string(&path).unwrap();
-        far.write_tunnel(if number == 0 { &path } else { &text });
-        let run = far.create(&["--recreate", "--verbose", "--verbose"]).success();
+        remote.write_tunnel(if number == 0 { &path } else { &text });
+        let run = remote.create(&["--recreate", "--verbose", "--verbose"]).success();
         let line = text.lines().nth(2).unwrap();
         assert!(!run.stderr.contains(line) && !run.stdout.contains(line), "the key is shown");
     }
-    far.delete().success();
-    far.assert_gone();
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 /// Runs `create-env` on a terminal, types one of `answers` at each prompt for a passphrase, and returns the
 /// screen.
-fn run_on_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
+fn run_on_terminal(remote: &RemoteEnvironment, answers: &[&str]) -> Run {
     use std::io::Write;
-    let command = far.hello.command("create-env", &["-o", "tunnel.yml"]);
+    let command = remote.hello.command("create-env", &["-o", "tunnel.yml"]);
     let line: Vec<String> = command.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut script = prepare("script");
-    far.hello.world.enter(&mut script).env("TERM", "xterm").args([
+    remote.hello.world.enter(&mut script).env("TERM", "xterm").args([
         "--quiet",
         "--return",
         "--command",
@@ -496,24 +497,24 @@ fn run_on_terminal(far: &RemoteEnvironment, answers: &[&str]) -> Run {
 
 #[test]
 fn passphrase_prompt_comes_before_any_effect() {
-    let mut far = RemoteEnvironment::new();
-    far.island.start_sshd("");
-    far.island.keygen("locked", "-t ed25519 -N 'open sesame'");
-    far.island.admit("locked");
-    far.write_tunnel(&far.island.file("locked"));
-    let run = far.create(&[]).exits_with(3);
+    let mut remote = RemoteEnvironment::new();
+    remote.island.start_sshd("");
+    remote.island.keygen("locked", "-t ed25519 -N 'open sesame'");
+    remote.island.admit("locked");
+    remote.write_tunnel(&remote.island.file("locked"));
+    let run = remote.create(&[]).exits_with(3);
     assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
     assert!(run.stderr.contains("run the same command at a terminal"), "{}", run.stderr);
-    assert!(!far.hello.world.exists("cloud"), "something was made");
+    assert!(!remote.hello.world.exists("cloud"), "something was made");
 
-    let run = run_on_terminal(&far, &["wrong one", "open sesame"]).exits_with(0);
+    let run = run_on_terminal(&remote, &["wrong one", "open sesame"]).exits_with(0);
     assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
-    assert_eq!(far.hello.ask_counter(), 1);
-    far.write_tunnel(&far.island.file("key"));
-    far.island.admit("key");
-    far.delete().success();
-    far.assert_gone();
+    assert_eq!(remote.hello.ask_counter(), 1);
+    remote.write_tunnel(&remote.island.file("key"));
+    remote.island.admit("key");
+    remote.delete().success();
+    remote.assert_gone();
 }
 
 #[test]

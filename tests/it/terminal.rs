@@ -136,8 +136,8 @@ fn resize_leaves_no_stale_text() {
     hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
-    for once in ["▸ Deploying", "✓ Creating VM", "✓ Deploying", "log: ", "Succeeded in"] {
-        assert_eq!(text.matches(once).count(), 1, "{once}:\n{text}");
+    for line in ["▸ Deploying", "✓ Creating VM", "✓ Deploying", "log: ", "Succeeded in"] {
+        assert_eq!(text.matches(line).count(), 1, "{line}:\n{text}");
     }
     assert!(!text.contains('⠋') && !text.contains("| I, ["), "{text}");
     hello.delete(&[]).success();

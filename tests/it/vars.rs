@@ -284,7 +284,7 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
     let text = "name: a\ninstance_groups: []\nvariables: [{name: pw, type: password}]\n";
     world.write("m.yml", text);
     let commands: [&[&str]; 3] = [&["int", "m.yml"], &["create-env", "m.yml", "-n"], &["plan", "m.yml"]];
-    for (beside, hint) in [
+    for (has_vars_store, hint) in [
         (false, "name a new file: `--vars-store m-vars.yml`"),
         (true, "pass the vars store beside the manifest: `--vars-store m-vars.yml`"),
     ] {
@@ -297,7 +297,7 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
             assert!(run.stderr.contains(&error), "{command:?}: {}", run.stderr);
             assert_eq!(world.read("m.yml"), text, "{command:?}");
         }
-        if !beside {
+        if !has_vars_store {
             world.write("m-vars.yml", "pw: x\n");
         }
     }
@@ -482,18 +482,18 @@ fn check_reports_findings_by_exit_code() {
     stored["leaf"]["ca"] = root["certificate"].clone();
     stored["plain"]["private_key"] = root["private_key"].clone();
     world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
-    let broken = check(&[]).exits_with(3);
+    let failed_check = check(&[]).exits_with(3);
     assert!(
-        broken.stderr.contains("leaf: it is not signed by a certificate under 'ca'"),
+        failed_check.stderr.contains("leaf: it is not signed by a certificate under 'ca'"),
         "{}",
-        broken.stderr
+        failed_check.stderr
     );
     assert!(
-        broken.stderr.contains("plain: its private key does not match its certificate"),
+        failed_check.stderr.contains("plain: its private key does not match its certificate"),
         "{}",
-        broken.stderr
+        failed_check.stderr
     );
-    assert!(!broken.stderr.contains("clock"), "{}", broken.stderr);
+    assert!(!failed_check.stderr.contains("clock"), "{}", failed_check.stderr);
 }
 
 #[test]
@@ -530,9 +530,17 @@ fn ca_rotation_takes_two_steps() {
     assert!(check.stdout.ends_with(": no problems, but a rotation is not finished.\n"), "{}", check.stdout);
     assert!(list.stdout.contains(", rotation not deployed\n"), "{}", list.stdout);
 
-    let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
-    assert!(again.stderr.contains("a rotation of 'root' is not finished yet"), "{}", again.stderr);
-    assert!(again.stderr.contains(&format!("deploy it first: {deploy}")), "{}", again.stderr);
+    let second_rotation = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
+    assert!(
+        second_rotation.stderr.contains("a rotation of 'root' is not finished yet"),
+        "{}",
+        second_rotation.stderr
+    );
+    assert!(
+        second_rotation.stderr.contains(&format!("deploy it first: {deploy}")),
+        "{}",
+        second_rotation.stderr
+    );
     assert_eq!(store(&world), between);
 
     // The old values stay until a deploy, or until the operator removes them after one by another program.
@@ -548,8 +556,8 @@ fn ca_rotation_takes_two_steps() {
     let between = deployed;
     let finish = "once everything trusts the new CA: `monopile vars rotate s.yml root --finish`";
     let check = world.run(["vars", "check", "s.yml"]).success();
-    let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
-    for run in [&check, &again] {
+    let second_rotation = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
+    for run in [&check, &second_rotation] {
         assert!(run.stderr.contains(finish), "{}", run.stderr);
         assert!(!run.stderr.contains("create-env"), "{}", run.stderr);
     }

@@ -181,20 +181,21 @@ pub(crate) fn release(packages: usize, levels: usize, jobs: usize) -> ReleaseTar
     let width = packages.div_ceil(levels);
     let name = |number: usize| format!("p{number:04}");
     for number in 0..packages {
-        let below: Vec<String> = match number / width {
+        let dependencies: Vec<String> = match number / width {
             0 => Vec::new(),
             level => (0..3).map(|step| name((level - 1) * width + (number + step) % width)).collect(),
         };
-        let mut below: Vec<&str> = below.iter().map(String::as_str).collect();
-        below.sort_unstable();
-        below.dedup();
+        let mut dependencies: Vec<&str> = dependencies.iter().map(String::as_str).collect();
+        dependencies.sort_unstable();
+        dependencies.dedup();
         let mut noise = String::with_capacity(CONTENT);
         let mut random = number as u64 + 1;
         while noise.len() < CONTENT {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             write!(noise, "{:x}", random >> 16).unwrap();
         }
-        release = release.package(PackageTarball::new(&name(number), PACKAGING, &below).file("data", &noise));
+        release = release
+            .package(PackageTarball::new(&name(number), PACKAGING, &dependencies).file("data", &noise));
     }
     for number in 0..jobs {
         let needed: Vec<String> = (number..packages).step_by(jobs).map(name).collect();

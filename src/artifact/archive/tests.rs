@@ -228,14 +228,14 @@ fn verbatim_links_are_written_but_not_followed() {
 
     let scratch = Scratch::new();
     let out = scratch.directory.path().display().to_string();
-    for through in [
+    for archive in [
         Tar::default().symlink("l", &out).file("l/victim", "x").tgz(),
         Tar::default().symlink("l", "../..").file("l/victim", "x").tgz(),
         Tar::default().symlink("l", "../../victim").file("l", "x").tgz(),
         Tar::default().symlink("l", &out).hard_link("h", "l/victim").tgz(),
         Tar::default().symlink("l", &format!("{out}/victim")).hard_link("h", "l").tgz(),
     ] {
-        scratch.unpack_with(&through, &options).unwrap_err();
+        scratch.unpack_with(&archive, &options).unwrap_err();
         scratch.assert_untouched("verbatim");
     }
 }

@@ -53,8 +53,9 @@ pub fn unpack_file(
         return unpack_counted(input, total, progress, source_name, dest, expected, options);
     }
     std::thread::scope(|scope| {
-        let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
-        unpack_counted(ahead, total, progress, source_name, dest, expected, options)
+        let read_ahead =
+            ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
+        unpack_counted(read_ahead, total, progress, source_name, dest, expected, options)
     })
 }
 

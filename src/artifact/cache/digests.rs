@@ -141,13 +141,13 @@ fn hash(
     let (own_algorithms, other_algorithms) = algorithms.split_at(usize::from(algorithms.len() > 1));
     let mut hasher = (!own_algorithms.is_empty()).then(|| Hasher::new(own_algorithms));
     std::thread::scope(|scope| {
-        let mut ahead = ReadAhead::start(scope, file, Hasher::new(other_algorithms))?;
+        let mut read_ahead = ReadAhead::start(scope, file, Hasher::new(other_algorithms))?;
         let (mut done, mut reported) = (0, 0);
         loop {
-            let bytes = ahead.fill_buf()?;
+            let bytes = read_ahead.fill_buf()?;
             let count = bytes.len();
             if count == 0 {
-                let digest = ahead.stop().1.finish();
+                let digest = read_ahead.stop().1.finish();
                 let other = hasher.map(Hasher::finish);
                 return other
                     .map_or(Ok(digest.clone()), |other| digest.merged_with(&other))
@@ -156,7 +156,7 @@ fn hash(
             if let Some(hasher) = &mut hasher {
                 hasher.update(bytes);
             }
-            ahead.consume(count);
+            read_ahead.consume(count);
             done += count as u64;
             if done - reported >= 8 << 20 {
                 reported = done;

@@ -115,8 +115,9 @@ mod tests {
         let endless = Server::start(|_, _| answer("302 Found", &[("Location", "/feed")], b""));
         let error = fetch(&endless.url("/feed"), 5).unwrap_err();
         assert!(error.ends_with("redirects"), "{error}");
-        let elsewhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
-        let error = fetch(&elsewhere.url("/feed"), 5).unwrap_err();
+        let redirecting_server =
+            Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
+        let error = fetch(&redirecting_server.url("/feed"), 5).unwrap_err();
         assert!(error.ends_with("it redirects to no URL of a document"), "{error}");
     }
 

@@ -142,7 +142,7 @@ impl Proxies {
     }
 
     fn is_excepted(&self, host: &str, port: u16) -> bool {
-        let host = bare(host).to_ascii_lowercase();
+        let host = plain_host(host).to_ascii_lowercase();
         self.exceptions.iter().any(|exception| exception.matches(&host, port))
     }
 }
@@ -206,17 +206,21 @@ fn proxy_server(name: &str, url: &Url, default_port: u16) -> Result<ProxyServer>
     })?;
     let credentials = (!url.username().is_empty())
         .then(|| (percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())));
-    Ok(ProxyServer { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
+    Ok(ProxyServer {
+        host: plain_host(host).to_owned(),
+        port: url.port().unwrap_or(default_port),
+        credentials,
+    })
 }
 
 /// Removes the brackets of an IPv6 address and the trailing dot of a name.
-fn bare(host: &str) -> &str {
+fn plain_host(host: &str) -> &str {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     inner.strip_suffix('.').unwrap_or(inner)
 }
 
 fn is_this_machine(host: &str) -> bool {
-    let host = bare(host);
+    let host = plain_host(host);
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -230,14 +234,14 @@ impl ProxyException {
         if let Ok(network) = text.parse() {
             return Some(ProxyException { host: ExceptedHost::Network(network), port: None });
         }
-        if let Ok(address) = bare(&text).parse() {
+        if let Ok(address) = plain_host(&text).parse() {
             return Some(ProxyException { host: ExceptedHost::Address(address), port: None });
         }
         let (host, port) = match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
             Some((host, Ok(port))) => (host, Some(port)),
             _ => (text.as_str(), None),
         };
-        let host = match bare(host) {
+        let host = match plain_host(host) {
             "*" => ExceptedHost::Any,
             host => match (host.parse(), host.strip_prefix("*.").or(host.strip_prefix('.'))) {
                 (Ok(address), _) => ExceptedHost::Address(address),
@@ -248,7 +252,8 @@ impl ProxyException {
         Some(ProxyException { host, port })
     }
 
-    /// Returns true for a host in this exception. `host` is in lower case and has passed through [`bare`].
+    /// Returns true for a host in this exception. `host` is in lower case and has passed through
+    /// [`plain_host`].
     fn matches(&self, host: &str, port: u16) -> bool {
         let is_below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
         let fits = match &self.host {

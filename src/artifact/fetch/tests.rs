@@ -174,8 +174,8 @@ fn file_is_copied_from_the_shared_cache() {
     assert_eq!(arrived.unwrap(), content, "it is read while it is copied");
     assert_eq!(server.requests().len(), before);
     assert!(second.files("partial").is_empty());
-    let alone = World { shared_cache: SharedCache::default(), ..second };
-    assert_eq!(alone.obtain(&url, Some(&sha1(&content))).unwrap(), content);
+    let world = World { shared_cache: SharedCache::default(), ..second };
+    assert_eq!(world.obtain(&url, Some(&sha1(&content))).unwrap(), content);
     assert_eq!(server.requests().len(), before, "it is in the cache of this machine now");
 }
 
@@ -325,9 +325,9 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
     let server = Server::start(move |request, before| match before {
         0 => answer("503 Busy", &[], b""),
         1 | 2 => {
-            let mut broken = part(request, &body, "\"v1\"");
-            broken.truncate(broken.len() / 2);
-            broken
+            let mut cut_part = part(request, &body, "\"v1\"");
+            cut_part.truncate(cut_part.len() / 2);
+            cut_part
         }
         _ => part(request, &body, "\"v1\""),
     });
@@ -428,9 +428,9 @@ fn partial_download_of_another_version_is_discarded() {
         let expected = sha256(&new);
         let server = Server::start(move |request, before| match before {
             0 => {
-                let mut broken = part(request, &old, "\"old\"");
-                broken.truncate(200_000);
-                broken
+                let mut cut_part = part(request, &old, "\"old\"");
+                cut_part.truncate(200_000);
+                cut_part
             }
             // A server with the same tag for both versions sends the rest of the new one.
             _ if honest => part(request, &new, "\"new\""),
@@ -521,8 +521,9 @@ fn endless_redirects_are_an_error() {
     let error = world.obtain(&circle.url("/x.tgz"), None).unwrap_err();
     assert!(text(&error).contains("more than 10 redirects"), "{error:?}");
     assert_eq!(circle.requests().len(), 11);
-    let nowhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
-    let error = world.obtain(&nowhere.url("/x.tgz"), None).unwrap_err();
+    let redirecting_server =
+        Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
+    let error = world.obtain(&redirecting_server.url("/x.tgz"), None).unwrap_err();
     assert!(text(&error).contains("no usable target"), "{error:?}");
 }
 

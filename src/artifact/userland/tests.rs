@@ -80,8 +80,8 @@ fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
     fs::write(userland.root.join("mark"), "").unwrap();
     let copy = world.directory.path().join("copy.tar");
     fs::copy(&path, &copy).unwrap();
-    let again = world.open(&copy, None).unwrap();
-    assert_eq!((again.root.join("mark").exists(), again.digest), (true, userland.digest));
+    let reopened = world.open(&copy, None).unwrap();
+    assert_eq!((reopened.root.join("mark").exists(), reopened.digest), (true, userland.digest));
     // A tree without its record is of a run that was killed.
     fs::remove_file(userland.root.with_extension("json")).unwrap();
     assert!(!world.open(&path, None).unwrap().root.join("mark").exists());

@@ -100,9 +100,9 @@ fn did_you_mean(path: &Path) -> String {
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let near = nearest(file_name, names.iter().map(String::as_str));
+    let suggestion = nearest(file_name, names.iter().map(String::as_str));
     let question = |name: &str| format!("; {}", question(&path.with_file_name(name).to_string_lossy()));
-    near.map(question).unwrap_or_default()
+    suggestion.map(question).unwrap_or_default()
 }
 
 /// Reads to the end. Fails if more than `limit` bytes arrive, and at a signal while it waits for input.

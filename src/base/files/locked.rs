@@ -48,10 +48,10 @@ mod tests {
         let path = directory.path().join("lock");
         let locked = UnlockOnDrop::from(File::create(&path).unwrap());
         locked.try_lock().unwrap();
-        let elsewhere = locked.try_clone().unwrap();
+        let second_descriptor = locked.try_clone().unwrap();
         assert!(File::open(&path).unwrap().try_lock().is_err());
         drop(locked);
         File::open(&path).unwrap().try_lock().unwrap();
-        drop(elsewhere);
+        drop(second_descriptor);
     }
 }

@@ -89,7 +89,7 @@ const AROUND: [(&str, &str); 9] = [
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    fn number_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -98,7 +98,7 @@ impl Random {
     }
 
     fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
+        choices[self.number_below(choices.len())]
     }
 
     /// Returns a secret of at least 16 characters, 12 of which are neither quotes, backslashes nor
@@ -114,7 +114,7 @@ impl Random {
         let words: Vec<char> = "etaoin shrdlu cmfwyp ".chars().collect();
         loop {
             let alphabet = self.choose(&[&letters, &base64, &ascii, &special, &wide, &words]);
-            let length = 16 + self.below(30);
+            let length = 16 + self.number_below(30);
             let secret: String = (0..length).map(|_| self.choose(alphabet)).collect();
             let is_quoting = |character: char| " \"'\\+\n\t.,".contains(character);
             let secret = secret.trim_matches(is_quoting).to_owned();
@@ -247,7 +247,7 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let more = usize::from(prefix(&secret, last + 1).ends_with('#'));
             let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
             if shortest < whole.len() {
-                let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
+                let cut = whole.ceil_char_boundary(shortest + random.number_below(whole.len() - shortest));
                 let (mark, secret_description) =
                     (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
                 let end = format!("{mark}{after}");

@@ -129,8 +129,8 @@ fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b In
     let mut text = text;
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
-        let below = bucket.partition_point(|indexed| indexed.form.as_ref() <= text);
-        let entry = bucket.get(below.checked_sub(1)?)?;
+        let end = bucket.partition_point(|indexed| indexed.form.as_ref() <= text);
+        let entry = bucket.get(end.checked_sub(1)?)?;
         let common = entry.form.iter().zip(text).take_while(|(one, other)| one == other).count();
         if common == entry.form.len() {
             return Some(entry);

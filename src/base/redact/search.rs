@@ -316,8 +316,10 @@ fn counts_as_secret(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u
 
 /// Returns true if no letter, digit or underscore adjoins the range.
 fn is_word(text: &[u8], range: &Range<usize>) -> bool {
-    let apart = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
-    apart(range.start.checked_sub(1).and_then(|before| text.get(before))) && apart(text.get(range.end))
+    let is_boundary =
+        |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    is_boundary(range.start.checked_sub(1).and_then(|before| text.get(before)))
+        && is_boundary(text.get(range.end))
 }
 
 /// Returns true if a fragment looks like part of a key rather than of a word or an address.

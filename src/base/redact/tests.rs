@@ -201,8 +201,8 @@ fn finds_json_and_debug_escaped_secrets() {
     assert_eq!(redactor.redact(go), "<redacted>");
     let quoted = |text: &str| serde_json::to_string(text).unwrap();
     assert_eq!(redactor.redact(&quoted(go)), "\"<redacted>\"");
-    let thrice = quoted(&quoted(&quoted(secret)));
-    assert_eq!(redactor.redact(&thrice), r#""\"\\\"<redacted>\\\"\"""#);
+    let quoted_three_times = quoted(&quoted(&quoted(secret)));
+    assert_eq!(redactor.redact(&quoted_three_times), r#""\"\\\"<redacted>\\\"\"""#);
 }
 
 #[test]

@@ -151,8 +151,8 @@ impl Disks {
         let copied = migrate::copy_tree(&store, &target, task)
             .context(|| "Copying files from old disk to new disk".to_owned());
         if let Err(error) = copied {
-            if writable && let Err(again) = set_read_only(&store, false) {
-                let error = super::error_text(&again);
+            if writable && let Err(undo_error) = set_read_only(&store, false) {
+                let error = super::error_text(&undo_error);
                 tracing::error!(%error, "making the old disk writable again failed");
             }
             return Err(error);

@@ -168,15 +168,15 @@ type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &TaskControl) -> Result<Value> +
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
 fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
-    let alone = |work: TaskFunction| Ok(Some((TaskConcurrency::Alone, work)));
+    let exclusive_task = |work: TaskFunction| Ok(Some((TaskConcurrency::Alone, work)));
     match method {
         "apply" => {
             let spec: Spec = arguments.next()?;
-            alone(Box::new(move |agent, _| agent.apply(spec)))
+            exclusive_task(Box::new(move |agent, _| agent.apply(spec)))
         }
         "prepare" => {
             let spec: Spec = arguments.next()?;
-            alone(Box::new(move |agent, _| {
+            exclusive_task(Box::new(move |agent, _| {
                 agent.prepare(&spec).context(|| "Preparing apply spec".to_owned())
             }))
         }
@@ -192,7 +192,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         "run_script" => {
             let name: String = arguments.next()?;
             let options: Options = arguments.optional()?;
-            alone(Box::new(move |agent, task| agent.run_script(&name, &options, task)))
+            exclusive_task(Box::new(move |agent, task| agent.run_script(&name, &options, task)))
         }
         "drain" => {
             let kind: String = arguments.next()?;
@@ -204,25 +204,25 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
                     .map_err(|error| Error::invalid("Unmarshalling action argument 2").with_source(error))?,
                 _ => None,
             };
-            alone(Box::new(move |agent, task| agent.drain(&kind, next, task)))
+            exclusive_task(Box::new(move |agent, task| agent.drain(&kind, next, task)))
         }
-        "stop" => alone(Box::new(|agent, task| {
+        "stop" => exclusive_task(Box::new(|agent, task| {
             agent.supervisor.stop(task).context(|| "Stopping Monitored Services".to_owned())?;
             Ok(json!("stopped"))
         })),
         "list_disk" => Ok(Some((TaskConcurrency::Free, Box::new(|agent, _| agent.list_disk())))),
         "add_persistent_disk" => {
             let (cid, hint): (String, Value) = (arguments.next()?, arguments.next()?);
-            alone(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
+            exclusive_task(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
         }
         "remove_persistent_disk" => {
             let cid: String = arguments.next()?;
-            alone(Box::new(move |agent, _| agent.disks.remove(&cid).map(|()| json!({}))))
+            exclusive_task(Box::new(move |agent, _| agent.disks.remove(&cid).map(|()| json!({}))))
         }
         "mount_disk" => {
             let cid: String = arguments.next()?;
             let hint: Option<Value> = arguments.optional()?;
-            alone(Box::new(move |agent, _| {
+            exclusive_task(Box::new(move |agent, _| {
                 if let Some(hint) = hint {
                     agent.disks.add(&cid, &hint)?;
                 }
@@ -231,7 +231,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         }
         "unmount_disk" => {
             let cid: String = arguments.next()?;
-            alone(Box::new(move |agent, task| {
+            exclusive_task(Box::new(move |agent, task| {
                 let (unmounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, task)?;
                 let message = if unmounted {
                     format!("Unmounted partition of {disk}")
@@ -241,7 +241,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
                 Ok(json!({"message": message}))
             }))
         }
-        "migrate_disk" => alone(Box::new(|agent, task| {
+        "migrate_disk" => exclusive_task(Box::new(|agent, task| {
             agent
                 .disks
                 .migrate(&agent.settings()?, task)
@@ -255,7 +255,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         }
         "update_settings" => {
             let update: Value = arguments.next()?;
-            alone(Box::new(move |agent, _| agent.update_settings(&update)))
+            exclusive_task(Box::new(move |agent, _| agent.update_settings(&update)))
         }
         _ => Ok(None),
     }

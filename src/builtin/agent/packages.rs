@@ -214,7 +214,7 @@ mod tests {
         directories::replace_link(&old, &link).unwrap();
         let links = Arc::new(Links::default());
         let first = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
-        let again = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
+        let second_hold = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
         let waiting = std::thread::spawn({
             let (links, directories, two, link) =
                 (links.clone(), directories.clone(), two.clone(), link.clone());
@@ -226,7 +226,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         drop(first);
         assert_eq!(fs::read_link(&link).unwrap(), one);
-        drop(again);
+        drop(second_hold);
         assert_eq!(waiting.join().unwrap(), two);
         assert_eq!(fs::read_link(&link).unwrap(), old);
     }

@@ -188,9 +188,9 @@ mod tests {
         assert!(!earlier_boot.is_running().unwrap());
         assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());
         assert!(!earlier_boot.has_ended_here().unwrap(), "it may run on another machine");
-        let elsewhere = ProcessIdentity { pid_namespace: "x".into(), ..identity.clone() };
-        assert!(elsewhere.is_running().is_err());
-        assert!(!elsewhere.has_ended_here().unwrap());
+        let other_namespace = ProcessIdentity { pid_namespace: "x".into(), ..identity.clone() };
+        assert!(other_namespace.is_running().is_err());
+        assert!(!other_namespace.has_ended_here().unwrap());
 
         identity.stop(Duration::from_secs(5)).unwrap();
         assert!(!identity.is_running().unwrap(), "a zombie does not run");

@@ -181,19 +181,19 @@ mod tests {
     #[test]
     fn settings_are_not_written_through_links() {
         let directory = tempfile::tempdir().unwrap();
-        let elsewhere = directory.path().join("elsewhere");
-        std::fs::create_dir_all(&elsewhere).unwrap();
+        let outside_directory = directory.path().join("elsewhere");
+        std::fs::create_dir_all(&outside_directory).unwrap();
         let vm = directory.path().join("vm");
         std::fs::create_dir_all(vm.join("root/var/vcap")).unwrap();
-        symlink(&elsewhere, vm.join(INSIDE)).unwrap();
+        symlink(&outside_directory, vm.join(INSIDE)).unwrap();
         assert!(replace_inside(&vm, b"{}").is_err());
-        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(&outside_directory).unwrap().count(), 0);
 
         std::fs::remove_file(vm.join(INSIDE)).unwrap();
         std::fs::create_dir(vm.join(INSIDE)).unwrap();
-        symlink(elsewhere.join("file"), vm.join(INSIDE).join(SETTINGS)).unwrap();
+        symlink(outside_directory.join("file"), vm.join(INSIDE).join(SETTINGS)).unwrap();
         replace_inside(&vm, b"{}").unwrap();
         assert_eq!(std::fs::read(vm.join(INSIDE).join(SETTINGS)).unwrap(), b"{}");
-        assert!(!elsewhere.join("file").exists());
+        assert!(!outside_directory.join("file").exists());
     }
 }

@@ -145,10 +145,10 @@ impl Config {
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
     let known_keys = KEYS.into_iter().chain(OTHER_KEYS);
     match misspelt_key(properties, known_keys) {
-        Some((key, near)) => Err(CpiFailure::cloud(format!(
+        Some((key, suggestion)) => Err(CpiFailure::cloud(format!(
             "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
             key.escape_debug(),
-            question(near)
+            question(suggestion)
         ))),
         None => Ok(()),
     }

@@ -145,8 +145,8 @@ mod tests {
         assert!(old.contains("is QEMU 2.5, which is too old") && old.contains("6.2 or later"), "{old}");
         let other = system(Some("echo hello")).unwrap_err();
         assert!(other.contains("printed no version"), "{other}");
-        let broken = system(Some("echo 'cannot load libfoo.so' >&2; exit 127")).unwrap_err();
-        assert!(broken.contains("cannot load libfoo.so"), "{broken}");
+        let error = system(Some("echo 'cannot load libfoo.so' >&2; exit 127")).unwrap_err();
+        assert!(error.contains("cannot load libfoo.so"), "{error}");
         let missing = system(None).unwrap_err();
         assert!(missing.contains("`apt-get install qemu-system-x86`"), "{missing}");
     }

@@ -86,9 +86,9 @@ pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResul
     let network_error = |problem: String| {
         CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {problem}"))
     };
-    if let Some((key, near)) = misspelt_key(properties, NETWORK_KEYS) {
+    if let Some((key, suggestion)) = misspelt_key(properties, NETWORK_KEYS) {
         let key = key.escape_debug();
-        return Err(network_error(format!("have the unknown key '{key}': {}", question(near))));
+        return Err(network_error(format!("have the unknown key '{key}': {}", question(suggestion))));
     }
     let device = |key: &str| match properties.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -113,13 +113,14 @@ pub(super) fn misspelt_key(
 
 fn check_keys(method: &str, kind: &str, hash: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
     let Some(unknown) = hash.keys().find(|key| !known_keys.contains(&key.as_str())) else { return Ok(()) };
-    let near = did_you_mean(unknown, known_keys.iter().copied());
+    let suggestion = did_you_mean(unknown, known_keys.iter().copied());
     let list = match known_keys {
         [] => "the 'qemu' CPI has none here".to_owned(),
         known_keys => format!("the 'qemu' CPI knows {}", known_keys.join(", ")),
     };
     Err(CpiFailure::invalid_call(format!(
-        "{method}: unknown {kind} '{}'{near}; {list}. Correct the manifest, or remove it with an ops file",
+        "{method}: unknown {kind} '{}'{suggestion}; {list}. Correct the manifest, or remove it with an ops \
+         file",
         unknown.escape_debug()
     )))
 }

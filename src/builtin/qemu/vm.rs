@@ -123,8 +123,8 @@ fn with_disks(mut settings: JsonObject, hardware: &VmHardware) -> JsonObject {
 /// `delete_vm`: ends the VM and removes its directory. Its persistent disks are detached by that.
 pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(lock) = cloud.lock(cid)? else {
-        let lost = process::stop_unrecorded(cid.as_str())?;
-        let outcome = if lost { "its process is ended" } else { "nothing to delete" };
+        let was_running = process::stop_unrecorded(cid.as_str())?;
+        let outcome = if was_running { "its process is ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {outcome}"));
         return Ok(());
     };

@@ -686,11 +686,11 @@ pub(in crate::cli) fn examples(path: &str) -> Vec<&'static str> {
 /// Adds the commands whose words begin with those of the group `path`.
 pub(super) fn describe(group: Command, path: &str) -> Command {
     let mut names: Vec<&'static str> = Vec::new();
-    let below = COMMANDS.iter().filter_map(|spec| match path {
+    let paths = COMMANDS.iter().filter_map(|spec| match path {
         "" => Some(spec.path),
         path => spec.path.strip_prefix(path)?.strip_prefix(' '),
     });
-    for name in below.filter_map(|rest| rest.split(' ').next()) {
+    for name in paths.filter_map(|rest| rest.split(' ').next()) {
         if !names.contains(&name) {
             names.push(name);
         }

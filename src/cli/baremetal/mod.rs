@@ -56,9 +56,9 @@ impl FromArgMatches for BaremetalArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let connection = Connection::from_arg_matches(matches)?;
         let (mut path, mut matches) = (Vec::new(), matches);
-        while let Some((name, below)) = matches.subcommand() {
+        while let Some((name, subcommand)) = matches.subcommand() {
             path.push(name);
-            matches = below;
+            matches = subcommand;
         }
         let spec = commands::find(&path.join(" "))
             .ok_or_else(|| clap::Error::raw(ErrorKind::MissingSubcommand, "a command is missing\n"))?;

@@ -87,8 +87,8 @@ fn continued(root: &Node, typed: &str) -> Vec<String> {
     let mut paths = steps(root, parent);
     paths.retain(|path| path.starts_with(typed));
     if let [only] = paths.as_slice() {
-        let below = steps(root, only);
-        paths.extend(below);
+        let next_paths = steps(root, only);
+        paths.extend(next_paths);
     }
     paths
 }

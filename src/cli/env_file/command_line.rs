@@ -359,9 +359,9 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
 /// Returns the words of the command, and its arguments.
 fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     let (mut path, mut matches) = (Vec::new(), matches);
-    while let Some((name, below)) = matches.subcommand() {
+    while let Some((name, subcommand)) = matches.subcommand() {
         path.push(name.to_owned());
-        matches = below;
+        matches = subcommand;
     }
     (path, matches)
 }
@@ -382,7 +382,7 @@ fn with_placeholder_defaults(command: Command) -> Command {
 
 /// Changes the required arguments that an env file may supply.
 fn map_supplied(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
-    let command = command.mut_subcommands(|below| map_supplied(below, change));
+    let command = command.mut_subcommands(|subcommand| map_supplied(subcommand, change));
     if !can_supply(&command) {
         return command;
     }

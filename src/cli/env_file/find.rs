@@ -51,14 +51,14 @@ impl OpenedEnvFile {
 /// Searches for the env file.
 pub(super) fn find() -> Result<SearchResult> {
     let working_directory = paths::working_directory()?;
-    for (above, directory) in working_directory.ancestors().enumerate() {
+    for (level, directory) in working_directory.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
         let link = match path.symlink_metadata() {
             Ok(link) => link,
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(Error::io(format!("checking '{}'", path.display()), error)),
         };
-        let shown = if above == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
+        let shown = if level == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
         if !is_ours(&link) {
             return Ok(SearchResult::Foreign(shown));
         }

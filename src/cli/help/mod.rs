@@ -379,7 +379,7 @@ fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
     for word in further {
         let name = word.to_str().filter(|word| !word.starts_with('-'))?;
         match command.find_subcommand(name) {
-            Some(below) => command = below,
+            Some(subcommand) => command = subcommand,
             None if command.has_subcommands() => return None,
             None => return Some(format!("{} {name}", command.get_name())),
         }
@@ -394,14 +394,15 @@ pub(super) const DEVELOPER_PAGES: [&str; 3] = ["architecture", "releases", "conf
 fn no_page(word: &str, grammar: &Command) -> clap::Error {
     let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    let near = base::error::nearest(word, pages.chain(commands));
-    let near = near.map(|near| format!("  hint: did you mean `monopile help {near}`?\n")).unwrap_or_default();
+    let suggestion = base::error::nearest(word, pages.chain(commands));
+    let suggestion =
+        suggestion.map(|name| format!("  hint: did you mean `monopile help {name}`?\n")).unwrap_or_default();
     if DEVELOPER_PAGES.contains(&word) {
         let text = format!("'{word}' is a page for developers, in the repository only: docs/{word}.md\n");
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
     let lists = "`monopile help` lists the commands, `monopile help help` the pages";
-    let text = format!("there is no command or page '{word}'\n\n{near}  hint: {lists}\n\n{MORE}");
+    let text = format!("there is no command or page '{word}'\n\n{suggestion}  hint: {lists}\n\n{MORE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -410,9 +411,10 @@ fn no_page(word: &str, grammar: &Command) -> clap::Error {
 /// Adds the command `help` to a grammar, for completion. Below it are the names of all commands and pages.
 pub(super) fn with_help_command(grammar: Command) -> Command {
     fn name_only(command: &Command) -> Command {
-        let below = command.get_subcommands().filter(|below| !below.is_hide_set()).map(name_only);
+        let subcommands =
+            command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(name_only);
         let about = command.get_about().cloned().unwrap_or_default();
-        Command::new(command.get_name().to_owned()).about(about).subcommands(below)
+        Command::new(command.get_name().to_owned()).about(about).subcommands(subcommands)
     }
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(name_only);
     let pages = TOPICS.iter().map(|topic| Command::new(topic.name).about(topic.about));
@@ -627,9 +629,9 @@ pub(super) fn is_asked(words: &[OsString], command: &Command) -> bool {
 pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (String, &'g Command) {
     let (mut name, mut command) = (grammar.get_name().to_owned(), grammar);
     for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
-        if let Some(below) = command.find_subcommand(word) {
-            name = format!("{name} {}", below.get_name());
-            command = below;
+        if let Some(subcommand) = command.find_subcommand(word) {
+            name = format!("{name} {}", subcommand.get_name());
+            command = subcommand;
         }
     }
     (name, command)
@@ -691,7 +693,7 @@ fn with_sources(command: Command) -> Command {
 fn with_connection_at_leaves(command: Command) -> Command {
     fn add(command: Command, options: &[Arg]) -> Command {
         match command.has_subcommands() {
-            true => command.mut_subcommands(|below| add(below, options)),
+            true => command.mut_subcommands(|subcommand| add(subcommand, options)),
             false => command.args(options),
         }
     }
@@ -744,11 +746,11 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     fn commands(command: &Command, path: &str, paths: &mut Vec<String>) {
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-            let path = format!("{path} {}", below.get_name()).trim().to_owned();
-            match below.has_subcommands() {
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            let path = format!("{path} {}", subcommand.get_name()).trim().to_owned();
+            match subcommand.has_subcommands() {
                 true => {
-                    commands(below, &path, paths);
+                    commands(subcommand, &path, paths);
                     paths.push(path);
                 }
                 false => paths.push(path),
@@ -853,8 +855,8 @@ mod tests {
         // `unset` removes what options of other commands set.
         command
             .get_subcommands()
-            .filter(|below| !below.is_hide_set() && below.get_name() != "unset")
-            .for_each(|below| collect(below, texts));
+            .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "unset")
+            .for_each(|subcommand| collect(subcommand, texts));
     }
 
     #[test]

@@ -26,11 +26,11 @@ impl Inline {
         let (mut words, mut word) = (Vec::new(), Inline::default());
         for (style, text) in &self.0 {
             for part in text.split_inclusive([' ', '\n']) {
-                let bare = part.trim_end_matches([' ', '\n']);
-                if !bare.is_empty() {
-                    word.push(*style, bare);
+                let trimmed = part.trim_end_matches([' ', '\n']);
+                if !trimmed.is_empty() {
+                    word.push(*style, trimmed);
                 }
-                if part.len() > bare.len() && !word.0.is_empty() {
+                if part.len() > trimmed.len() && !word.0.is_empty() {
                     words.push(std::mem::take(&mut word));
                 }
                 if part.ends_with('\n') {

@@ -127,33 +127,40 @@ impl<'a> LifecycleCheck<'_, 'a> {
         skip_reason: &str,
         body: impl FnOnce(&mut RunningCheck<'_, 'a>, &G) -> CheckOutcome,
     ) {
-        let lost = self.lost();
-        let resource = resource.filter(|_| lost.is_none());
+        let lost_vm_reason = self.reason_of_lost_vm();
+        let resource = resource.filter(|_| lost_vm_reason.is_none());
         let mut is_lost = false;
-        self.run.check_needing(name, resource, lost.as_deref().unwrap_or(skip_reason), |check, resource| {
-            let outcome = body(check, resource);
-            let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
-            match (check.ask_presence(vm), outcome) {
-                (Ok(Some(false)), outcome) => {
-                    is_lost = true;
-                    check.is_promised = true;
-                    let refused = match outcome {
-                        Err(CheckStop::Failed(reason)) => format!("{reason}; "),
-                        _ => String::new(),
-                    };
-                    fail(format!("{refused}the VM is gone after the refused call: `has_vm` answers false"))
+        self.run.check_needing(
+            name,
+            resource,
+            lost_vm_reason.as_deref().unwrap_or(skip_reason),
+            |check, resource| {
+                let outcome = body(check, resource);
+                let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
+                match (check.ask_presence(vm), outcome) {
+                    (Ok(Some(false)), outcome) => {
+                        is_lost = true;
+                        check.is_promised = true;
+                        let refused = match outcome {
+                            Err(CheckStop::Failed(reason)) => format!("{reason}; "),
+                            _ => String::new(),
+                        };
+                        fail(format!(
+                            "{refused}the VM is gone after the refused call: `has_vm` answers false"
+                        ))
+                    }
+                    (Err(CheckStop::Broken(error)), _) => Err(CheckStop::Broken(error)),
+                    (_, outcome) => outcome,
                 }
-                (Err(CheckStop::Broken(error)), _) => Err(CheckStop::Broken(error)),
-                (_, outcome) => outcome,
-            }
-        });
+            },
+        );
         if is_lost {
             self.lost_in = Some(name.to_owned());
         }
     }
 
     /// Returns the reason to skip checks that need the VM, if it was lost.
-    fn lost(&self) -> Option<String> {
+    fn reason_of_lost_vm(&self) -> Option<String> {
         self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
@@ -233,9 +240,9 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
-        let lost = self.lost();
+        let lost_vm_reason = self.reason_of_lost_vm();
         let (_, created) = self.run.check_with_resources("snapshot_disk", |check| match disk {
-            _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
+            _ if lost_vm_reason.is_some() => Err(CheckStop::Skipped(lost_vm_reason.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
                 check.call_or_stop(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
@@ -306,10 +313,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.expect_unpromised();
             resize(check, disk)
         });
-        let lost = self.lost();
+        let lost_vm_reason = self.reason_of_lost_vm();
         let (_, created) = self.run.check_with_resources("update_disk", |check| {
-            if let Some(lost) = lost {
-                return Err(CheckStop::Skipped(lost));
+            if let Some(lost_vm_reason) = lost_vm_reason {
+                return Err(CheckStop::Skipped(lost_vm_reason));
             }
             let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
             let properties = json!(check.settings().disk_cloud_properties);
@@ -327,13 +334,13 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     /// Makes several calls to the CPI at once, as the director does.
     fn check_parallel_calls(&mut self, vm: Option<&CreatedResource>) {
-        let lost = self.lost();
+        let lost_vm_reason = self.reason_of_lost_vm();
         let run = &mut *self.run;
         let count = run.settings.parallel_calls.max(2);
         let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
             check.require_method(Method::CreateDisk)?;
             check.expect_unpromised();
-            let present = vm.filter(|_| lost.is_none());
+            let present = vm.filter(|_| lost_vm_reason.is_none());
             let arguments = disk_arguments(check, present.map(|vm| vm.cid.as_str()));
             for answer in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
                 expect_success(check, Method::CreateDisk, answer)?;
@@ -360,7 +367,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasDisk, &each(disks))
         });
-        let (present, no_vm) = (vm.filter(|_| lost.is_none()), lost.as_deref().unwrap_or(NO_VM));
+        let (present, no_vm) =
+            (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM));
         run.check_needing(&format!("{count} has_vm at once"), present, no_vm, |check, vm| {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])

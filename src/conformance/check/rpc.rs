@@ -72,8 +72,8 @@ fn check_info(run: &mut Run<'_>) {
             }
             AnswerBody::Unusable => return fail("`info` gave no usable answer"),
         }
-        if let Answer::Info(again) = check.call_or_stop(Method::Info, &[])?
-            && Some(&again) != first.as_ref()
+        if let Answer::Info(second) = check.call_or_stop(Method::Info, &[])?
+            && Some(&second) != first.as_ref()
         {
             check.expect_unpromised();
             return fail("`info` answered differently the second time");

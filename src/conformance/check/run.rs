@@ -28,7 +28,7 @@ pub(super) struct Run<'a> {
     /// True if `info` exceeded its timeout, so every other call would do so too.
     pub(super) is_unresponsive: bool,
     /// The failure that ended the run, such as a missing executable.
-    broken: Option<Error>,
+    failure: Option<Error>,
 }
 
 impl<'a> Run<'a> {
@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
             calls: Vec::new(),
             unimplemented: Vec::new(),
             is_unresponsive: false,
-            broken: None,
+            failure: None,
         })
     }
 
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
             }
             Err(CheckStop::Skipped(reason)) => (None, Some(reason)),
             Err(CheckStop::Broken(error)) => {
-                self.broken = Some(error);
+                self.failure = Some(error);
                 return (None, created);
             }
         };
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.broken.is_some() || self.is_unresponsive || (self.context.signal_check)().is_some()
+        self.failure.is_some() || self.is_unresponsive || (self.context.signal_check)().is_some()
     }
 
     /// Deletes all created resources and returns the report.
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         self.group = "cleanup".to_owned();
         let mut leftovers = Vec::new();
         // The failure may have passed, so every deletion is tried.
-        let broken = self.broken.take();
+        let failure = self.failure.take();
         for resource in self.ledger.to_delete() {
             if (self.context.must_stop_waiting)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                 self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
             if deleted.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
-                let reason = match self.broken.take() {
+                let reason = match self.failure.take() {
                     Some(error) => error.chain().join(": "),
                     None => reasons,
                 };
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
             leftover.reason = self.cpi.redactor.clean_and_redact(&leftover.reason);
         }
         let interrupted = (self.context.signal_check)();
-        match broken {
+        match failure {
             Some(error) if leftovers.is_empty() && self.checks.is_empty() => return Err(error),
             Some(error) => self.checks.push(Check {
                 group: "rpc".to_owned(),

@@ -283,7 +283,7 @@ impl Agent {
         deadline: Option<Instant>,
     ) -> Result<Option<Value>, AgentError> {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
-        let mut lost = 0;
+        let mut failed_polls = 0;
         let mut heard = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.signal_check)() {
@@ -299,7 +299,7 @@ impl Agent {
             match self.send("get_task", json!([task])) {
                 Ok(next) => {
                     value = next;
-                    lost = 0;
+                    failed_polls = 0;
                     heard = Instant::now();
                 }
                 Err(AgentError::Exception { message, .. }) => {
@@ -308,10 +308,10 @@ impl Agent {
                 // An agent that did not answer a message within its timeout is not asked again.
                 Err(error)
                     if error.is_transient()
-                        && lost < MAX_FAILED_POLLS
+                        && failed_polls < MAX_FAILED_POLLS
                         && heard.elapsed() < self.timeouts.message =>
                 {
-                    lost += 1;
+                    failed_polls += 1;
                 }
                 Err(error) => return Err(error),
             }

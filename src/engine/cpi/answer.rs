@@ -274,17 +274,21 @@ mod tests {
 
     #[test]
     fn created_vm_follows_the_terms_and_needs_a_cid() {
-        let alone = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
+        let vm_without_networks = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
         let networks = Map::from_iter([("a".to_owned(), json!({}))]);
-        let with = CreatedVm { networks: Some(networks.into()), ..alone.clone() };
+        let with = CreatedVm { networks: Some(networks.into()), ..vm_without_networks.clone() };
         let pair = json!(["vm", {"a": {}}]);
-        assert_eq!(vm(V1, json!("vm")), Some((alone.clone(), false)));
-        assert_eq!(vm(V1, pair.clone()), Some((alone.clone(), true)), "no networks in v1, but a VM");
-        assert_eq!(vm(MIXED, json!("vm")), Some((alone.clone(), false)));
+        assert_eq!(vm(V1, json!("vm")), Some((vm_without_networks.clone(), false)));
+        assert_eq!(
+            vm(V1, pair.clone()),
+            Some((vm_without_networks.clone(), true)),
+            "no networks in v1, but a VM"
+        );
+        assert_eq!(vm(MIXED, json!("vm")), Some((vm_without_networks.clone(), false)));
         assert_eq!(vm(MIXED, pair.clone()), Some((with.clone(), false)));
         assert_eq!(vm(V2, pair), Some((with, false)));
-        assert_eq!(vm(V2, json!(["vm", null])), Some((alone.clone(), false)));
-        assert_eq!(vm(V2, json!("vm")), Some((alone, true)));
+        assert_eq!(vm(V2, json!(["vm", null])), Some((vm_without_networks.clone(), false)));
+        assert_eq!(vm(V2, json!("vm")), Some((vm_without_networks, true)));
         for bad in [
             json!([]),
             json!(""),

@@ -83,11 +83,11 @@ pub(crate) fn record_migrated_from(
 
 fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
     let missing = |cpi: &str| config.is_none_or(|config| config.find(cpi).is_none());
-    let mut lost = state.resources().filter(|resource| resource.cpi().is_some_and(missing)).peekable();
-    let Some(name) = lost.peek().and_then(|resource| resource.cpi().map(str::to_owned)) else {
+    let mut orphans = state.resources().filter(|resource| resource.cpi().is_some_and(missing)).peekable();
+    let Some(name) = orphans.peek().and_then(|resource| resource.cpi().map(str::to_owned)) else {
         return Ok(());
     };
-    let things: Vec<String> = lost.map(|resource| resource.to_string()).collect();
+    let things: Vec<String> = orphans.map(|resource| resource.to_string()).collect();
     let error = match config {
         None => {
             Error::invalid(format!("the state has resources of CPI '{name}', but there is no CPI config"))

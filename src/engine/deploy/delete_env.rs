@@ -109,8 +109,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let mut store = lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() && store.open_calls::<Effect>()?.is_empty() {
-        if let Some(lost) = lock::lost_state_error(store.storage()) {
-            return Err(lost);
+        if let Some(error) = lock::lost_state_error(store.storage()) {
+            return Err(error);
         }
         if request.allow_missing {
             return Ok("No deployment state file found: nothing to delete".to_owned());

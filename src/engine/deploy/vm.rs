@@ -123,8 +123,8 @@ pub(super) fn create(
         unknown: Map::new(),
     };
     // The CPI does not know disks of other CPIs.
-    let near = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
-    let disks: Vec<&DiskCid> = near.map(|disk| &disk.cid).collect();
+    let disks_of_cpi = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
+    let disks: Vec<&DiskCid> = disks_of_cpi.map(|disk| &disk.cid).collect();
     let addresses = deployment.vm.networks.values().filter_map(|network| network.get("ip")?.as_str());
     let address = addresses.map(str::to_owned).find(|address| !address.is_empty());
     let arguments = vec![

@@ -369,8 +369,8 @@ fn stays_open_error(
         return explain_running_call(with_cpi_context(cpi, error), open_call);
     }
     // A run that took over the lock may have read and removed the answer.
-    if let Err(lost) = run.paths.state.check_lock() {
-        return lost;
+    if let Err(lock_error) = run.paths.state.check_lock() {
+        return lock_error;
     }
     open_call.redact(&run.redactor);
     unknown_outcome_error(effect, open_call, with_cpi_context(cpi, error))

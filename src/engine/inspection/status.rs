@@ -389,9 +389,9 @@ impl StatusCollector<'_> {
             .map(|disk| {
                 let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
                 // The agent knows only disks of the VM's CPI.
-                let near =
+                let mounted_of_cpi =
                     mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
-                let is_mounted = near.map(|mounted| mounted.contains(&handle.cid));
+                let is_mounted = mounted_of_cpi.map(|mounted| mounted.contains(&handle.cid));
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,

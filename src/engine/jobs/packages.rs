@@ -119,12 +119,12 @@ impl<'r> Packages<'r> {
             let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
             let mut all_dependencies = BTreeSet::new();
             for name in &package.dependencies {
-                let below = *self
+                let dependency = *self
                     .indices
                     .get(name.as_str())
                     .ok_or_else(|| Error::invalid(format!("there is no package '{name}'")))?;
-                all_dependencies.insert(below);
-                all_dependencies.extend(&self.nodes[below].all_dependencies);
+                all_dependencies.insert(dependency);
+                all_dependencies.extend(&self.nodes[dependency].all_dependencies);
             }
             let all_dependencies = Vec::from_iter(all_dependencies);
             let keys: Vec<&PackageKey> =
@@ -166,9 +166,9 @@ impl<'r> Packages<'r> {
 
     fn measure_heights(&mut self) {
         for index in (0..self.nodes.len()).rev() {
-            let above = self.nodes[index].height + 1;
-            for below in self.nodes[index].all_dependencies.clone() {
-                self.nodes[below].height = self.nodes[below].height.max(above);
+            let height = self.nodes[index].height + 1;
+            for dependency in self.nodes[index].all_dependencies.clone() {
+                self.nodes[dependency].height = self.nodes[dependency].height.max(height);
             }
         }
     }
@@ -306,8 +306,8 @@ impl<'r> Packages<'r> {
                 compiles.push(upload);
                 continue;
             }
-            let below = node.all_dependencies.iter().map(|below| compiles[*below]);
-            let dependencies = below.chain([upload]).collect();
+            let compiled = node.all_dependencies.iter().map(|dependency| compiles[*dependency]);
+            let dependencies = compiled.chain([upload]).collect();
             let compile = tasks.len();
             package_tasks.push(PackageTask::Compile(index));
             tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
@@ -378,10 +378,11 @@ impl<'r> Packages<'r> {
         let dependencies = node
             .all_dependencies
             .iter()
-            .filter(|below| node.package.dependencies.contains(&self.nodes[**below].package.name))
-            .map(|below| {
-                let name = &self.nodes[*below].package.name;
-                let built = progress[*below].compiled.get().ok_or_else(|| missing_package_error(name))?;
+            .filter(|dependency| node.package.dependencies.contains(&self.nodes[**dependency].package.name))
+            .map(|dependency| {
+                let name = &self.nodes[*dependency].package.name;
+                let built =
+                    progress[*dependency].compiled.get().ok_or_else(|| missing_package_error(name))?;
                 Ok((name.clone(), built.clone()))
             })
             .collect::<Result<BTreeMap<_, _>>>()?;
@@ -437,7 +438,8 @@ impl<'r> Packages<'r> {
         let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
         for (node, progress) in self.nodes.iter().zip(progress) {
-            let ready = node.all_dependencies.iter().map(|below| ends[*below]).max().unwrap_or_default();
+            let ready =
+                node.all_dependencies.iter().map(|dependency| ends[*dependency]).max().unwrap_or_default();
             ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
         }
         ends.into_iter().max().unwrap_or_default()

@@ -101,7 +101,7 @@ pub(crate) fn check(
         let paths = job.templates.iter().map(|template| job.template_path(template)).chain(job.monit.clone());
         for path in paths {
             if let Err(error) = render(&path, &one)?
-                && render(&path, &other)?.is_err_and(|again| again == error)
+                && render(&path, &other)?.is_err_and(|other_error| other_error == error)
             {
                 return Err(with_release(explain(job, error, &one), job, &reference.release));
             }

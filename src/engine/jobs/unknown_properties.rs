@@ -46,10 +46,10 @@ fn find_unknown(
         if declared.contains(name.as_str()) {
             continue;
         }
-        let below = format!("{name}.");
+        let child_prefix = format!("{name}.");
         match value {
-            _ if !declared.iter().any(|declared| declared.starts_with(&below)) => unknown.push(name),
-            Value::Object(hash) => find_unknown(hash, &below, declared, unknown),
+            _ if !declared.iter().any(|declared| declared.starts_with(&child_prefix)) => unknown.push(name),
+            Value::Object(hash) => find_unknown(hash, &child_prefix, declared, unknown),
             _ => {}
         }
     }

@@ -81,8 +81,8 @@ pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference
 
 /// Returns true if there are leaves below this path.
 fn has_leaves_below(paths: &BTreeSet<&str>, path: &str) -> bool {
-    let below = format!("{path}/");
-    paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))
+    let prefix = format!("{path}/");
+    paths.range(prefix.as_str()..).next().is_some_and(|next| next.starts_with(&prefix))
 }
 
 impl DesiredLeaf {

@@ -701,13 +701,13 @@ fn replaced_disks_and_uploaded_stemcells_are_kept() {
 #[test]
 fn newer_upload_of_a_stemcell_is_used() {
     let mut state = deployed();
-    let again = StemcellRecord {
+    let second_stemcell = StemcellRecord {
         id: "id-again".into(),
         is_kept: true,
         cid: "sc-again".parse().unwrap(),
         ..state.stemcells[0].clone()
     };
-    state.apply(Change::StemcellCreated(again)).unwrap();
+    state.apply(Change::StemcellCreated(second_stemcell)).unwrap();
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
     let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));

@@ -138,7 +138,7 @@ impl UntrackedListener {
         inputs: &Inputs,
         stemcell: &ArtifactIdentity,
     ) -> Error {
-        let regardless = "to create a VM regardless, pass --ignore-untracked-vm";
+        let override_hint = "to create a VM regardless, pass --ignore-untracked-vm";
         let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
@@ -159,17 +159,18 @@ impl UntrackedListener {
                 let error = match recorded_in(run, inputs, "this VM", is_this) {
                     Some(hint) => error.with_hint(hint),
                     None => {
-                        let elsewhere = if state.is_shared() { "at another URL" } else { "in another file" };
+                        let other_place =
+                            if state.is_shared() { "at another URL" } else { "in another file" };
                         let import = import_command(run, inputs, vm.as_deref(), disks, stemcell);
                         error
-                            .with_hint(format!("look for the lost state first, {elsewhere} (--state)"))
+                            .with_hint(format!("look for the lost state first, {other_place} (--state)"))
                             .with_hint(format!(
                                 "if it is lost, record the VM: `{import}`. STEMCELL-CID is the image of the \
                                  VM, as the IaaS shows it"
                             ))
                     }
                 };
-                error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
+                error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {override_hint}"))
             }
             UntrackedListener::Other(problem) => {
                 let error = Error::failure(format!(
@@ -192,7 +193,7 @@ impl UntrackedListener {
                         "if it is another VM or program, stop it if it is not needed, or keep it and choose \
                          {ANOTHER_ADDRESS}"
                     ))
-                    .with_hint(regardless)
+                    .with_hint(override_hint)
             }
         }
     }
@@ -216,9 +217,9 @@ fn recorded_in(
         ));
     }
     let stem = inputs.manifest.file_stem()?.to_string_lossy().into_owned();
-    let beside = inputs.manifest.with_file_name(format!("{stem}{STATE_SUFFIX}"));
-    let state = State::read(&Storage::from(beside.as_path())).ok()??;
-    let path = beside.to_string_lossy();
+    let default_path = inputs.manifest.with_file_name(format!("{stem}{STATE_SUFFIX}"));
+    let state = State::read(&Storage::from(default_path.as_path())).ok()??;
+    let path = default_path.to_string_lossy();
     records(&state).then(|| format!("'{path}' records {vm}: pass it with --state {}", shell_word(&path)))
 }
 

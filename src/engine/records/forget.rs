@@ -80,18 +80,18 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                 1 => "1 failed call".to_owned(),
                 count => format!("{count} failed calls"),
             };
-            let looks: Vec<String> =
+            let places_to_look: Vec<String> =
                 SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
-            let looks = looks.join("; ");
+            let places_to_look = places_to_look.join("; ");
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {calls}"),
-                consequence: format!("monopile will no longer track what may exist: {looks}"),
+                consequence: format!("monopile will no longer track what may exist: {places_to_look}"),
                 question: format!("Forget {calls}?"),
             })?;
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
             }
-            Ok(format!("Forgot {calls}: look in the IaaS for {looks}"))
+            Ok(format!("Forgot {calls}: look in the IaaS for {places_to_look}"))
         }
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;

@@ -12,12 +12,12 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
     let holder = Holder::this_process("state backup");
     let mut on_conflict = lock::lock_conflict_handler(run);
     Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored| {
-        let lost = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
-        let consequence = match lost.as_slice() {
+        let missing = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
+        let consequence = match missing.as_slice() {
             [] => String::new(),
-            lost => format!(
+            missing => format!(
                 "version '{version}' does not record {}, which monopile will no longer track",
-                lost.join(", ")
+                missing.join(", ")
             ),
         };
         ask_consent(&ConsentRequest {
@@ -41,6 +41,6 @@ pub fn keep_version(run: &RunContext) -> Result<String> {
 /// Returns the resources that are on record now but are not in the other version.
 fn missing_resources(present: &State, restored: &State) -> Vec<String> {
     let restored: Vec<_> = restored.resources().collect();
-    let lost = present.resources().filter(|resource| !restored.contains(resource));
-    lost.map(|resource| resource.to_string()).collect()
+    let missing = present.resources().filter(|resource| !restored.contains(resource));
+    missing.map(|resource| resource.to_string()).collect()
 }

@@ -150,8 +150,8 @@ fn examine(
                 .holder
                 .as_ref()
                 .map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
-            let lost = format!("the call was made by {caller}, and its answer has not arrived");
-            Err(no_answer_error(intent, lost))
+            let no_answer_problem = format!("the call was made by {caller}, and its answer has not arrived");
+            Err(no_answer_error(intent, no_answer_problem))
         }
     };
     let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));

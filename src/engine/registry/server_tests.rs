@@ -160,7 +160,7 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
     let address = served.address;
     drop(served.registry);
     let started = Instant::now();
-    let again = loop {
+    let second_registry = loop {
         match start(address) {
             Ok(registry) => break registry,
             Err(error) if started.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
@@ -169,7 +169,7 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
     };
     let mut stream = TcpStream::connect(address).unwrap();
     assert_eq!(exchange(&mut stream, "GET", PATH, "registry:other", b"").0, 200);
-    drop(again);
+    drop(second_registry);
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
 /// another one.
 fn check_location(record: Option<&DiskRecord>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
-    let elsewhere = match record.and_then(|disk| disk.az.as_deref()) {
+    let mismatch = match record.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
             format!(
                 "belongs to {}, but the VM belongs to {}",
@@ -83,7 +83,7 @@ fn check_location(record: Option<&DiskRecord>, handle: &DiskHandle, deployment: 
         }
         _ => return Ok(()),
     };
-    Err(Error::invalid(format!("disk '{}' {elsewhere}, so it cannot be attached", handle.cid))
+    Err(Error::invalid(format!("disk '{}' {mismatch}, so it cannot be attached", handle.cid))
         .with_note("nothing was changed"))
 }
 

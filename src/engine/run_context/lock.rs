@@ -66,7 +66,7 @@ pub(crate) fn no_state_error(storage: &Storage) -> Error {
 pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
-        Some(lost) => Err(lost.with_hint(
+        Some(error) => Err(error.with_hint(
             "to deploy a new environment in its place, restore the state, then delete the old one: \
              `monopile delete-env MANIFEST`",
         )),

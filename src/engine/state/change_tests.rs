@@ -220,9 +220,12 @@ fn chosen_disk_is_used_by_the_next_deploy() {
     assert_eq!(state.disk_left_on_vm().map(DiskRecord::handle), Some(handle("disk-1")));
     let written = State::parse(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(written, state);
-    let mut back = state.clone();
-    back.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
-    assert_eq!((kept(&back), back.disk_left_on_vm()), (vec!["disk-2".to_owned(), "disk-3".to_owned()], None));
+    let mut restored = state.clone();
+    restored.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    assert_eq!(
+        (kept(&restored), restored.disk_left_on_vm()),
+        (vec!["disk-2".to_owned(), "disk-3".to_owned()], None)
+    );
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
     state.apply(vm("vm-2")).unwrap();
     assert_eq!((state.disk_left_on_vm(), kept(&state).len()), (None, 2));
@@ -466,12 +469,12 @@ fn renamed_cpi_keeps_its_resources() {
     assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameHandle(_))));
     assert_eq!(state, before);
 
-    let mut bare = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };
-    bare.apply(rename(None, "a")).unwrap();
-    assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9".parse().unwrap(), Some("a"))));
-    assert_eq!(State::parse(&bare.to_bytes().unwrap()).unwrap(), bare);
-    bare.apply(Change::VmDeleted(Handle::new("vm-9".parse().unwrap(), Some("a")))).unwrap();
-    assert!(bare.is_empty_of_resources() && bare.monopile.vm_without_details.is_none());
+    let mut state = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };
+    state.apply(rename(None, "a")).unwrap();
+    assert_eq!(state.vm_handle(), Some(Handle::new("vm-9".parse().unwrap(), Some("a"))));
+    assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
+    state.apply(Change::VmDeleted(Handle::new("vm-9".parse().unwrap(), Some("a")))).unwrap();
+    assert!(state.is_empty_of_resources() && state.monopile.vm_without_details.is_none());
 }
 
 #[test]
@@ -630,8 +633,8 @@ fn host_key_is_recorded_once_per_vm() {
         Err(Rejected::HostKeyKnown { vm: "vm-1".parse().unwrap() })
     );
     assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
-    let again = State::parse(&state.to_bytes().unwrap()).unwrap();
-    assert_eq!(again, state);
+    let parsed = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(parsed, state);
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
     state.apply(vm("vm-2")).unwrap();
     state.apply(learned("vm-2", "B")).unwrap();

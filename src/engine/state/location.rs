@@ -102,8 +102,8 @@ mod tests {
         assert!(!location.matches(&CurrentLocation::Directory(None)));
         assert!(!location.matches(&CurrentLocation::Directory(Some("b".into()))));
         assert_eq!(CpiLocation::of(None, &CurrentLocation::Directory(None)), None);
-        let elsewhere = CurrentLocation::Properties(vec![("aws/region".into(), "1".into())]);
-        assert_eq!(location.differences(&elsewhere), [ANOTHER_KIND]);
-        assert_eq!(CpiLocation::of(None, &elsewhere).unwrap().differences(&a), [ANOTHER_KIND]);
+        let other_location = CurrentLocation::Properties(vec![("aws/region".into(), "1".into())]);
+        assert_eq!(location.differences(&other_location), [ANOTHER_KIND]);
+        assert_eq!(CpiLocation::of(None, &other_location).unwrap().differences(&a), [ANOTHER_KIND]);
     }
 }

@@ -683,10 +683,10 @@ impl State {
     /// Returns the handle of the VM, if any. A VM that another tool recorded belongs to the default CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
-        let bare = self.monopile.vm_without_details.as_ref().filter(|vm| vm.cid == *cid);
+        let vm_of_other_tool = self.monopile.vm_without_details.as_ref().filter(|vm| vm.cid == *cid);
         let cpi = match self.vm() {
             Some(vm) => vm.cpi.as_deref(),
-            None => bare.and_then(Handle::cpi),
+            None => vm_of_other_tool.and_then(Handle::cpi),
         };
         Some(Handle::new(cid.clone(), cpi))
     }

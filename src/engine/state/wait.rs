@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn waits_for_the_process_or_a_settled_answer() {
-        let (mut looks, mut pauses) = (0, 0);
+        let (mut checks, mut pauses) = (0, 0);
         let ended = || {
-            looks += 1;
-            Ok((looks == 3).then_some("ended"))
+            checks += 1;
+            Ok((checks == 3).then_some("ended"))
         };
         let pause = || {
             pauses += 1;

@@ -148,8 +148,8 @@ pub(super) fn near_or<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
     all: impl FnOnce() -> String,
 ) -> String {
-    let near = did_you_mean(name, candidates);
-    if near.is_empty() { all() } else { near }
+    let suggestion = did_you_mean(name, candidates);
+    if suggestion.is_empty() { all() } else { suggestion }
 }
 
 /// Returns the names in a list of the manifest, including those of entries with problems, so that a reference

@@ -128,8 +128,8 @@ impl Op {
                 return Err(operation_error(format!("has an unknown type, '{kind}'; {alternatives}")));
             }
             None => {
-                let near = misspelling_note(map, "type");
-                return Err(operation_error(format!("has no type (replace, remove or test){near}")));
+                let suggestion = misspelling_note(map, "type");
+                return Err(operation_error(format!("has no type (replace, remove or test){suggestion}")));
             }
         };
         let Some(path_text) = text("path")? else {

@@ -129,8 +129,8 @@ impl<'n> NamingCache<'n> {
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.
-    fn stronger_naming(&mut self, above: NameClass, key: &'n Node) -> NameClass {
-        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(above)
+    fn stronger_naming(&mut self, inherited: NameClass, key: &'n Node) -> NameClass {
+        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(inherited)
     }
 }
 
@@ -242,13 +242,13 @@ impl<'n> SecretTexts<'n> {
             Data::Float(float) => self.number(number(float), naming),
             Data::Seq(items) => items.iter().for_each(|item| self.walk(item, key, naming, is_document)),
             Data::Map(map) => {
-                for (below, value) in map.iter() {
-                    let word = below.as_str().filter(|word| is_document && is_word(word));
+                for (child_key, value) in map.iter() {
+                    let word = child_key.as_str().filter(|word| is_document && is_word(word));
                     if let Some(word) = word.filter(|_| naming == NameClass::Plain) {
                         self.public.entry(word).or_insert("a key of the manifest");
                     }
-                    let naming = self.names.stronger_naming(naming, below);
-                    self.walk(value, below.as_str().unwrap_or(key), naming, is_document);
+                    let naming = self.names.stronger_naming(naming, child_key);
+                    self.walk(value, child_key.as_str().unwrap_or(key), naming, is_document);
                 }
             }
             Data::Null | Data::Bool(_) => {}

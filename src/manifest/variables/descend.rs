@@ -17,8 +17,8 @@ pub(super) fn descend<'n, 'k>(
                 Some(value) => value,
                 None => {
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
-                    let near = did_you_mean(key, names.iter().copied());
-                    return Err(format!("there is no key '{key}', only {}{near}", list(map.iter())));
+                    let suggestion = did_you_mean(key, names.iter().copied());
+                    return Err(format!("there is no key '{key}', only {}{suggestion}", list(map.iter())));
                 }
             },
             Data::Seq(items) => index(items, key)?,

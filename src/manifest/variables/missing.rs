@@ -81,7 +81,7 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                let meant = near_name(name).map(|near| format!("; {}", question(near)));
+                let meant = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
                 lines.push(entry.describe(name, &meant.unwrap_or_default()));
             }
         }
@@ -172,8 +172,8 @@ mod tests {
             // Manifests use both of these.
             ("internal_gw", "internal_ip", false),
         ] {
-            let near = near_name(name, [known_name].into_iter(), |_| true);
-            assert_eq!(near.is_some(), expected, "{name}");
+            let suggestion = near_name(name, [known_name].into_iter(), |_| true);
+            assert_eq!(suggestion.is_some(), expected, "{name}");
             assert_eq!(near_name(name, [known_name].into_iter(), |_| false), Some(known_name));
         }
     }

@@ -118,8 +118,8 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
     let stores: Vec<String> = names.filter(|name| name.ends_with(SUFFIX_BESIDE)).collect();
     match stores.as_slice() {
         [store] => {
-            let beside = command_line(command, &path.with_file_name(store), word);
-            format!("a vars store is in the same directory: `{beside}`")
+            let suggested_command = command_line(command, &path.with_file_name(store), word);
+            format!("a vars store is in the same directory: `{suggested_command}`")
         }
         _ => "without --vars-store, create-env keeps the variables of NAME.yml in NAME-vars.yml beside the \
               state"
@@ -130,12 +130,12 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
 /// Returns the hint for a manifest or state in place of a vars store: the command with the vars store beside
 /// the manifest, if there is one. `command` has the name of the subcommand, and the word after the store.
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
-    let beside = path_beside(manifest);
-    if !beside.exists() {
+    let store = path_beside(manifest);
+    if !store.exists() {
         return "name the vars store, such as creds.yml; `-m MANIFEST` adds the declarations of a manifest"
             .to_owned();
     }
-    format!("its vars store is beside it: `{}`", command_line(command, &beside, word))
+    format!("its vars store is beside it: `{}`", command_line(command, &store, word))
 }
 
 /// Runs the request and returns its text for standard output. A check with findings is an error.

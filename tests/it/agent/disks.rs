@@ -33,8 +33,8 @@ fn disk_is_added_mounted_listed_and_unmounted() {
 
     let unmounted = world.call("unmount_disk", json!(["disk-1"])).unwrap();
     assert_eq!(unmounted, json!({"message": "Unmounted partition of disk 'disk-1'"}));
-    let again = world.call("unmount_disk", json!(["disk-1"])).unwrap();
-    assert_eq!(again, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
+    let second_answer = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(second_answer, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
     assert_eq!(world.call("remove_persistent_disk", json!(["disk-1"])), Ok(json!({})));
     assert!(

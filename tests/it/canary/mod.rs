@@ -169,8 +169,8 @@ fn registry_and_tunnel_show_no_secret() {
     island.stop_sshd();
     canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Plain).exits_with(5);
     canary.check(registry);
-    let broken = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
-    canary.write("tunnel.yml", &broken);
+    let bad_tunnel = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
+    canary.write("tunnel.yml", &bad_tunnel);
     for output_mode in ALL_MODES {
         canary.run("create-env", &[], output_mode).exits_with(3);
         canary.check(registry);

@@ -282,9 +282,9 @@ cpis:
     }
 
     /// Checks new output and remaining files for secrets in any spelling, and for files that others can read.
-    /// Files whose names contain one of `also` may hold secrets if their directories are private.
+    /// Files whose names contain one of `secret_names` may hold secrets if their directories are private.
     #[track_caller]
-    pub(super) fn check(&mut self, also: &[&str]) {
+    pub(super) fn check(&mut self, secret_names: &[&str]) {
         let secrets = self.secrets();
         let spellings: Vec<(String, &str)> = secrets
             .iter()
@@ -311,7 +311,7 @@ cpis:
             file_count += 1;
             let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
             let text = if name.contains("state.json") { text.replace(HINT, "") } else { text };
-            if also.iter().any(|also| name.contains(also)) {
+            if secret_names.iter().any(|secret_names| name.contains(secret_names)) {
                 if mode & 0o077 != 0 && !is_closed(path, self.hello.world.root()) {
                     leaks.push(format!("{name} has mode {mode:o}, and no directory above it is closed"));
                 }
@@ -362,8 +362,8 @@ fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
 }
 
 fn is_closed(path: &Path, root: &Path) -> bool {
-    path.ancestors().skip(1).take_while(|above| above.starts_with(root)).any(|above| {
-        above != root && above.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
+    path.ancestors().skip(1).take_while(|directory| directory.starts_with(root)).any(|directory| {
+        directory != root && directory.metadata().is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
     })
 }
 

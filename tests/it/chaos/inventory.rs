@@ -84,9 +84,9 @@ impl Inventory {
 
     /// Returns the things that are neither on record nor reported. A report counts if it was made when its
     /// record was dropped, or later.
-    pub(super) fn lost(&mut self, hello: &Hello) -> Vec<String> {
+    pub(super) fn unreported(&mut self, hello: &Hello) -> Vec<String> {
         let records = hello.announced_or_recorded();
-        let mut lost = Vec::new();
+        let mut unreported = Vec::new();
         for cid in self.present(hello) {
             let names = self.names(hello, &cid);
             let runs = self.reports.len();
@@ -97,9 +97,9 @@ impl Inventory {
             let since = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
             let reported = |report: &String| names.iter().any(|name| report.contains(name));
             if !self.may_be_unrecorded(&cid) && !self.reports[since..].iter().any(reported) {
-                lost.push(format!("{cid} (known as {})", names[1..].join(", ")));
+                unreported.push(format!("{cid} (known as {})", names[1..].join(", ")));
             }
         }
-        lost
+        unreported
     }
 }

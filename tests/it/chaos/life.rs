@@ -204,8 +204,8 @@ impl ChaosLife {
     fn add_bystanders(&mut self) {
         let creds: Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
         let address = self.hello.ip();
-        let beside = format!("{}9", address.strip_suffix('2').unwrap());
-        for (name, address) in [(FOREIGN, beside.as_str()), (OCCUPANT, address)] {
+        let neighbour_address = format!("{}9", address.strip_suffix('2').unwrap());
+        for (name, address) in [(FOREIGN, neighbour_address.as_str()), (OCCUPANT, address)] {
             let agent = json!({
                 "mbus": format!("https://other:another-one@{address}:6868"),
                 "cert": creds["mbus_bootstrap_ssl"],
@@ -635,8 +635,10 @@ impl ChaosLife {
 
     /// Checks that all existing things are on record or reported.
     pub(super) fn check_nothing_lost(&mut self) {
-        let lost = self.inventory.lost(&self.hello);
-        self.check(lost.is_empty(), || format!("neither on record nor reported: {}", lost.join("; ")));
+        let unreported = self.inventory.unreported(&self.hello);
+        self.check(unreported.is_empty(), || {
+            format!("neither on record nor reported: {}", unreported.join("; "))
+        });
     }
 
     /// Checks that a VM whose agent answers was not dropped from the record.
@@ -665,14 +667,14 @@ impl ChaosLife {
         }
         if !has_succeeded || command == OperatorCommand::Delete {
             self.may_be_deleted = self.may_be_deleted.or(attempt.later);
-            let looks = [
+            let reading_commands = [
                 OperatorCommand::Report,
                 OperatorCommand::Plan,
                 OperatorCommand::Status,
                 OperatorCommand::Snapshot,
                 OperatorCommand::DropSnapshot,
             ];
-            self.jobs_may_be_stopped |= !looks.contains(&command);
+            self.jobs_may_be_stopped |= !reading_commands.contains(&command);
         }
         let was_made = matches!(
             command,

@@ -203,13 +203,13 @@ impl ChaosLife {
     fn lose_state(&mut self, imports: bool, names_disk: bool) {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let state = self.hello.state();
-        let lost = self.hello.world.path("lost");
-        std::fs::create_dir_all(&lost).unwrap();
+        let hidden_place = self.hello.world.path("lost");
+        std::fs::create_dir_all(&hidden_place).unwrap();
         let names = ["state.json", "state.json.bak", "state.json.versions", "state.json.journal"];
         let exists = |name: &&str| self.hello.world.exists(name);
         let moved: Vec<&str> = names.into_iter().filter(exists).collect();
         for name in &moved {
-            std::fs::rename(self.hello.world.path(name), lost.join(name)).unwrap();
+            std::fs::rename(self.hello.world.path(name), hidden_place.join(name)).unwrap();
         }
         let before = self.hello.cloud();
         let run = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
@@ -224,7 +224,7 @@ impl ChaosLife {
             for name in moved {
                 let place = self.hello.world.path(name);
                 let _ = std::fs::remove_dir_all(&place);
-                std::fs::rename(lost.join(name), place).unwrap();
+                std::fs::rename(hidden_place.join(name), place).unwrap();
             }
         } else {
             let hint = run.stderr.lines().find_map(|line| line.split_once("record the VM: monopile "));
@@ -246,7 +246,7 @@ impl ChaosLife {
             // The next deploy creates a new VM, because the specification of the VM is not on record.
             self.may_be_deleted.vm = true;
         }
-        let _ = std::fs::remove_dir_all(lost);
+        let _ = std::fs::remove_dir_all(hidden_place);
         self.check_nothing_lost();
     }
 }

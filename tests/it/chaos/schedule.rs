@@ -254,7 +254,7 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
         (3, MachineAction::Reboot),
         (2, MachineAction::SwitchOff),
     ]);
-    match dice.below(100) {
+    match dice.number_below(100) {
         0..15 => Disturbance::None,
         15..62 if !command.methods().is_empty() => draw_misbehaviours(dice, command),
         15..68 => {
@@ -309,7 +309,7 @@ fn draw_misbehaviours(dice: &mut Dice, command: OperatorCommand) -> Disturbance 
 /// Draws a misbehaviour first, so that each is equally likely, and then a method that it fits.
 fn draw_misbehaviour(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehaviour {
     loop {
-        let how = &MISBEHAVIOURS[dice.below(MISBEHAVIOURS.len())];
+        let how = &MISBEHAVIOURS[dice.number_below(MISBEHAVIOURS.len())];
         let fitting: Vec<&'static str> = methods.iter().copied().filter(|method| how.fits(method)).collect();
         if fitting.is_empty() {
             continue;

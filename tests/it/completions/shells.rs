@@ -155,13 +155,13 @@ impl Shell {
     /// Waits until the screen stops changing.
     fn settle(&self, before: usize) {
         let mut size = before;
-        let mut still = Instant::now();
+        let mut unchanged_since = Instant::now();
         let started = Instant::now();
-        while still.elapsed() < Duration::from_millis(250) || size == before {
+        while unchanged_since.elapsed() < Duration::from_millis(250) || size == before {
             std::thread::sleep(Duration::from_millis(10));
             let now = self.screen.lock().unwrap().len();
             if now != size {
-                (size, still) = (now, Instant::now());
+                (size, unchanged_since) = (now, Instant::now());
             }
             if started.elapsed() > Duration::from_secs(10) {
                 return;

@@ -11,7 +11,7 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::{Run, is_long_form, peak_kib};
 
 /// The name of the case, the command that breaks the answer of `create_vm`, and the text of the error.
-const BROKEN: &[(&str, &str, &str)] = &[
+const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     ("nothing, exit 0", "exit 0", "it wrote nothing"),
     ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status 1"),
     ("killed before it answers", "kill -KILL $$", "it wrote nothing; the CPI was killed by signal 9"),
@@ -104,10 +104,10 @@ fn output(run: &Run) -> String {
 
 #[test]
 fn malformed_answer_is_a_clear_error() {
-    assert!(BROKEN.len() >= 40);
+    assert!(BROKEN_ANSWERS.len() >= 40);
     // The long form tries all answers, the short form each fourth one.
     let workers: Vec<Vec<_>> = (0..if is_long_form() { 4 } else { 1 })
-        .map(|worker| BROKEN.iter().skip(worker).step_by(4).collect())
+        .map(|worker| BROKEN_ANSWERS.iter().skip(worker).step_by(4).collect())
         .collect();
     run_in_parallel(&workers, |cases| {
         let hello = Hello::new();

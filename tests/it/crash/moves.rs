@@ -62,11 +62,11 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
             }
         }
         hello.set_script(Script::with_info(InfoAnswer::Local));
-        let mut again = run(&hello, "create-env", &MOVE);
-        if matches!(disturbance, Some((_, Interruption::Lost))) && again.code == 1 {
-            again = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
+        let mut rerun = run(&hello, "create-env", &MOVE);
+        if matches!(disturbance, Some((_, Interruption::Lost))) && rerun.code == 1 {
+            rerun = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
         }
-        again.success();
+        rerun.success();
     } else {
         moved.success();
     }

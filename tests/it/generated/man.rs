@@ -21,23 +21,24 @@ pub(super) fn pages(command: Command) -> Vec<(String, String)> {
     pages
 }
 
-/// Adds the pages of a command and of those below it. `above` are the groups of commands that it is in.
-fn collect(command: &Command, above: &[&Command], pages: &mut Vec<(String, String)>) {
-    let within: Vec<&Command> = above.iter().copied().chain([command]).collect();
-    shown(command).for_each(|below| collect(below, &within, pages));
+/// Adds the pages of a command and of those below it. `groups` are those that contain it, the outermost
+/// first.
+fn collect(command: &Command, groups: &[&Command], pages: &mut Vec<(String, String)>) {
+    let within: Vec<&Command> = groups.iter().copied().chain([command]).collect();
+    shown(command).for_each(|subcommand| collect(subcommand, &within, pages));
     // The version of the program also names the target of this build.
-    let bare = command.clone().version(env!("CARGO_PKG_VERSION"));
-    let man = Man::new(bare);
+    let without_target = command.clone().version(env!("CARGO_PKG_VERSION"));
+    let man = Man::new(without_target);
     let mut text = Vec::new();
     man.render_name_section(&mut text).unwrap();
     text.extend(synopsis(command).to_roff().bytes());
     text.extend(description(command).to_roff().bytes());
-    Man::new(arguments_in_sections(command, above.is_empty())).render_options_section(&mut text).unwrap();
+    Man::new(arguments_in_sections(command, groups.is_empty())).render_options_section(&mut text).unwrap();
     text.extend(subcommands(command).to_roff().bytes());
     if command.get_version().is_some() {
         man.render_version_section(&mut text).unwrap();
     }
-    let text = String::from_utf8(text).unwrap() + &sections(command, above).to_roff();
+    let text = String::from_utf8(text).unwrap() + &sections(command, groups).to_roff();
     // Every rendered part begins with these definitions. A page needs them once.
     const DEFINITIONS: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
     assert!(text.contains(DEFINITIONS), "{}", man.get_filename());
@@ -135,15 +136,15 @@ fn subcommands(command: &Command) -> Roff {
         page.text([roman(name)]);
         page.text([roman(about)]);
     };
-    let about = |below: &Command| below.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = |subcommand: &Command| subcommand.get_about().map(ToString::to_string).unwrap_or_default();
     if command.get_name() != "monopile" {
-        shown(command).for_each(|below| row(&mut page, page_of(below), about(below)));
+        shown(command).for_each(|subcommand| row(&mut page, page_of(subcommand), about(subcommand)));
         return page;
     }
     for (title, names) in GROUPS {
         page.control("SS", [title]);
-        for below in names.iter().filter_map(|name| command.find_subcommand(name)) {
-            row(&mut page, page_of(below), about(below));
+        for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            row(&mut page, page_of(subcommand), about(subcommand));
         }
     }
     row(&mut page, HELP_USAGE.to_owned(), HELP.1.to_owned());
@@ -151,7 +152,7 @@ fn subcommands(command: &Command) -> Roff {
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|below| !below.is_hide_set())
+    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
 }
 
 /// Returns the reference to the page of a command.
@@ -165,23 +166,26 @@ fn page_name(command: &Command) -> String {
 
 /// Returns the pages about similar commands: the group above, and the others in it. A command of the program
 /// is similar to those in its group of the help. For the program itself, these are the first group.
-fn neighbours(command: &Command, above: &[&Command]) -> Vec<String> {
-    let Some(group) = above.last() else {
+fn neighbours(command: &Command, groups: &[&Command]) -> Vec<String> {
+    let Some(group) = groups.last() else {
         let (_, names) = GROUPS[0];
-        return shown(command).filter(|below| names.contains(&below.get_name())).map(page_of).collect();
+        return shown(command)
+            .filter(|subcommand| names.contains(&subcommand.get_name()))
+            .map(page_of)
+            .collect();
     };
     let names = GROUPS.iter().find(|(_, names)| names.contains(&command.get_name()));
     let is_near = |other: &&Command| {
         let in_group = names.is_none_or(|(_, names)| names.contains(&other.get_name()));
-        other.get_name() != command.get_name() && (above.len() > 1 || in_group)
+        other.get_name() != command.get_name() && (groups.len() > 1 || in_group)
     };
     let others = shown(group).filter(is_near).map(page_of);
-    let group = (above.len() > 1).then(|| page_of(group));
+    let group = (groups.len() > 1).then(|| page_of(group));
     group.into_iter().chain(others).collect()
 }
 
 /// Returns the sections after the options: exit status, environment, files, notes, examples and other pages.
-fn sections(command: &Command, above: &[&Command]) -> Roff {
+fn sections(command: &Command, groups: &[&Command]) -> Roff {
     let mut page = Roff::new();
     let is_main = command.get_name() == "monopile";
     let is_group = !is_main && command.has_subcommands();
@@ -208,7 +212,7 @@ fn sections(command: &Command, above: &[&Command]) -> Roff {
         add_unfilled(&mut page, lines.map(bold));
     }
     page.control("SH", ["SEE ALSO"]);
-    let neighbours = neighbours(command, above);
+    let neighbours = neighbours(command, groups);
     if !neighbours.is_empty() {
         // Lines of long names cannot be adjusted, and a name must not be hyphenated.
         page.control("na", []);

@@ -186,8 +186,12 @@ fn collect_option_variables(command: &Command, rows: &mut BTreeMap<String, Strin
 
 /// Returns the commands without those that only group others.
 fn commands(command: &Command) -> Vec<&Command> {
-    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
-    below.flat_map(|below| if below.has_subcommands() { commands(below) } else { vec![below] }).collect()
+    let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    subcommands
+        .flat_map(
+            |subcommand| if subcommand.has_subcommands() { commands(subcommand) } else { vec![subcommand] },
+        )
+        .collect()
 }
 
 fn name(command: &Command) -> &str {

@@ -244,12 +244,12 @@ fn kill_during_create_vm_leaks_nothing() {
     let killed = cpis(&hello);
     assert_eq!(killed.len(), 1);
     kill_process(killed[0], Signal::KILL).unwrap();
-    let lost = vm();
+    let vm_of_killed_run = vm();
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
-    assert_eq!(vm(), lost);
+    assert_eq!(vm(), vm_of_killed_run);
     create_env(&metal, &hello, &["--forget-open-calls"]);
-    assert_ne!(vm(), lost);
+    assert_ne!(vm(), vm_of_killed_run);
     assert_eq!(hello.state()["current_vm_cid"], vm());
     assert_eq!(metal.volumes().len(), 4, "{:?}", metal.volumes());
     hello.delete(&[]).success();

@@ -97,9 +97,9 @@ fn unreachable_storage_is_an_error() {
     let node = metal.ironic.create_node();
     let stemcell = metal.create_stemcell();
     let working = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
-    let mut broken: Value = serde_json::from_str(&working).unwrap();
-    broken["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
-    metal.world.write("ironic.json", broken.to_string());
+    let mut config: Value = serde_json::from_str(&working).unwrap();
+    config["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
+    metal.world.write("ironic.json", config.to_string());
     let message = metal.expect_error(CLOUD, "create_vm", metal.create_vm_arguments(&stemcell, &node));
     // The failure cannot be undone either, and the error names the next step.
     assert!(message.contains("is tgtd running?") && message.contains("cleaning up failed too"), "{message}");

@@ -141,7 +141,7 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
     let note = format!(
         "note: the recorded address of the VM is {recorded}, but `cloud_provider.mbus` has {other}\n"
     );
-    let elsewhere = [&QUICK[..], &["-v", &address]].concat();
+    let other_options = [&QUICK[..], &["-v", &address]].concat();
     for (command, more, code) in [
         ("status", &[][..], 5),
         ("ssh", &[], 5),
@@ -149,7 +149,7 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
         ("cloud-check", &[], 6),
         ("cloud-check", &["--report"], 6),
     ] {
-        let output = run(&hello, command, &[&elsewhere[..], more].concat()).exits_with(code);
+        let output = run(&hello, command, &[&other_options[..], more].concat()).exits_with(code);
         let hint = "hint: pass the same --state, ops files and variables as for the last create-env, or \
                     correct the host in `cloud_provider.mbus`\n";
         for text in [note.as_str(), hint] {

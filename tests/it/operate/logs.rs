@@ -100,8 +100,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
     );
     let unpacked = crate::agent::world::untar(&fs::read(&path).unwrap());
     assert!(unpacked.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
-    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
-    assert!(again.stderr.contains("(--out) exists already"), "{}", again.stderr);
+    let second_run = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
+    assert!(second_run.stderr.contains("(--out) exists already"), "{}", second_run.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
 
     hello.delete(&[]).success();

@@ -182,11 +182,11 @@ fn interrupted_deploy_has_one_hint_that_works() {
         "- {type: replace, path: \
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
     );
-    let again = serde_json::json!(["run the same command again to continue"]);
-    assert_eq!(interrupt(&hello, "create-env", &[]), again);
+    let continue_hint = serde_json::json!(["run the same command again to continue"]);
+    assert_eq!(interrupt(&hello, "create-env", &[]), continue_hint);
     hello.create(&["--skip-drain"]).success();
 
-    assert_eq!(interrupt(&hello, "recreate", &[]), again);
+    assert_eq!(interrupt(&hello, "recreate", &[]), continue_hint);
     let other = run(&hello, "recreate", &["-v", "mbus_port=6869"]).exits_with(3);
     assert!(other.stderr.contains("the manifest was not deployed before it"), "{}", other.stderr);
     run(&hello, "recreate", &["--skip-drain"]).success();

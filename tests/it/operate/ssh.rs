@@ -156,8 +156,8 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     let (host, key) = (island.ip(), island.file("key"));
     let jump = ["--gw-host", &host, "--gw-user", "root", "--gw-private-key", &key];
     let logins = |island: &Island| island.log().matches("Accepted publickey for root").count();
-    let through = run(&hello, "ssh", &[&jump[..], &[PORT, "-c", "echo there"]].concat()).success();
-    assert_eq!((through.stdout.as_str(), logins(&island)), ("there\n", 1));
+    let jump_run = run(&hello, "ssh", &[&jump[..], &[PORT, "-c", "echo there"]].concat()).success();
+    assert_eq!((jump_run.stdout.as_str(), logins(&island)), ("there\n", 1));
     hello.world.write("file", "content");
     run(&hello, "scp", &[&jump[..], &[PORT, "file", ":/tmp/"]].concat()).success();
     assert_eq!(logins(&island), 2);
@@ -166,9 +166,9 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     direct.env("BOSH_GW_HOST", "nowhere.invalid");
     assert_eq!(hello.world.finish(direct).success().stdout, "there\n");
     assert_eq!(logins(&island), 2);
-    let mut nowhere = hello.command("ssh", &[PORT, "-c", "echo there"]);
-    nowhere.env("BOSH_GW_HOST", "nowhere.invalid");
-    assert_eq!(hello.world.finish(nowhere).code, 255);
+    let mut command = hello.command("ssh", &[PORT, "-c", "echo there"]);
+    command.env("BOSH_GW_HOST", "nowhere.invalid");
+    assert_eq!(hello.world.finish(command).code, 255);
     let hostile = run(&hello, "ssh", &[PORT, "--gw-host=-oProxyCommand=touch x"]).exits_with(2);
     assert!(hostile.stderr.contains("has characters that ssh does not accept"), "{}", hostile.stderr);
 

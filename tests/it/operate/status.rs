@@ -63,10 +63,10 @@ fn status_of_a_healthy_environment() {
     assert!(hello.take_requests().is_empty(), "--no-cpi");
 
     // The state alone shows less, and neither the agent nor the CPI is contacted.
-    let alone = hello.world.run(["status", "state.json", "--json"]).success();
-    let alone = document(&alone);
+    let local_status = hello.world.run(["status", "state.json", "--json"]).success();
+    let local_status = document(&local_status);
     assert_eq!(
-        (&alone["vm"]["cid"], &alone["agent"]["answers"]),
+        (&local_status["vm"]["cid"], &local_status["agent"]["answers"]),
         (&status["vm"]["cid"], &json!("not_asked"))
     );
     assert!(hello.take_requests().is_empty());

@@ -150,9 +150,9 @@ fn states_of_a_bucket_are_found_without_their_companions() {
     assert!(none.stderr.contains("there is no state below"), "{}", none.stderr);
 
     // Each of them can be named alone.
-    let mut alone = hello.world.monopile(["status", &b, "--json"]);
-    bucket.set_credentials(&mut alone);
-    let alone = hello.world.finish(alone).success();
-    assert_eq!(super::document(&alone)["vm"]["cid"], vm);
+    let mut single_status = hello.world.monopile(["status", &b, "--json"]);
+    bucket.set_credentials(&mut single_status);
+    let single_status = hello.world.finish(single_status).success();
+    assert_eq!(super::document(&single_status)["vm"]["cid"], vm);
     hello.delete(&[]).success();
 }

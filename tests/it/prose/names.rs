@@ -58,7 +58,9 @@ impl Source {
 static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         "known|found|said|seen|here|there|wanted|given|own",
-        "looked|looking|got|named|asked|waited|visited|admitted|signalled|way|of",
+        "looked|looking|looks|got|named|asked|waited|visited|admitted|signalled|told|way|of",
+        "near|lost|below|above|beside|broken|bare|due|again|apart|abroad|ahead|alone|also",
+        "elsewhere|nowhere|anywhere|nearly|regardless|still|twice|thrice",
     ];
     let words = words.join("|");
     Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
@@ -247,6 +249,10 @@ fn finds_vague_names() {
     assert_eq!(vague_names(&far_apart), [1]);
     assert_eq!(vague_names("let left = 1;\n\nlet right = left;"), [0; 0]);
     assert_eq!(vague_names("f(own, &self.given);"), [1]);
+    assert_eq!(
+        vague_names("let near = near_name();\nf(|lost| { let nearest = 1; });\nlet below = 1;"),
+        [1, 2, 3]
+    );
     assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2]);
     assert_eq!(vague_names("limit: Option<Duration>,\nlimit: usize,\ntimeout: Duration,"), [1]);
     assert_eq!(vague_names("const TERM_GRACE: Duration =\nconst RETRY_PAUSE: Duration ="), [1]);

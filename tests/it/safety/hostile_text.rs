@@ -252,8 +252,8 @@ fn start_hostile_ironic(hostile: &str) -> Server {
 
 /// Returns the words of every command below this one that has no commands of its own.
 fn leaves(command: &clap::Command, words: &[&str]) -> Vec<String> {
-    let below = |child: &clap::Command| leaves(child, &[words, &[child.get_name()]].concat());
-    let commands: Vec<String> = command.get_subcommands().flat_map(below).collect();
+    let child_leaves = |child: &clap::Command| leaves(child, &[words, &[child.get_name()]].concat());
+    let commands: Vec<String> = command.get_subcommands().flat_map(child_leaves).collect();
     if commands.is_empty() { vec![words.join(" ")] } else { commands }
 }
 
@@ -359,20 +359,20 @@ fn random_text(dice: &mut Dice) -> String {
     let mut text = String::from("ev");
     for _ in 0..dice.between(1, 8) {
         let sequence =
-            format!("\u{1b}[777;{}{}", dice.below(100), char::from(dice.between(0x40, 0x7e) as u8));
+            format!("\u{1b}[777;{}{}", dice.number_below(100), char::from(dice.between(0x40, 0x7e) as u8));
         let introducer =
             dice.pick(&["\u{1b}]", "\u{1b}P", "\u{1b}_", "\u{1b}^", "\u{1b}X", "\u{9d}", "\u{90}"]);
-        text += &match dice.below(10) {
+        text += &match dice.number_below(10) {
             0 | 1 => sequence,
             2 => format!("{introducer}777;pwned{}", dice.pick(&["\u{7}", "\u{1b}\\", "\u{9c}", ""])),
-            3 => format!("\u{9b}777;{}m", dice.below(100)),
+            3 => format!("\u{9b}777;{}m", dice.number_below(100)),
             4 => format!("\u{1b}[{sequence}777m"),
             5 => format!("\u{1b}{}", dice.pick(&["", "c", "[", "]", "(0", "#8", "7", "\u{1b}"])),
             6 => char::from_u32(dice.between(1, 0x9f) as u32).unwrap().to_string(),
             7 => {
                 dice.pick(&["\u{202e}", "\u{2066}", "\u{200f}", "\u{61c}", "\u{2028}", "\u{feff}"]).to_owned()
             }
-            8 => char::from_u32(dice.below(0x11_0000) as u32).unwrap_or('\u{fffd}').to_string(),
+            8 => char::from_u32(dice.number_below(0x11_0000) as u32).unwrap_or('\u{fffd}').to_string(),
             _ => {
                 let encoded =
                     ["\\u001b[777m", "\\x1b[777m", "\\e[777m", "%1b[777m", "&#27;[777m", "G1s3Nzdt"];

@@ -107,10 +107,10 @@ fn signal_waits_for_a_call_that_changes_something() {
     let output = lines(child.stderr.take().unwrap());
     hello.wait_until_held();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let told = std::iter::from_fn(|| receive("the signal is heard", &output))
+    let line = std::iter::from_fn(|| receive("the signal is heard", &output))
         .find(|line| line.contains("SIGINT received: waiting for the CPI call in flight"));
     hello.release_call();
-    assert_eq!((child.end().code(), told.is_some()), (Some(130), true));
+    assert_eq!((child.end().code(), line.is_some()), (Some(130), true));
     assert_eq!(hello.cloud(), hello.recorded());
     hello.answer_truly();
     hello.create(&[]).success();

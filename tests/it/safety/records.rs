@@ -223,8 +223,8 @@ fn forget_needs_confirmation() {
     let disk = before["disks"][0]["cid"].as_str().unwrap();
     run_state(&hello, &["forget", "--yes"]).exits_with(2);
     run_state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).exits_with(2);
-    let nearly = format!("{disk}x");
-    let run = run_state(&hello, &["forget", "--disk", &nearly, "--yes"]).exits_with(3);
+    let unknown_cid = format!("{disk}x");
+    let run = run_state(&hello, &["forget", "--disk", &unknown_cid, "--yes"]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
     assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);

@@ -76,8 +76,8 @@ fn listener_with_another_certificate_stops_the_run() {
     assert!(stderr.contains("choose another address in the manifest"), "{stderr}");
     assert!(stderr.contains("note: nothing was changed in the cloud\n"), "{stderr}");
     // The state beside the manifest is found by the address.
-    let lost = hello.world.read("lost.json");
-    hello.world.write("hello/manifest-state.json", lost);
+    let hidden_state = hello.world.read("lost.json");
+    hello.world.write("hello/manifest-state.json", hidden_state);
     let hint = "'hello/manifest-state.json' records a VM at this address: pass it with --state \
                 hello/manifest-state.json\n";
     assert_stops(&hello, &[hint]);

@@ -61,12 +61,12 @@ fn rejects_invalid_configs() {
     );
     clouds.hello.world.write("cpis.yml", looped);
     assert_both_refuse(&clouds, "z-east", 3, &["a cycle"]);
-    let twice = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
+    let duplicate = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
         "name: west,",
         "name: west, migrated_from: [{name: old}],",
         1,
     );
-    clouds.hello.world.write("cpis.yml", twice);
+    clouds.hello.world.write("cpis.yml", duplicate);
     assert_both_refuse(
         &clouds,
         "z-east",

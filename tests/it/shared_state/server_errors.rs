@@ -164,8 +164,8 @@ fn signal_ends_the_wait_for_a_bucket() {
     let mut hello = Hello::new();
     let direct = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     for stalled in 0..3 {
-        let (reached, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (stalls, goes_on) = (Arc::clone(&reached), Arc::clone(&over));
+        let (reached, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (stalls, goes_on) = (Arc::clone(&reached), Arc::clone(&is_over));
         let (_server, bucket) = start_front(&direct, move |before, forward| {
             if before >= stalled {
                 stalls.store(true, Ordering::SeqCst);
@@ -177,7 +177,7 @@ fn signal_ends_the_wait_for_a_bucket() {
         });
         hello.share_in(bucket);
         interrupt(&hello, || reached.load(Ordering::SeqCst));
-        over.store(true, Ordering::SeqCst);
+        is_over.store(true, Ordering::SeqCst);
     }
     // The library waits between attempts to connect.
     hello.share_in(Bucket { front: Some("http://127.0.0.1:1".to_owned()), ..direct.clone() });

@@ -18,28 +18,28 @@ impl Dice {
     }
 
     /// Returns a number from 0 to `limit - 1`.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn number_below(&mut self, limit: usize) -> usize {
         usize::try_from(self.any() % limit as u64).unwrap()
     }
 
     /// Returns a number in this range.
     pub(crate) fn between(&mut self, first: usize, last: usize) -> usize {
-        first + self.below(last - first + 1)
+        first + self.number_below(last - first + 1)
     }
 
     /// Returns true in `percent` of a hundred cases.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
+        self.number_below(100) < percent
     }
 
     /// Chooses one of the items.
     pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())]
+        items[self.number_below(items.len())]
     }
 
     /// Chooses one of the items by their weights.
     pub(crate) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
-        let mut number = self.below(items.iter().map(|(weight, _)| weight).sum());
+        let mut number = self.number_below(items.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in items {
             if number < *weight {
                 return *item;
@@ -54,7 +54,7 @@ impl Dice {
 fn seed_determines_the_numbers() {
     let numbers = |seed| {
         let mut dice = Dice::new(seed);
-        (0..4).map(|_| dice.below(1000)).collect::<Vec<_>>()
+        (0..4).map(|_| dice.number_below(1000)).collect::<Vec<_>>()
     };
     assert_eq!(numbers(1), numbers(1));
     assert_ne!(numbers(1), numbers(2));

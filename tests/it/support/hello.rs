@@ -60,7 +60,7 @@ impl Hello {
 
     /// Creates an environment that is not deployed in this network, given by its first three bytes.
     pub(crate) fn at(subnet: &str) -> Hello {
-        let hello = Hello::bare(subnet);
+        let hello = Hello::prepare(subnet);
         hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), is_trusted: true });
         hello
     }
@@ -68,12 +68,12 @@ impl Hello {
     /// Creates an environment that is not deployed and has no vars store. Its first run generates the values
     /// of variables.
     pub(crate) fn without_vars_store() -> Hello {
-        Hello::bare(&subnet())
+        Hello::prepare(&subnet())
     }
 
     /// Creates the environment without a vars store: the example, the scripted CPI before the CPI `local`,
     /// and an address of its own.
-    fn bare(subnet: &str) -> Hello {
+    fn prepare(subnet: &str) -> Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));

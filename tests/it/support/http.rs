@@ -394,13 +394,13 @@ fn serve_http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result
 /// Copies in both directions until one side ends.
 fn pump(client: TcpStream, target: TcpStream) -> io::Result<()> {
     let (mut from, mut to) = (client.try_clone()?, target.try_clone()?);
-    let upwards = thread::spawn(move || {
+    let upload = thread::spawn(move || {
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Write);
     });
     let _ = io::copy(&mut &target, &mut &client);
     let _ = client.shutdown(Shutdown::Both);
     let _ = target.shutdown(Shutdown::Both);
-    let _ = upwards.join();
+    let _ = upload.join();
     Ok(())
 }

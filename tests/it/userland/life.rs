@@ -25,8 +25,8 @@ fn environment_lives_on_a_machine_without_compilers() {
 
     // The userland and the packages are in the cache, and a changed userland needs no deploy.
     userland_env.run(&["create-env"], &["--recreate"]).success();
-    let again = userland_env.run(&["create-env"], &["--cpi-userland", "host"]).success();
-    assert!(!again.stdout.contains("Unpacking the userland"), "{}", again.stdout);
+    let second_run = userland_env.run(&["create-env"], &["--cpi-userland", "host"]).success();
+    assert!(!second_run.stdout.contains("Unpacking the userland"), "{}", second_run.stdout);
     assert!(!userland_env.methods()[methods.len()..].contains(&"create_stemcell".to_owned()));
     userland_env.run(&["delete-env"], &["-n"]).success();
     assert_eq!(world.leftovers(), Vec::<String>::new());

@@ -250,8 +250,8 @@ proptest! {
     #[test]
     fn emitted_documents_parse_back(tree in tree()) {
         let text = yaml::emit(&tree);
-        let again = yaml::load(&text, Path::new("test.yml"));
-        prop_assert_eq!(again.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
+        let reloaded = yaml::load(&text, Path::new("test.yml"));
+        prop_assert_eq!(reloaded.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
     }
 
     #[test]

@@ -333,11 +333,11 @@ mod tests {
     #[test]
     fn service_waits_for_dependencies_and_may_fail_to_start() {
         let directory = tempfile::tempdir().unwrap();
-        let mut broken = service(directory.path(), "exit 1");
-        broken.tick(false);
-        assert_eq!(broken.status(), "starting");
-        assert!(matches!(broken.phase, Phase::Down));
-        until(&mut broken, "failing");
+        let mut failing = service(directory.path(), "exit 1");
+        failing.tick(false);
+        assert_eq!(failing.status(), "starting");
+        assert!(matches!(failing.phase, Phase::Down));
+        until(&mut failing, "failing");
         let mut missing = service(directory.path(), "");
         std::fs::remove_file(directory.path().join("start")).unwrap();
         until(&mut missing, "failing");

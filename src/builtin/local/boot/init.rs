@@ -171,9 +171,10 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut started = Instant::now();
     let mut pause = FIRST_RESTART_PAUSE;
-    let mut due = None;
+    let mut restart_at = None;
     loop {
-        let timeout = due.map(|due: Instant| due.saturating_duration_since(Instant::now()));
+        let timeout =
+            restart_at.map(|restart_at: Instant| restart_at.saturating_duration_since(Instant::now()));
         let term = events.wait(timeout)?;
         while let Reaped::One(pid) = reap()? {
             if agent != Some(pid) {
@@ -192,18 +193,18 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 uptime.as_millis(),
                 wait.as_millis()
             ));
-            due = Some(Instant::now() + wait);
+            restart_at = Some(Instant::now() + wait);
         }
         if term {
             return shut_down(events, agent);
         }
-        if due.is_some_and(|due| due <= Instant::now()) {
+        if restart_at.is_some_and(|restart_at| restart_at <= Instant::now()) {
             started = Instant::now();
             match start_agent() {
-                Ok(pid) => (agent, due) = (Some(pid), None),
+                Ok(pid) => (agent, restart_at) = (Some(pid), None),
                 Err(error) => {
                     log(format_args!("starting the agent failed: {error}"));
-                    due = Some(Instant::now() + next_restart_pause(&mut pause));
+                    restart_at = Some(Instant::now() + next_restart_pause(&mut pause));
                 }
             }
         }

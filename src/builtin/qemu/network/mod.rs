@@ -292,8 +292,8 @@ mod tests {
             let error = planned(networks.clone(), mbus, &[]).unwrap_err();
             assert!(error.contains(part), "{networks}: {error}");
         }
-        let anywhere = planned(json!({"a": dynamic}), "https://u:p@0.0.0.0:39784", &[]).unwrap_err();
-        assert!(anywhere.contains("one of 127.0.0.0/8"), "{anywhere}");
+        let error = planned(json!({"a": dynamic}), "https://u:p@0.0.0.0:39784", &[]).unwrap_err();
+        assert!(error.contains("one of 127.0.0.0/8"), "{error}");
     }
 
     #[test]

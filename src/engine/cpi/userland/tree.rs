@@ -106,14 +106,14 @@ fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 /// Fills a new directory of the tree with the entries of `source`, except for `points`, relative paths at
 /// which something else will be mounted.
 fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(), String> {
-    let mut below: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
+    let mut points_by_entry: Vec<(PathBuf, Vec<PathBuf>)> = Vec::new();
     for point in points {
         let mut parts = point.components();
         let Some(first) = parts.next().map(|first| PathBuf::from(first.as_os_str())) else { continue };
         let rest = parts.as_path().to_owned();
-        match below.iter_mut().find(|(name, _)| *name == first) {
+        match points_by_entry.iter_mut().find(|(name, _)| *name == first) {
             Some((_, points)) => points.push(rest),
-            None => below.push((first, vec![rest])),
+            None => points_by_entry.push((first, vec![rest])),
         }
     }
     let read_error =
@@ -125,12 +125,12 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
     for entry in entries {
         let entry = entry.map_err(|error| read_error(source.unwrap_or(directory), error))?;
         let (path, name) = (entry.path(), PathBuf::from(entry.file_name()));
-        if !below.iter().any(|(other, _)| *other == name) {
+        if !points_by_entry.iter().any(|(other, _)| *other == name) {
             let kind = entry.file_type().map_err(|error| read_error(&path, error))?;
             show(&path, kind, &directory.join(name))?;
         }
     }
-    for (name, points) in below {
+    for (name, points) in points_by_entry {
         // A point of its own is created when it is mounted.
         if points.iter().any(|point| point.as_os_str().is_empty()) {
             continue;

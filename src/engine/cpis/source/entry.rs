@@ -124,12 +124,12 @@ impl<'a> ResolvedEntry<'a> {
     fn job_properties(&self, provider: &manifest::deployment::CloudProvider) -> Map<String, Value> {
         let mut merged = provider.properties.clone();
         merged.extend(self.cpi.properties.clone());
-        let mut below = match provider.properties.get(&self.cpi.kind) {
-            Some(Value::Object(below)) => below.clone(),
+        let mut kind_properties = match provider.properties.get(&self.cpi.kind) {
+            Some(Value::Object(kind_properties)) => kind_properties.clone(),
             _ => Map::new(),
         };
-        below.extend(self.cpi.properties.clone());
-        merged.insert(self.cpi.kind.clone(), Value::Object(below));
+        kind_properties.extend(self.cpi.properties.clone());
+        merged.insert(self.cpi.kind.clone(), Value::Object(kind_properties));
         merged
     }
 }

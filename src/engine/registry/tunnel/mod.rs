@@ -123,8 +123,8 @@ impl Tunnel {
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     // The worker sets the reason before it ends.
                     let problem = "the tunnel's thread has ended".to_owned();
-                    let lost = SshError::Lost { address: "the VM".to_owned(), problem };
-                    return Err(TunnelError::Failed(self.last_error().unwrap_or(lost)));
+                    let disconnected_error = SshError::Lost { address: "the VM".to_owned(), problem };
+                    return Err(TunnelError::Failed(self.last_error().unwrap_or(disconnected_error)));
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Worker {
         let mut was_opened = false;
         loop {
             let error = match self.attempt(&mut was_opened, &mut refusals).await {
-                Ok(lost) => lost,
+                Ok(error) => error,
                 Err(error) => error,
             };
             tracing::debug!(%error, "no ssh tunnel");

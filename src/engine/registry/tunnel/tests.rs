@@ -320,9 +320,9 @@ fn only_the_recorded_host_key_is_accepted() {
     let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
     let known_server = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
     let tunnel = ends.open(known_server.clone(), LONG);
-    let (outcome, _, again) = wait(&tunnel);
+    let (outcome, _, host_key) = wait(&tunnel);
     outcome.unwrap();
-    assert_eq!(again, None, "it is known already");
+    assert_eq!(host_key, None, "it is known already");
     drop(tunnel);
 
     sshd.stop();

@@ -51,11 +51,11 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let mut settled = Vec::new();
     let mut transitions = Vec::new();
     let mut number = 0;
-    let mut broken = None;
+    let mut violation = None;
     while index(number) < limit {
         let Some(state) = waiting.pop_front() else { break };
         if let Some(property) = system.violated(&state) {
-            broken = Some((property, number));
+            violation = Some((property, number));
             break;
         }
         if system.is_settled(&state) {
@@ -74,12 +74,12 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
         number += 1;
     }
     let (states, transitions) = (origins.len(), edges.len());
-    let is_complete = broken.is_none() && waiting.is_empty();
+    let is_complete = violation.is_none() && waiting.is_empty();
     if is_complete {
-        broken = dead_end(states, settled, edges).map(|number| (NO_DEAD_END, number));
+        violation = dead_end(states, settled, edges).map(|number| (NO_DEAD_END, number));
     }
-    let counterexample =
-        broken.map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
+    let counterexample = violation
+        .map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
     Explored { is_complete, states, transitions, counterexample }
 }
 

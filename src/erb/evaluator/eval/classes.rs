@@ -326,7 +326,7 @@ impl Interp {
         _env: &Rc<Env>,
     ) -> EvalResult<Value> {
         class.visibility.set(Visibility::Public);
-        let frame = Frame::bare(self.fresh_id());
+        let frame = Frame::outside_methods(self.fresh_id());
         let this = Value::Class(Rc::clone(class));
         let env = Env::new(body.locals.len(), None, frame, this, Rc::clone(class), 0);
         self.eval_maybe(body.code.as_ref(), &env)

@@ -190,7 +190,7 @@ impl Interp {
 
     fn render(&mut self) -> EvalResult<Vec<u8>> {
         let template = Arc::clone(&self.template);
-        let frame = Frame::bare(self.fresh_id());
+        let frame = Frame::outside_methods(self.fresh_id());
         let module = self.class("TemplateEvaluationContext");
         let env = Env::new(template.body.locals.len(), None, frame, self.main.clone(), module, 0);
         let result = match &template.body.code {
@@ -282,7 +282,7 @@ impl Interp {
 
 impl Frame {
     /// Creates the frame of code outside methods.
-    pub(super) fn bare(id: u64) -> Rc<Frame> {
+    pub(super) fn outside_methods(id: u64) -> Rc<Frame> {
         Frame::new(id, &Args::default(), None, None)
     }
 

@@ -127,8 +127,8 @@ fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
     match name {
         "floor" => {
             let whole = (float * scale).floor();
-            let above = (whole + 1.0) / scale;
-            if above > float { whole / scale } else { above }
+            let next_step = (whole + 1.0) / scale;
+            if next_step > float { whole / scale } else { next_step }
         }
         // Ruby 3.1 does not correct the product for `ceil`.
         "ceil" => (float * scale).ceil() / scale,
@@ -191,7 +191,7 @@ fn round_exactly(float: f64, digits: i64, half: Half) -> f64 {
     let common = gcd(rounded.clone(), tens.clone());
     let as_fixnum = |number: BigInt| i64::try_from(number).ok().filter(|number| *number < 1 << 62);
     let magnitude = match (as_fixnum(&rounded / &common), as_fixnum(tens / common)) {
-        (Some(above), Some(below)) => above as f64 / below as f64,
+        (Some(numerator), Some(denominator)) => numerator as f64 / denominator as f64,
         _ => format!("{rounded}e-{digits}").parse().unwrap_or(float),
     };
     magnitude.copysign(float)

@@ -119,13 +119,17 @@ impl Interp {
                     "ceil" => down + unit,
                     "truncate" => &value - (&value % &unit),
                     _ => {
-                        let twice = rest * 2;
+                        let doubled_rest = rest * 2;
                         let tie_goes_up = match half {
                             Half::Up => value >= BigInt::from(0),
                             Half::Down => value < BigInt::from(0),
                             Half::Even => (&down / &unit).bit(0),
                         };
-                        if twice > unit || twice == unit && tie_goes_up { down + unit } else { down }
+                        if doubled_rest > unit || doubled_rest == unit && tie_goes_up {
+                            down + unit
+                        } else {
+                            down
+                        }
                     }
                 })
             }

@@ -59,7 +59,7 @@ impl Address {
     }
 
     /// Returns the same address without its network and zone.
-    fn alone(&self, bits: u128) -> Address {
+    fn single_address(&self, bits: u128) -> Address {
         Address::host(bits, self.family)
     }
 
@@ -235,7 +235,7 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
     };
     let mut expected_family = family;
     let inner = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let bare = match inner.filter(|inner| !inner.contains('\n')) {
+    let digits = match inner.filter(|inner| !inner.contains('\n')) {
         Some(inner) => {
             expected_family = Some(Family::V6);
             inner
@@ -243,23 +243,23 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
         None => address,
     };
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let zoned = bare
+    let zoned = digits
         .rsplit_once('%')
         .filter(|(before, name)| !name.is_empty() && is_name(name) && !before.contains('\n'));
-    let (bare, zone) = match zoned {
+    let (digits, zone) = match zoned {
         Some((before, name)) => {
             expected_family = Some(Family::V6);
             (before, Some(format!("%{name}")))
         }
-        None => (bare, None),
+        None => (digits, None),
     };
-    let v4 = if expected_family == Some(Family::V6) { None } else { v4(bare)? };
+    let v4 = if expected_family == Some(Family::V6) { None } else { v4(digits)? };
     let mut address = match v4 {
         Some(bits) => Address::host(bits.into(), Family::V4),
         None if expected_family == Some(Family::V4) => {
             return Err((WRONG_FAMILY, "address family mismatch".into()));
         }
-        None => Address::host(v6(bare)?, Family::V6),
+        None => Address::host(v6(digits)?, Family::V6),
     };
     address.zone = zone;
     match prefix {
@@ -491,7 +491,8 @@ pub(crate) fn method(
             make(interp, masked)
         }
         "to_range" => {
-            let (from, to) = (address.alone(address.first()), address.alone(address.last()));
+            let (from, to) =
+                (address.single_address(address.first()), address.single_address(address.last()));
             let (from, to) = (make(interp, from), make(interp, to));
             interp.range(from, to, false)?
         }

@@ -23,7 +23,7 @@ fn attach_disk_swaps_disks_and_back() {
                 "undeleted": null})]
     );
     let second = clouds.call_cpi_directly("east", "create_disk", json!([1024, {}]));
-    let abroad = clouds.call_cpi_directly("west", "create_disk", json!([1024, {}]));
+    let foreign_disk = clouds.call_cpi_directly("west", "create_disk", json!([1024, {}]));
     let before = clouds.hello.state();
     for (command, more, expected) in [
         ("delete-disk", vec![first.as_str()], "is the persistent disk of this environment"),
@@ -32,7 +32,7 @@ fn attach_disk_swaps_disks_and_back() {
         ("attach-disk", vec!["disk-nowhere"], "the CPI does not find disk 'disk-nowhere' of CPI 'east'"),
         (
             "attach-disk",
-            vec![abroad.as_str(), "--cpi", "west"],
+            vec![foreign_disk.as_str(), "--cpi", "west"],
             "belongs to CPI 'west', but the VM belongs to CPI 'east'",
         ),
     ] {
@@ -63,6 +63,6 @@ fn attach_disk_swaps_disks_and_back() {
     clouds.run("delete-disk", &[&second, "-n"]).success();
     assert_eq!(clouds.only("east", "disks"), first);
     clouds.delete("z-east").success();
-    clouds.call_cpi_directly("west", "delete_disk", json!([abroad]));
+    clouds.call_cpi_directly("west", "delete_disk", json!([foreign_disk]));
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

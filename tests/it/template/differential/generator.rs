@@ -224,28 +224,28 @@ impl Generator {
     }
 
     fn several(&mut self, most: usize, separator: &str, mut make: impl FnMut(&mut Self) -> String) -> String {
-        let count = self.dice.below(most + 1);
+        let count = self.dice.number_below(most + 1);
         (0..count).map(|_| make(self)).collect::<Vec<_>>().join(separator)
     }
 
     /// Returns an expression.
     pub(super) fn expression(&mut self) -> Expression {
-        if self.dice.below(3) == 0 {
+        if self.dice.number_below(3) == 0 {
             return self.method_call();
         }
-        let number = self.dice.below(self.calls.len());
+        let number = self.dice.number_below(self.calls.len());
         let call = self.calls[number];
         Expression { call: call.to_owned(), source: self.fill(call), any_arguments: false }
     }
 
     /// Returns a call of any method with any arguments, which shows the result and the receiver.
     fn method_call(&mut self) -> Expression {
-        let number = self.dice.below(self.methods.len());
+        let number = self.dice.number_below(self.methods.len());
         let kind = self.methods[number].0;
-        let number_of_method = self.dice.below(self.methods[number].1.len());
+        let number_of_method = self.dice.number_below(self.methods[number].1.len());
         let name = self.methods[number].1[number_of_method];
         let receiver = self.fill(kind);
-        let arguments = match self.dice.below(4) {
+        let arguments = match self.dice.number_below(4) {
             0 => Vec::new(),
             1 | 2 => vec![self.any()],
             _ => vec![self.any(), self.any()],
@@ -274,7 +274,7 @@ impl Generator {
 
     /// Returns a value of any class.
     fn any(&mut self) -> String {
-        match self.dice.below(12) {
+        match self.dice.number_below(12) {
             0 | 1 => self.element(1),
             2 | 3 => self.dice.pick(SMALL).to_owned(),
             4 => self.string(),
@@ -407,7 +407,7 @@ impl Generator {
         let directive = |it: &mut Self| {
             let flag = it.dice.pick(&["", "", "", "-", "^", "0", "_", ":"]);
             let letters = "YCymdejHIMSLNpPAaBbhuwsFTXDxRrcvzZklnt%";
-            let letter = letters.chars().nth(it.dice.below(letters.len())).unwrap_or('Y');
+            let letter = letters.chars().nth(it.dice.number_below(letters.len())).unwrap_or('Y');
             format!("%{flag}{letter}")
         };
         format!("\"{}\"", self.several(3, " ", directive))
@@ -541,15 +541,15 @@ impl Generator {
     }
 
     fn integer(&mut self) -> String {
-        match self.dice.below(8) {
-            0 => (self.dice.any() as i64 >> self.dice.below(60)).to_string(),
-            1 => format!("{}{:09}", self.dice.any(), self.dice.below(1_000_000_000)),
+        match self.dice.number_below(8) {
+            0 => (self.dice.any() as i64 >> self.dice.number_below(60)).to_string(),
+            1 => format!("{}{:09}", self.dice.any(), self.dice.number_below(1_000_000_000)),
             _ => self.dice.pick(INTS).to_owned(),
         }
     }
 
     fn element(&mut self, depth: u32) -> String {
-        match self.dice.below(if depth == 0 { 9 } else { 11 }) {
+        match self.dice.number_below(if depth == 0 { 9 } else { 11 }) {
             0 => "nil".into(),
             1 => self.dice.pick(&["true", "false"]).to_owned(),
             2 | 3 => self.dice.pick(SMALL).to_owned(),
@@ -567,7 +567,7 @@ impl Generator {
     }
 
     fn array(&mut self) -> String {
-        match self.dice.below(4) {
+        match self.dice.number_below(4) {
             0 => format!("[{}]", self.several(5, ", ", |it| it.dice.pick(SMALL).to_owned())),
             1 => format!("[{}]", self.several(5, ", ", |it| it.string())),
             2 => format!("[{}]", self.several(4, ", ", |it| it.list(0))),
@@ -585,7 +585,7 @@ impl Generator {
 
     fn range(&mut self, has_both_ends: bool) -> String {
         let dots = self.dice.pick(&["..", "..", "..."]);
-        let (from, to) = match self.dice.below(6) {
+        let (from, to) = match self.dice.number_below(6) {
             0 if !has_both_ends => ("", self.dice.pick(SMALL)),
             1 if !has_both_ends => (self.dice.pick(SMALL), ""),
             _ => (self.dice.pick(SMALL), self.dice.pick(SMALL)),
@@ -635,7 +635,7 @@ impl Generator {
                 ])
                 .to_owned()
         };
-        let text = match self.dice.below(4) {
+        let text = match self.dice.number_below(4) {
             0 => scalar(self),
             1 => format!("[{}]", self.several(3, ", ", scalar)),
             2 => format!(
@@ -663,21 +663,21 @@ impl Generator {
     }
 
     fn alternatives(&mut self, depth: u32) -> String {
-        let count = 1 + self.dice.below(4) / 2;
+        let count = 1 + self.dice.number_below(4) / 2;
         (0..count).map(|_| self.sequence(depth)).collect::<Vec<_>>().join("|")
     }
 
     fn sequence(&mut self, depth: u32) -> String {
-        let count = 1 + self.dice.below(3);
+        let count = 1 + self.dice.number_below(3);
         (0..count).map(|_| self.quantified(depth)).collect()
     }
 
     fn quantified(&mut self, depth: u32) -> String {
-        if self.dice.below(4) == 0 {
+        if self.dice.number_below(4) == 0 {
             return self.dice.pick(&["^", "$", "\\A", "\\z", "\\Z", "\\b", "\\B"]).to_owned();
         }
         let atom = self.atom(depth);
-        let quantifier = match self.dice.below(3) {
+        let quantifier = match self.dice.number_below(3) {
             0 => self.dice.pick(&[
                 "*", "+", "?", "{2}", "{1,2}", "{,2}", "{1,}", "*?", "+?", "??", "{1,2}?", "*+", "?+", "++",
             ]),
@@ -688,7 +688,7 @@ impl Generator {
 
     /// Draws an atom of a regular expression.
     fn atom(&mut self, depth: u32) -> String {
-        match self.dice.below(if depth == 0 { 8 } else { 11 }) {
+        match self.dice.number_below(if depth == 0 { 8 } else { 11 }) {
             0..=2 => self
                 .dice
                 .pick(&[

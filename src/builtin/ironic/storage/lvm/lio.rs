@@ -228,9 +228,9 @@ impl Lio {
         errors.push(problem);
         sleep(self.save_pause);
         // If targetcli ran to its end, only the save is missing.
-        let again = self.run_commands(action, if first.status.success() { &[] } else { commands })?;
-        errors.extend(errors_in(&again, login));
-        match read_saved_config(&again) {
+        let second = self.run_commands(action, if first.status.success() { &[] } else { commands })?;
+        errors.extend(errors_in(&second, login));
+        match read_saved_config(&second) {
             Ok(state) => Ok((state, join_errors(&errors))),
             Err(problem) => {
                 errors.push(problem);

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn hosts_are_names_addresses_or_of_the_future() {
-        for (host, in_uri, alone) in [
+        for (host, in_uri, is_valid_alone) in [
             ("a_b.example.com", true, true),
             ("", true, true),
             ("a:b", false, false),
@@ -204,7 +204,7 @@ mod tests {
             ("[v1.a:b]", true, true),
             ("[]", false, false),
         ] {
-            assert_eq!((is_host(host, true), is_host(host, false)), (in_uri, alone), "{host}");
+            assert_eq!((is_host(host, true), is_host(host, false)), (in_uri, is_valid_alone), "{host}");
         }
     }
 }
