@@ -55,7 +55,7 @@ mod repack_stemcell;
 mod resources;
 mod restart;
 mod run_log;
-mod run_record;
+mod run_recorder;
 mod scope;
 mod scp;
 mod scratch;

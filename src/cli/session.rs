@@ -12,7 +12,7 @@ use super::env_vars::{self, Variable};
 use super::globals::{Globals, JsonForm};
 use super::hint_commands::{CompletingSink, EnvironmentWords};
 use super::run_log::{LoggingSink, RunLog};
-use super::run_record::{RecordingSink, RunRecord};
+use super::run_recorder::{RecordingSink, RunRecorder};
 use super::scratch::Scratch;
 use super::table::Layout;
 use super::{duration, encryption, logging, paths, shared_cache, signals};
@@ -53,7 +53,7 @@ pub(super) struct Session {
     document: Option<BoshDocument>,
     /// The name of the command in the log and the history, once the log has begun.
     command: OnceLock<String>,
-    record: RunRecord,
+    recorder: RunRecorder,
     /// The signals of the run, once it has begun.
     signals: OnceLock<SignalCounter>,
     ends_by_signal: bool,
@@ -111,8 +111,8 @@ impl Session {
             Some(log) => Arc::new(LoggingSink { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
         };
-        let record = RunRecord::new(redactor.clone());
-        let recording = Arc::new(RecordingSink { record: record.clone(), next: shown });
+        let recorder = RunRecorder::new(redactor.clone());
+        let recording = Arc::new(RecordingSink { recorder: recorder.clone(), next: shown });
         let sink = Arc::new(CompletingSink { words: words.clone(), next: recording });
         let reporter = Reporter::new(sink);
         logging::unknown_level().into_iter().for_each(|warning| reporter.warn(warning));
@@ -124,7 +124,7 @@ impl Session {
             log,
             document: renderer.document().cloned(),
             command: OnceLock::new(),
-            record,
+            recorder,
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
             is_stdout_reserved: output_mode.is_stdout_reserved,
@@ -177,7 +177,7 @@ impl Session {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let started = env_vars::HISTORY.path().and_then(|directory| {
-            self.record.begin(&directory, command, &state.resolved()?.path_or_url(), log)
+            self.recorder.begin(&directory, command, &state.resolved()?.path_or_url(), log)
         });
         if let Err(error) = started {
             self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
@@ -186,7 +186,7 @@ impl Session {
 
     /// Ends the record of this run, if it has begun.
     pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, was_declined: bool) {
-        if let Err(error) = self.record.finish(exit_code, elapsed, summary, was_declined) {
+        if let Err(error) = self.recorder.finish(exit_code, elapsed, summary, was_declined) {
             self.reporter
                 .warn(format!("the end of this run is missing in the history: {}", error.chain().join(": ")));
         }
@@ -196,7 +196,7 @@ impl Session {
     /// last step as failed.
     pub(super) fn report(&self, has_failed: bool) -> Option<base::events::RunReport> {
         self.log().filter(|_| !self.is_stdout_reserved)?;
-        let mut report = self.record.report(has_failed)?;
+        let mut report = self.recorder.report(has_failed)?;
         // A successful delete-env has removed its state, unless suspects are still on record.
         let deletes = !has_failed && self.command.get().is_some_and(|command| command == "delete-env");
         let is_gone = |state: &String| paths::is_url(Path::new(state)) || !Path::new(state).exists();
@@ -206,7 +206,7 @@ impl Session {
 
     /// Returns true if the run has started a step of its plan.
     pub(super) fn has_started_a_step(&self) -> bool {
-        self.record.has_started_a_step()
+        self.recorder.has_started_a_step()
     }
 
     /// Adds to the error of an interrupted run whether it has changed something, and how to continue.

@@ -19,7 +19,7 @@ use crate::ui;
 use base::events::Reporter;
 use base::files::input;
 use base::{Error, Result};
-use engine::history::HistoryEntry;
+use engine::history::RunRecord;
 use engine::inspection::{
     AgentAnswers, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
@@ -200,7 +200,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(recorded_run) = status.running() {
-        let HistoryEntry { command, started, pid, .. } = &recorded_run.record;
+        let RunRecord { command, started, pid, .. } = &recorded_run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {

@@ -35,9 +35,9 @@ const STATE_HOME: &str = "XDG_STATE_HOME=DIR";
 const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
-/// The record of a run in the history.
+/// The record of a run in the history: the content of one JSON file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HistoryEntry {
+pub struct RunRecord {
     /// The command, such as `create-env`.
     pub command: String,
     /// The path or URL of its state.
@@ -62,7 +62,7 @@ pub struct HistoryEntry {
     pub end: Option<RunEnd>,
 }
 
-impl HistoryEntry {
+impl RunRecord {
     /// Returns true if the run began to change the VM, its jobs or its resources. A run of an older version
     /// counts as one if it had something to do.
     pub fn has_begun(&self) -> bool {
@@ -137,20 +137,20 @@ pub struct RecordedRun {
     pub outcome: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]
-    pub record: HistoryEntry,
+    pub record: RunRecord,
 }
 
-/// The record of the current run.
+/// The record of the current run, to which its plan, steps and end are added.
 #[derive(Debug)]
-pub struct RunningRecord {
+pub struct OpenRunRecord {
     path: PathBuf,
-    record: HistoryEntry,
+    record: RunRecord,
     /// The locked record. The end of the process releases the lock.
     lock: UnlockOnDrop,
 }
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
-pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<RunningRecord> {
+pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<OpenRunRecord> {
     let record_error = |error| {
         Error::io(format!("recording the run in '{}'", directory.display()), error)
             .with_owner_hint(directory, STATE_HOME)
@@ -159,7 +159,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let state = &canonical_path(state)?;
     let directory = &directory_of(directory, state);
     create_private_directory(directory).map_err(record_error)?;
-    let record = HistoryEntry {
+    let record = RunRecord {
         command: command.to_owned(),
         state: state.clone(),
         started: encoding::rfc3339(now),
@@ -178,10 +178,10 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let path = directory.join(name);
     let lock = write_record(&path, &record)?;
     prune(directory);
-    Ok(RunningRecord { path, record, lock })
+    Ok(OpenRunRecord { path, record, lock })
 }
 
-impl RunningRecord {
+impl OpenRunRecord {
     /// Records the plan of the run.
     pub fn record_plan(&mut self, plan: RecordedPlan) -> Result<()> {
         self.record.plan = Some(plan);
@@ -198,12 +198,12 @@ impl RunningRecord {
 
     /// Records the end of the run.
     pub fn finish(&self, end: RunEnd) -> Result<()> {
-        write_record(&self.path, &HistoryEntry { end: Some(end), ..self.record.clone() }).map(drop)
+        write_record(&self.path, &RunRecord { end: Some(end), ..self.record.clone() }).map(drop)
     }
 }
 
 /// Writes a record. The returned guard holds the lock on it.
-fn write_record(path: &Path, record: &HistoryEntry) -> Result<UnlockOnDrop> {
+fn write_record(path: &Path, record: &RunRecord) -> Result<UnlockOnDrop> {
     let bytes = encode(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
@@ -273,7 +273,7 @@ fn canonical_path(state: &Path) -> Result<PathBuf> {
     })
 }
 
-fn encode(record: &HistoryEntry) -> Result<Vec<u8>> {
+fn encode(record: &RunRecord) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(record)
         .map_err(|error| Error::failure("encoding the record of a run failed").with_source(error))
 }
@@ -285,7 +285,7 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn read(path: &Path) -> Option<RecordedRun> {
     let (record, is_held) = read_record(path)?;
-    let outcome = |record: &HistoryEntry| match &record.end {
+    let outcome = |record: &RunRecord| match &record.end {
         Some(end) if end.was_declined => RunOutcome::Declined,
         Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
         Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
@@ -302,7 +302,7 @@ fn read(path: &Path) -> Option<RecordedRun> {
 }
 
 /// Reads a record. Also returns true if its run still goes on.
-fn read_record(path: &Path) -> Option<(HistoryEntry, bool)> {
+fn read_record(path: &Path) -> Option<(RunRecord, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     (&file).take(MAX_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
@@ -330,7 +330,7 @@ mod tests {
         RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), stages: Vec::new(), was_declined: false }
     }
 
-    fn begin_at(directory: &Path, state: &str) -> RunningRecord {
+    fn begin_at(directory: &Path, state: &str) -> OpenRunRecord {
         begin(directory, "create-env", Path::new(state), None).unwrap()
     }
 
@@ -430,7 +430,7 @@ mod tests {
             let run = begin_at(base.path(), "/x");
             let mut record = serde_json::to_value(&run.record).unwrap();
             record.as_object_mut().unwrap().remove("begun_steps");
-            let mut record: HistoryEntry = serde_json::from_value(record).unwrap();
+            let mut record: RunRecord = serde_json::from_value(record).unwrap();
             record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
             assert_eq!((record.begun_steps, record.has_begun()), (None, has_begun));
         }
@@ -446,7 +446,7 @@ mod tests {
         for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
-                HistoryEntry { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
+                RunRecord { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
             fs::write(directory.join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");

@@ -16,7 +16,7 @@ use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
     describe_denied, describe_denied_mount, describe_not_found, probable_cause, probable_cause_of_denial,
 };
-use crate::history::{HistoryEntry, RecordedRun, RunOutcome};
+use crate::history::{RecordedRun, RunOutcome, RunRecord};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, StateOverview};
@@ -699,7 +699,7 @@ impl Status {
     /// since, with its hint.
     fn unfinished(&self) -> Option<UnfinishedRun> {
         if let Some(recorded_run) = self.running() {
-            let HistoryEntry { command, pid, .. } = &recorded_run.record;
+            let RunRecord { command, pid, .. } = &recorded_run.record;
             return Some(UnfinishedRun::continues(format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
             )));

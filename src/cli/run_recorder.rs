@@ -1,4 +1,5 @@
-//! The record of this run for `history`. It begins when the state is known, and ends with the result.
+//! Writes the record of this run for `history`. The record begins when the state is known, and ends with the
+//! result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,17 +13,17 @@ use base::{
     events::{Event, FinishedStage, Outcome, RunReport, Sink, StageId, StartedStep},
     redact::Redactor,
 };
-use engine::history::{self, RecordedPlan, RecordedStage, RunEnd, RunningRecord};
+use engine::history::{self, OpenRunRecord, RecordedPlan, RecordedStage, RunEnd};
 
 /// The maximum depth of recorded stages.
 const MAX_STAGE_DEPTH: usize = 1;
 /// The maximum number of recorded stages.
 const MAX_RECORDED_STAGES: usize = 500;
 
-/// The record of this run. Cheap to clone; clones share it.
+/// Writes the record of this run, from its events. Cheap to clone; clones share it.
 #[derive(Clone)]
-pub(super) struct RunRecord {
-    running: Arc<Mutex<Option<RunningRecord>>>,
+pub(super) struct RunRecorder {
+    running: Arc<Mutex<Option<OpenRunRecord>>>,
     progress: Arc<Mutex<RunProgress>>,
     redactor: Redactor,
 }
@@ -75,9 +76,9 @@ fn fail(step: &mut StartedStep, is_applied: bool) {
     (step.is_done, step.has_failed_later, step.skipped) = (is_applied, is_applied, None);
 }
 
-impl RunRecord {
+impl RunRecorder {
     pub(super) fn new(redactor: Redactor) -> Self {
-        RunRecord { running: Arc::default(), progress: Arc::default(), redactor }
+        RunRecorder { running: Arc::default(), progress: Arc::default(), redactor }
     }
 
     /// Begins the record, unless it has begun.
@@ -225,7 +226,7 @@ impl RunRecord {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<RunningRecord>> {
+    fn running(&self) -> MutexGuard<'_, Option<OpenRunRecord>> {
         self.running.lock()
     }
 
@@ -236,14 +237,14 @@ impl RunRecord {
 
 /// A sink that records the plan, steps and stages, and passes events on.
 pub(super) struct RecordingSink {
-    pub(super) record: RunRecord,
+    pub(super) recorder: RunRecorder,
     pub(super) next: Arc<dyn Sink>,
 }
 
 impl Sink for RecordingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
-        self.record.record_event(event);
+        self.recorder.record_event(event);
     }
 }
 
@@ -260,10 +261,10 @@ mod tests {
 
     #[test]
     fn skipped_and_failed_steps_are_told_from_others() {
-        let record = RunRecord::new(Redactor::default());
-        record.progress().state = Some("/env/state.json".to_owned());
+        let recorder = RunRecorder::new(Redactor::default());
+        recorder.progress().state = Some("/env/state.json".to_owned());
         let reporter =
-            Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
+            Reporter::new(Arc::new(RecordingSink { recorder: recorder.clone(), next: Arc::new(Discard) }));
         let begin = |number: usize, description: &str| {
             let (description, reason) = (description.to_owned(), String::new());
             reporter.emit(Event::StepStarted {
@@ -289,7 +290,7 @@ mod tests {
         deleting.reporter().stage("Deleting stemcell s-1").finish();
         drop(deleting);
         let step_outcomes = |has_failed: bool| -> Vec<(bool, Option<String>)> {
-            let report = record.report(has_failed).unwrap();
+            let report = recorder.report(has_failed).unwrap();
             report.steps.into_iter().map(|step| (step.is_done, step.skipped)).collect()
         };
         let skipped = Some("no answer after 10 s".to_owned());
@@ -302,10 +303,12 @@ mod tests {
     #[test]
     fn step_that_fails_after_its_effect_is_done() {
         for is_applied in [false, true] {
-            let record = RunRecord::new(Redactor::default());
-            record.progress().state = Some("/env/state.json".to_owned());
-            let reporter =
-                Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
+            let recorder = RunRecorder::new(Redactor::default());
+            recorder.progress().state = Some("/env/state.json".to_owned());
+            let reporter = Reporter::new(Arc::new(RecordingSink {
+                recorder: recorder.clone(),
+                next: Arc::new(Discard),
+            }));
             let deploying = reporter.stage("Deploying");
             reporter.emit(Event::StepStarted {
                 number: 1,
@@ -321,10 +324,10 @@ mod tests {
             }
             // An interruption fails no stage of the step.
             creating.finish();
-            let step = record.report(true).unwrap().steps.remove(0);
+            let step = recorder.report(true).unwrap().steps.remove(0);
             assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
             drop(deploying.reporter().stage("Waiting for the agent"));
-            let step = record.report(true).unwrap().steps.remove(0);
+            let step = recorder.report(true).unwrap().steps.remove(0);
             assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
         }
     }
