@@ -6,7 +6,7 @@ use super::identity::ForeignAgent;
 use super::refusal;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts, OtherAddress};
 use crate::run_context::{self, RunContext};
-use crate::state::{GivenCredentials, State, VmHandle};
+use crate::state::{RunCredentials, State, VmHandle};
 use artifact::AgentProxy;
 use base::error::ResultExt as _;
 use base::{Error, ErrorKind, Result};
@@ -98,7 +98,7 @@ pub(crate) fn contact(
     run: &RunContext,
     endpoint: AgentEndpoint,
     (state, vm): (&State, &VmHandle),
-    given_credentials: &GivenCredentials,
+    run_credentials: &RunCredentials,
     timeout: Duration,
 ) -> Result<Agent> {
     let other_address = OtherAddress::find(&endpoint, state);
@@ -106,7 +106,7 @@ pub(crate) fn contact(
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
         if error.is_of_this_run() {
-            return refusal::explained(error, run, state, given_credentials);
+            return refusal::explained(error, run, state, run_credentials);
         }
         match (error.is_transient(), &other_address) {
             (true, Some(other)) => {
@@ -116,8 +116,8 @@ pub(crate) fn contact(
             (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))
                 .with_hint(hint_for_silent_agent(state)),
-            (false, Some(other)) => other.explain(refusal::explained(error, run, state, given_credentials)),
-            (false, None) => refusal::explained(error, run, state, given_credentials),
+            (false, Some(other)) => other.explain(refusal::explained(error, run, state, run_credentials)),
+            (false, None) => refusal::explained(error, run, state, run_credentials),
         }
     })?;
     ForeignAgent::check(&agent, state).map_err(|error| match &other_address {

@@ -2,7 +2,7 @@
 
 use super::AgentError;
 use crate::run_context::RunContext;
-use crate::state::{Credentials, GivenCredentials, State};
+use crate::state::{CredentialDigests, RunCredentials, State};
 use base::text::and_listed;
 use base::{Error, ErrorKind};
 
@@ -21,10 +21,11 @@ impl OtherCredentials {
         error: &AgentError,
         run: &RunContext,
         state: &State,
-        given_credentials: &GivenCredentials,
+        run_credentials: &RunCredentials,
     ) -> Option<Self> {
-        let deployed = state.monopile.credentials.as_ref().filter(|_| error.is_of_other_credentials())?;
-        let names = deployed.replaced(&given_credentials.values);
+        let deployed =
+            state.monopile.credential_digests.as_ref().filter(|_| error.is_of_other_credentials())?;
+        let names = deployed.replaced(&run_credentials.values);
         let differ = match names.as_slice() {
             [] => return None,
             [name] => format!("{name} differs from the deployed value"),
@@ -32,7 +33,12 @@ impl OtherCredentials {
         };
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),
-            hint: Credentials::how_to_pass(Some(deployed), names.first()?, given_credentials, &run.redactor),
+            hint: CredentialDigests::how_to_pass(
+                Some(deployed),
+                names.first()?,
+                run_credentials,
+                &run.redactor,
+            ),
         })
     }
 }
@@ -49,19 +55,18 @@ pub(crate) fn explained(
     error: AgentError,
     run: &RunContext,
     state: &State,
-    given_credentials: &GivenCredentials,
+    run_credentials: &RunCredentials,
 ) -> Error {
-    OtherCredentials::explain(&error, run, state, given_credentials).map_or_else(|| error.into(), Error::from)
+    OtherCredentials::explain(&error, run, state, run_credentials).map_or_else(|| error.into(), Error::from)
 }
 
 /// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones.
 pub(crate) fn may_be_of_other_credentials(
     error: &AgentError,
     state: &State,
-    given_credentials: &GivenCredentials,
+    run_credentials: &RunCredentials,
 ) -> bool {
-    let deployed = state.monopile.credentials.as_ref();
-    let are_deployed =
-        deployed.is_some_and(|deployed| deployed.replaced(&given_credentials.values).is_empty());
+    let deployed = state.monopile.credential_digests.as_ref();
+    let are_deployed = deployed.is_some_and(|deployed| deployed.replaced(&run_credentials.values).is_empty());
     error.is_of_other_credentials() && !are_deployed
 }

@@ -88,9 +88,8 @@ impl DraftPlan {
             true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.verify,
         };
-        let ask_agent = || {
-            liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given_credentials, stage)
-        };
+        let ask_agent =
+            || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.run_credentials, stage);
         match asks_agent.then(ask_agent).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.applied = Some(agent_state),

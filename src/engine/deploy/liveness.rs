@@ -5,7 +5,7 @@ use crate::agent::refusal::OtherCredentials;
 use crate::agent::{Agent, AgentEndpoint, AgentError, connect};
 use crate::jobs::AgentState;
 use crate::run_context::RunContext;
-use crate::state::{GivenCredentials, State};
+use crate::state::{RunCredentials, State};
 use base::events::Stage;
 use base::{Error, Result};
 
@@ -40,7 +40,7 @@ pub(super) fn check_liveness(
     run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &State,
-    given_credentials: &GivenCredentials,
+    run_credentials: &RunCredentials,
     stage: &Stage,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
@@ -51,7 +51,7 @@ pub(super) fn check_liveness(
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             let is_silent = error.is_transient();
-            let other = OtherCredentials::explain(&error, run, state, given_credentials);
+            let other = OtherCredentials::explain(&error, run, state, run_credentials);
             let has_other_credentials = other.is_some();
             let error = other.map_or_else(|| error.into(), Error::from);
             let unreachable = UnreachableAgent { error, is_silent, has_other_credentials };

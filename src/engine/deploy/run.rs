@@ -115,9 +115,9 @@ impl<'a> DeployRun<'a> {
         let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys_jobs() {
-            let is_first = executor.state().monopile.credentials.is_none();
-            if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| is_first) {
-                executor.commit(Change::CredentialsChosen(credentials.clone()))?;
+            let is_first = executor.state().monopile.credential_digests.is_none();
+            if let Some(digests) = self.prepared.credential_digests.as_ref().filter(|_| is_first) {
+                executor.commit(Change::CredentialsChosen(digests.clone()))?;
             }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
@@ -141,8 +141,8 @@ impl<'a> DeployRun<'a> {
                     let stemcell = stemcell_record(executor.state(), stemcell_ref, new_stemcell.as_deref())?;
                     // The agent of the new VM gets these values, even if the rest of the deploy fails.
                     let are_new = !self.prepared.changed_credentials.is_empty();
-                    if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| are_new) {
-                        executor.commit(Change::CredentialsChosen(credentials.clone()))?;
+                    if let Some(digests) = self.prepared.credential_digests.as_ref().filter(|_| are_new) {
+                        executor.commit(Change::CredentialsChosen(digests.clone()))?;
                     }
                     vm::create(&self, executor, &agent, &stemcell, contract, reason, &deploying)?;
                 }
@@ -291,7 +291,7 @@ impl<'a> DeployRun<'a> {
             deploy_digest: self.prepared.deploy_digest.clone(),
             releases,
             manifest: Some(Leaves::of(leaves).showing(shown)),
-            credentials: self.prepared.credentials.clone(),
+            credential_digests: self.prepared.credential_digests.clone(),
             durations: self.step_timer.so_far(self.run.reporter.finished_durations()),
         }
     }

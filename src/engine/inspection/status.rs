@@ -21,7 +21,7 @@ use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, StateOverview};
 use crate::run_context::RunContext;
-use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
+use crate::state::{DiskHandle, Resource, RunCredentials, State, VmHandle};
 use base::console::LastBoot;
 use base::events::Reporter;
 use base::exit_code;
@@ -277,7 +277,7 @@ pub struct StatusSources<'a> {
     cpi_inputs: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
     /// The credentials of this run.
-    given_credentials: GivenCredentials,
+    run_credentials: RunCredentials,
     certificates: Vec<CertificateStatus>,
 }
 
@@ -324,7 +324,7 @@ impl<'a> StatusSources<'a> {
             endpoint: None,
             cpi_inputs: None,
             manifests_networks: Map::new(),
-            given_credentials: GivenCredentials::default(),
+            run_credentials: RunCredentials::default(),
             certificates: Vec::new(),
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
@@ -334,7 +334,7 @@ impl<'a> StatusSources<'a> {
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let loaded = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
-        sources.given_credentials = (&loaded).into();
+        sources.run_credentials = (&loaded).into();
         if request.ask_cpi {
             let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.renderer_choice, &loaded, &preparing)?;
             sources.cpi_inputs = Some(cpi_inputs);
@@ -492,7 +492,7 @@ impl StatusCollector<'_> {
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.is_of_this_run();
                 let other =
-                    OtherCredentials::explain(&error, self.from.run, state, &self.from.given_credentials);
+                    OtherCredentials::explain(&error, self.from.run, state, &self.from.run_credentials);
                 agent_status.has_other_credentials = other.is_some();
                 let error = other.map_or_else(|| error.into(), Error::from);
                 agent_status.problem = Some(error.to_string());

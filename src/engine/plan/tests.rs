@@ -101,7 +101,7 @@ fn deployed() -> State {
             deploy_digest: SHA.into(),
             releases: vec![release],
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
-            credentials: None,
+            credential_digests: None,
             durations: [("update_vm", 10), (DOWNTIME_IN_PLACE, 4)]
                 .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
                 .into(),
@@ -370,8 +370,10 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let deploy_digest = SHA.to_owned();
     let releases = deployed().releases;
-    let (manifest, credentials, durations) = (None, None, BTreeMap::new());
-    state.apply(Change::Deployed { deploy_digest, releases, manifest, credentials, durations }).unwrap();
+    let (manifest, credential_digests, durations) = (None, None, BTreeMap::new());
+    state
+        .apply(Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations })
+        .unwrap();
     let plan = Case::default().plan(&state);
     assert!(!plan.deploys_jobs());
     assert!(super::tests::steps(&delete(&state)).contains(&delete_it));

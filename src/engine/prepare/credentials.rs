@@ -2,7 +2,7 @@
 
 use super::OtherEnvironment;
 use crate::run_context::RunContext;
-use crate::state::{Credentials, GivenCredentials, State};
+use crate::state::{CredentialDigests, RunCredentials, State};
 use base::text::listed;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest, VariableValue};
@@ -47,11 +47,11 @@ pub(super) fn check_source(
     values: &[VariableValue],
     generates: bool,
 ) -> Result<()> {
-    let deployed = state.monopile.credentials.as_ref();
+    let deployed = state.monopile.credential_digests.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
-    let given_credentials = GivenCredentials::new(values, vars_store);
+    let run_credentials = RunCredentials::new(values, vars_store);
     let how_to_pass =
-        |name: &str| Credentials::how_to_pass(deployed, name, &given_credentials, &run.redactor);
+        |name: &str| CredentialDigests::how_to_pass(deployed, name, &run_credentials, &run.redactor);
     let forgotten = match deployed {
         Some(deployed) => deployed.forgotten(values),
         None => all_of_bosh(state, values),
@@ -77,7 +77,7 @@ pub(super) fn check_source(
     let foreign = deployed.filter(|_| exists).map(|deployed| deployed.foreign(values)).unwrap_or_default();
     let Some(first) = foreign.first() else { return Ok(()) };
     let is_stored = values.iter().any(|value| value.name == **first && value.is_stored);
-    let source = match given_credentials.vars_store.as_ref().filter(|_| is_stored) {
+    let source = match run_credentials.vars_store.as_ref().filter(|_| is_stored) {
         Some(path) => format!("the vars store '{path}' is"),
         None => "the given credentials are".to_owned(),
     };
@@ -100,11 +100,11 @@ fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
 
 /// Returns the names of the variables whose values differ from the deployed ones.
 pub(crate) fn changed_credentials(state: &State, values: &[VariableValue]) -> Vec<String> {
-    let deployed = state.monopile.credentials.as_ref();
+    let deployed = state.monopile.credential_digests.as_ref();
     deployed.into_iter().flat_map(|deployed| deployed.changed(values)).map(str::to_owned).collect()
 }
 
 /// Returns the record of the values in a loaded manifest.
-pub(super) fn to_record(loaded: &LoadedManifest) -> Option<Credentials> {
-    Credentials::of(&loaded.into())
+pub(super) fn to_record(loaded: &LoadedManifest) -> Option<CredentialDigests> {
+    CredentialDigests::of(&loaded.into())
 }

@@ -12,7 +12,7 @@ use crate::agent::AgentEndpoint;
 use crate::plan::{Desired, DesiredLeaf};
 use crate::protocol::{BuiltinCpi, DiskHint};
 use crate::run_context::RunContext;
-use crate::state::{Credentials, GivenCredentials, State, VmProperties};
+use crate::state::{CredentialDigests, RunCredentials, State, VmProperties};
 use artifact::{ArtifactIdentity, Release, Stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
@@ -32,11 +32,11 @@ pub(crate) struct PreparedDeployment {
     pub(crate) leaves: Vec<DesiredLeaf>,
     pub(crate) vm_properties: VmProperties,
     /// Salted digests of the values of declared variables.
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) credential_digests: Option<CredentialDigests>,
     /// The variables whose values differ from the deployed ones.
     pub(crate) changed_credentials: Vec<String>,
-    /// The credentials of this run.
-    pub(crate) given_credentials: GivenCredentials,
+    /// The values of the declared variables in this run, not digested.
+    pub(crate) run_credentials: RunCredentials,
     /// The variables whose values this run generated.
     pub(crate) generated: Vec<String>,
     /// The address of the agent.
@@ -200,9 +200,9 @@ pub(crate) fn prepare(
         deploy_digest,
         leaves,
         vm_properties,
-        credentials: credentials::to_record(&loaded),
+        credential_digests: credentials::to_record(&loaded),
         changed_credentials: credentials::changed_credentials(state, &loaded.values),
-        given_credentials: (&loaded).into(),
+        run_credentials: (&loaded).into(),
         generated: loaded.generated,
         vars_store,
         endpoint,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::credentials::Credentials;
+use super::credentials::CredentialDigests;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
 use super::location::CpiLocation;
 use super::records::{
@@ -127,7 +127,7 @@ pub enum Change {
     },
     /// The first deploy begins with these values of declared variables, or a new VM gets them. Rejected if a
     /// VM and its values are on record.
-    CredentialsChosen(Credentials),
+    CredentialsChosen(CredentialDigests),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
     /// A CPI created a resource in this location.
@@ -147,7 +147,7 @@ pub enum Change {
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
         /// Salted digests of the values of declared variables.
-        credentials: Option<Credentials>,
+        credential_digests: Option<CredentialDigests>,
         /// The durations of its steps and stages, by name.
         durations: BTreeMap<String, Duration>,
     },
@@ -418,11 +418,11 @@ impl State {
                     vm.is_ready = false;
                 }
             }
-            Change::CredentialsChosen(credentials) => {
-                if let Some(vm) = self.vm_handle().filter(|_| self.monopile.credentials.is_some()) {
+            Change::CredentialsChosen(credential_digests) => {
+                if let Some(vm) = self.vm_handle().filter(|_| self.monopile.credential_digests.is_some()) {
                     return Err(Rejected::CredentialsOfVm { vm });
                 }
-                self.monopile.credentials = Some(credentials);
+                self.monopile.credential_digests = Some(credential_digests);
             }
             Change::VmReady => {
                 if let Some(vm) = &mut self.monopile.vm {
@@ -440,10 +440,10 @@ impl State {
                     vm.property_digests = Some(VmPropertiesDigests::of(&spec));
                 }
             }
-            Change::Deployed { deploy_digest, releases, manifest, credentials, durations } => {
+            Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations } => {
                 self.monopile.durations.record(durations);
                 self.monopile.failed_update_of = None;
-                self.monopile.credentials = credentials;
+                self.monopile.credential_digests = credential_digests;
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;

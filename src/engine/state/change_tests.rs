@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{CidKind, Contract, ResourceKind};
-use crate::state::GivenCredentials;
+use crate::state::RunCredentials;
 use manifest::VariableValue;
 
 fn vm(cid: &str) -> Change {
@@ -54,14 +54,14 @@ fn rejects_a_second_vm() {
 #[test]
 fn credentials_of_a_vm_stay_on_record_with_it() {
     let credentials = |value: &str| {
-        let mut given_credentials = GivenCredentials::default();
-        given_credentials.values.push(VariableValue {
+        let mut run_credentials = RunCredentials::default();
+        run_credentials.values.push(VariableValue {
             name: "password".into(),
             value: Some(value.into()),
             is_stored: true,
             was_rotated: false,
         });
-        Credentials::of(&given_credentials).unwrap()
+        CredentialDigests::of(&run_credentials).unwrap()
     };
     let mut state = State::new();
     for value in ["first", "second"] {
@@ -73,9 +73,9 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
     assert_eq!(other, Err(Rejected::CredentialsOfVm { vm: handle("vm-1") }));
     assert_eq!(state, before);
     // States of `bosh` have a VM without credentials.
-    state.monopile.credentials = None;
+    state.monopile.credential_digests = None;
     state.apply(Change::CredentialsChosen(credentials("third"))).unwrap();
-    assert!(state.monopile.credentials.is_some());
+    assert!(state.monopile.credential_digests.is_some());
 }
 
 fn suspect(cpi: Option<&str>) -> Suspect {
@@ -197,7 +197,7 @@ fn chosen_disk_is_used_by_the_next_deploy() {
             deploy_digest: "sha".into(),
             releases: Vec::new(),
             manifest: None,
-            credentials: None,
+            credential_digests: None,
             durations: BTreeMap::new(),
         })
         .unwrap();
@@ -283,7 +283,7 @@ fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
             deploy_digest: "abc".into(),
             releases: Vec::new(),
             manifest: None,
-            credentials: None,
+            credential_digests: None,
             durations: BTreeMap::new(),
         })
         .unwrap();

@@ -11,27 +11,27 @@ use super::salted::Salt;
 use base::redact::Redactor;
 use manifest::{LoadedManifest, VariableValue};
 
-/// The credentials of a run.
+/// The values of the declared variables in a run.
 #[derive(Debug, Clone, Default)]
-pub struct GivenCredentials {
+pub struct RunCredentials {
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
     /// The absolute path of the vars store, because another run may have another working directory.
     pub vars_store: Option<String>,
 }
 
-impl GivenCredentials {
+impl RunCredentials {
     /// Combines the values with the vars store in use.
     pub fn new(values: &[VariableValue], vars_store: Option<&Path>) -> Self {
         let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let vars_store = vars_store.map(|path| absolute(path).display().to_string());
-        GivenCredentials { values: values.to_vec(), vars_store }
+        RunCredentials { values: values.to_vec(), vars_store }
     }
 }
 
-impl From<&LoadedManifest> for GivenCredentials {
+impl From<&LoadedManifest> for RunCredentials {
     fn from(loaded: &LoadedManifest) -> Self {
-        GivenCredentials::new(&loaded.values, loaded.vars_store.as_deref())
+        RunCredentials::new(&loaded.values, loaded.vars_store.as_deref())
     }
 }
 
@@ -43,7 +43,7 @@ const FOREIGN_FOR_EACH_KNOWN: usize = 3;
 
 /// Salted digests of the values of declared variables, whatever their source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credentials {
+pub struct CredentialDigests {
     salt: Salt,
     digests: BTreeMap<String, String>,
     /// The variables whose values were not in the vars store: from options, files or the environment.
@@ -54,12 +54,13 @@ pub struct Credentials {
     pub vars_store: Option<String>,
 }
 
-impl Credentials {
+impl CredentialDigests {
     /// Computes the digests, with a new salt. Returns `None` if no variable has a value.
-    pub fn of(credentials: &GivenCredentials) -> Option<Self> {
+    pub fn of(run_credentials: &RunCredentials) -> Option<Self> {
         let salt = Salt::fresh();
-        let present =
-            || credentials.values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)));
+        let present = || {
+            run_credentials.values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)))
+        };
         let digests: BTreeMap<String, String> = present()
             .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
             .collect();
@@ -67,8 +68,8 @@ impl Credentials {
             .filter(|(variable, _)| !variable.is_stored)
             .map(|(variable, _)| variable.name.clone())
             .collect();
-        let vars_store = credentials.vars_store.clone();
-        (!digests.is_empty()).then_some(Credentials { salt, digests, given_names, vars_store })
+        let vars_store = run_credentials.vars_store.clone();
+        (!digests.is_empty()).then_some(CredentialDigests { salt, digests, given_names, vars_store })
     }
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
@@ -117,18 +118,18 @@ impl Credentials {
     pub fn how_to_pass(
         record: Option<&Self>,
         name: &str,
-        given_credentials: &GivenCredentials,
+        run_credentials: &RunCredentials,
         redactor: &Redactor,
     ) -> String {
         let stored = record.filter(|record| record.was_stored(name));
         let path = stored.and_then(|record| record.vars_store.as_ref());
-        for path in path.into_iter().chain(&given_credentials.vars_store) {
+        for path in path.into_iter().chain(&run_credentials.vars_store) {
             let path = Path::new(path);
             redactor.exempt_path(path);
             path.file_name().into_iter().for_each(|name| redactor.exempt_path(Path::new(name)));
         }
         match path {
-            Some(path) if given_credentials.vars_store.as_ref() == Some(path) => {
+            Some(path) if run_credentials.vars_store.as_ref() == Some(path) => {
                 format!(
                     "put the deployed values back into the vars store '{path}', or restore it from a backup"
                 )
@@ -190,8 +191,8 @@ mod tests {
         all.iter().map(variable).collect()
     }
 
-    fn recorded(values: &[VariableValue]) -> Option<Credentials> {
-        Credentials::of(&GivenCredentials::new(values, Some(Path::new("/nowhere/vars.yml"))))
+    fn recorded(values: &[VariableValue]) -> Option<CredentialDigests> {
+        CredentialDigests::of(&RunCredentials::new(values, Some(Path::new("/nowhere/vars.yml"))))
     }
 
     #[test]

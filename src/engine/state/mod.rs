@@ -24,7 +24,7 @@ mod versions;
 mod wait;
 
 pub use change::{Change, Rejected, RenamedDisk};
-pub use credentials::{Credentials, GivenCredentials};
+pub use credentials::{CredentialDigests, RunCredentials};
 pub use durations::Durations;
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas};
 pub use identity::IdentityMatch;

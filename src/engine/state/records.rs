@@ -10,7 +10,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::credentials::Credentials;
+use super::credentials::CredentialDigests;
 use super::durations::Durations;
 use super::handle::{
     DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas,
@@ -256,8 +256,8 @@ pub struct MonopileSection {
     pub manifest: Option<Leaves>,
     /// Digests of the values of declared variables with which the environment was deployed. After a first
     /// deploy that failed, the values of that deploy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub credentials: Option<Credentials>,
+    #[serde(rename = "credentials", default, skip_serializing_if = "Option::is_none")]
+    pub credential_digests: Option<CredentialDigests>,
     /// The durations of steps and stages of earlier deploys.
     #[serde(default, skip_serializing_if = "Durations::is_empty")]
     pub durations: Durations,
@@ -280,7 +280,7 @@ impl Default for MonopileSection {
             agent_task: None,
             failed_update_of: None,
             manifest: None,
-            credentials: None,
+            credential_digests: None,
             durations: Durations::default(),
             unknown: Map::new(),
         }

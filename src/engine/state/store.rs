@@ -291,7 +291,7 @@ mod tests {
                 deploy_digest: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
-                credentials: None,
+                credential_digests: None,
                 durations: Default::default(),
             })
             .unwrap();
@@ -309,7 +309,7 @@ mod tests {
                 deploy_digest: "def".into(),
                 releases: Vec::new(),
                 manifest: None,
-                credentials: None,
+                credential_digests: None,
                 durations: Default::default(),
             })
             .unwrap();
@@ -335,7 +335,7 @@ mod tests {
                 deploy_digest: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
-                credentials: None,
+                credential_digests: None,
                 durations: Default::default(),
             })
             .unwrap();

@@ -413,9 +413,9 @@ fn ask_mounted_disks(
             Vec::new(),
         )),
         Err(error) if error.is_of_this_run() => Err(error.into()),
-        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.given_credentials) => {
+        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.run_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
-            let cause = refusal::explained(error, probe.run, &probe.state, probe.given_credentials);
+            let cause = refusal::explained(error, probe.run, &probe.state, probe.run_credentials);
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());

@@ -7,7 +7,7 @@ use crate::cpis::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::prepare;
 use crate::run_context::RunContext;
-use crate::state::{GivenCredentials, State, Store};
+use crate::state::{RunCredentials, State, Store};
 use base::Result;
 use base::events::Stage;
 use manifest::LoadedManifest;
@@ -16,7 +16,7 @@ use manifest::LoadedManifest;
 pub(super) struct CloudCheckInputs {
     pub(super) cpi_inputs: OwnedCpiInputs,
     endpoint: AgentEndpoint,
-    given_credentials: GivenCredentials,
+    run_credentials: RunCredentials,
 }
 
 impl CloudCheckInputs {
@@ -30,8 +30,8 @@ impl CloudCheckInputs {
         let loaded = prepare::load_deployed(run, &request.inputs, state)?;
         let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_inputs.provider)?;
-        let given_credentials = (&loaded).into();
-        Ok((CloudCheckInputs { cpi_inputs, endpoint, given_credentials }, loaded))
+        let run_credentials = (&loaded).into();
+        Ok((CloudCheckInputs { cpi_inputs, endpoint, run_credentials }, loaded))
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Probe<'a> {
     pub(super) agent: Agent,
     pub(super) endpoint: &'a AgentEndpoint,
     /// The credentials of this run.
-    pub(super) given_credentials: &'a GivenCredentials,
+    pub(super) run_credentials: &'a RunCredentials,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
     /// True if the records of runs show that the last deploy to the VM did not finish.
@@ -60,12 +60,12 @@ impl<'a> Probe<'a> {
     ) -> Result<Self> {
         let inputs = check_inputs.cpi_inputs.borrowed();
         let cpis = Cpis::find(run, inputs, &state, request.cpi_api_version)?;
-        let CloudCheckInputs { endpoint, given_credentials, .. } = check_inputs;
+        let CloudCheckInputs { endpoint, run_credentials, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
         let runs =
             request.history.as_deref().map_or(Ok(Vec::new()), |history| recorded_runs(run, history))?;
         let has_failed_deploy = is_deploy_unfinished(&state, &runs);
-        Ok(Probe { run, executor, agent, endpoint, given_credentials, state, has_failed_deploy })
+        Ok(Probe { run, executor, agent, endpoint, run_credentials, state, has_failed_deploy })
     }
 }
