@@ -65,7 +65,7 @@ impl Client {
         match status {
             200 => {}
             404 => return Ok(None),
-            status => return Err(self.refusal_error("GET", id, status)),
+            status => return Err(self.status_error("GET", id, status)),
         }
         // serde's message may quote a value, and settings contain secrets.
         let malformed_settings_error = || {
@@ -85,7 +85,7 @@ impl Client {
         let response = request.header("Content-Type", "application/json").send(json!(settings).to_string());
         match self.read("PUT", id, response)?.0 {
             200..=299 => Ok(()),
-            status => Err(self.refusal_error("PUT", id, status)),
+            status => Err(self.status_error("PUT", id, status)),
         }
     }
 
@@ -94,7 +94,7 @@ impl Client {
         let response = self.http.delete(self.url(id)).header("Authorization", self.authorization()).call();
         match self.read("DELETE", id, response)?.0 {
             200..=299 | 404 => Ok(()),
-            status => Err(self.refusal_error("DELETE", id, status)),
+            status => Err(self.status_error("DELETE", id, status)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Client {
         Ok((status, body))
     }
 
-    fn refusal_error(&self, method: &str, id: &str, status: u16) -> Error {
+    fn status_error(&self, method: &str, id: &str, status: u16) -> Error {
         let reason = if status == 401 { " (wrong user or password)" } else { "" };
         Error::failure(format!(
             "the registry at {} answers {status}{reason} to {method} settings of '{id}'",

@@ -74,7 +74,7 @@ pub fn call(
 }
 
 /// Judges an answer. It is a success if a run could use it: a result of the right type with no text beside
-/// it, or the refusal of `info`, which stands for API version 1.
+/// it, or the error of `info`, which stands for API version 1.
 fn finish_call(
     cpi: &CpiUnderTest,
     request: &Value,
@@ -105,13 +105,13 @@ fn finish_call(
                 Err(_unknown) => {}
             }
         }
-        AnswerBody::Refused(refusal) => {
+        AnswerBody::Error(error_answer) => {
             // A CPI without `info` has API version 1.
-            if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
+            if method == Method::Info.name() && error_answer.kind == CpiErrorKind::NotImplemented {
                 has_succeeded = true;
                 info = Some(Info { api_version: 1, stemcell_formats: None, version: None });
             }
-            error = Some(refusal.text());
+            error = Some(error_answer.text());
         }
         AnswerBody::Unusable => {}
     }

@@ -29,7 +29,7 @@ pub enum AnswerBody {
     /// The result of a call that succeeded.
     Result(Value),
     /// The error of a call that failed.
-    Refused(CpiErrorAnswer),
+    Error(CpiErrorAnswer),
     /// No usable answer.
     Unusable,
 }
@@ -190,7 +190,7 @@ fn read_content(mut document: Map<String, Value>, problems: &mut Vec<String>) ->
     }
     let kind = CpiErrorKind::of(&error_type, &message);
     let ok_to_retry = ok_to_retry.unwrap_or_default();
-    (AnswerBody::Refused(CpiErrorAnswer { kind, error_type, message, ok_to_retry }), result_beside_error)
+    (AnswerBody::Error(CpiErrorAnswer { kind, error_type, message, ok_to_retry }), result_beside_error)
 }
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
             r#"{"result":null,"error":{"type":"Bosh::Clouds::VMNotFound","message":"m","ok_to_retry":false},"log":""}"#,
         );
         assert!(
-            matches!(&answer.content, AnswerBody::Refused(error) if error.kind == CpiErrorKind::VmNotFound)
+            matches!(&answer.content, AnswerBody::Error(error) if error.kind == CpiErrorKind::VmNotFound)
         );
         assert_eq!(answer.problems, Vec::<String>::new());
     }

@@ -19,8 +19,8 @@ fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, expected: &[&str]
         code_and_error(&create),
         "what `plan` says is not what `create-env` says"
     );
-    expect_refusal(hello, plan, code, expected);
-    expect_refusal(hello, create, code, expected);
+    expect_error(hello, plan, code, expected);
+    expect_error(hello, create, code, expected);
 }
 
 /// Returns the exit code and the error with its hints at the end, without paths and time of the run.
@@ -36,7 +36,7 @@ fn code_and_error(run: &Run) -> (i32, String) {
 
 /// Checks the exit code and texts of an error, and that nothing was called or written.
 #[track_caller]
-fn expect_refusal(hello: &Hello, run: Run, code: i32, expected: &[&str]) {
+fn expect_error(hello: &Hello, run: Run, code: i32, expected: &[&str]) {
     let run = run.exits_with(code);
     for text in expected {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
@@ -122,7 +122,7 @@ fn other_yaml_is_not_to_be_completed() {
     let hint = "hint: if this file is not the manifest, name the one that has `instance_groups` and";
     for command in ["create-env", "plan", "cpis"] {
         let run = hello.world.run([command, "spec.yml", "--state", "state.json"]);
-        expect_refusal(&hello, run, 3, &["needs a `cloud_provider`", hint]);
+        expect_error(&hello, run, 3, &["needs a `cloud_provider`", hint]);
     }
 }
 
@@ -130,12 +130,12 @@ fn other_yaml_is_not_to_be_completed() {
 fn rejects_missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
-    expect_refusal(&hello, run, 3, &["nowhere.yml", "does not exist"]);
+    expect_error(&hello, run, 3, &["nowhere.yml", "does not exist"]);
     assert_both_refuse(&hello, &["-o", "nope.yml"], 3, &["nope.yml"]);
     assert_both_refuse(&hello, &["-l", "nope.yml"], 3, &["nope.yml"]);
-    expect_refusal(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
+    expect_error(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
     let run = hello.world.run(["create-env", "hello/manifest.yml", "--state", "no/such/dir/state.json"]);
-    expect_refusal(&hello, run, 3, &["no/such/dir", "does not exist"]);
+    expect_error(&hello, run, 3, &["no/such/dir", "does not exist"]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn rejects_damaged_stemcells() {
             // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
             assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
-            expect_refusal(&hello, run, 3, expected);
+            expect_error(&hello, run, 3, expected);
         } else {
             assert_both_refuse(&hello, &[], 3, expected);
         }
@@ -339,7 +339,7 @@ fn unrunnable_cpis_are_reported() {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
         if content.is_some_and(|content| content.contains("echo")) {
-            expect_refusal(&hello, hello.create(&[]), 1, expected);
+            expect_error(&hello, hello.create(&[]), 1, expected);
         } else {
             assert_both_refuse(&hello, &[], 3, expected);
         }

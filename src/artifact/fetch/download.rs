@@ -273,7 +273,7 @@ impl Download<'_> {
                 write_tag(body, response.headers());
                 (0, number(response.headers(), "content-length"))
             }
-            status => return Err(self.refusal_error(status, response.headers())),
+            status => return Err(self.status_error(status, response.headers())),
         };
         let limit = Limits::default().bytes;
         let mut hasher = (start == 0).then(|| Hasher::new(&self.algorithms()));
@@ -393,7 +393,7 @@ impl Download<'_> {
         })
     }
 
-    fn refusal_error(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
+    fn status_error(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
         let error = self.request_error(format!("the server answered {status}"));
         match status.as_u16() {
             408 | 425 | 429 | 500..=599 => {

@@ -20,7 +20,7 @@ pub(super) fn log_in(
     stream.write_all(&greeting)?;
     let [version, method] = take(stream)?;
     if version != SOCKS_VERSION {
-        return Err(refused_error("it does not speak SOCKS 5"));
+        return Err(final_error("it does not speak SOCKS 5"));
     }
     match (method, credentials) {
         (NO_AUTHENTICATION, _) => {}
@@ -33,11 +33,11 @@ pub(super) fn log_in(
             stream.write_all(&message)?;
             let [_, status] = take(stream)?;
             if status != 0 {
-                return Err(refused_error("it refuses the user and password"));
+                return Err(final_error("it refuses the user and password"));
             }
         }
-        (_, None) => return Err(refused_error("it requires a user and a password")),
-        (_, Some(_)) => return Err(refused_error("it does not support a user and password")),
+        (_, None) => return Err(final_error("it requires a user and a password")),
+        (_, Some(_)) => return Err(final_error("it does not support a user and password")),
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ pub(super) fn connect(stream: &mut (impl Read + Write + ?Sized), host: &str, por
     stream.write_all(&request)?;
     let [_, status, _, kind] = take(stream)?;
     if status != 0 {
-        return Err(refusal_error(status));
+        return Err(status_error(status));
     }
     // The proxy's own address follows. It must be read, but is not used.
     let rest = match kind {
@@ -74,7 +74,7 @@ pub(super) fn connect(stream: &mut (impl Read + Write + ?Sized), host: &str, por
             let [length] = take(stream)?;
             usize::from(length)
         }
-        _ => return Err(refused_error("its answer is not valid")),
+        _ => return Err(final_error("its answer is not valid")),
     };
     stream.read_exact(&mut vec![0; rest + 2])
 }
@@ -87,15 +87,15 @@ fn take<const N: usize>(stream: &mut (impl Read + ?Sized)) -> io::Result<[u8; N]
 
 fn length(text: &str) -> io::Result<u8> {
     u8::try_from(text.len())
-        .map_err(|_| refused_error("in SOCKS 5, host, user and password may have at most 255 bytes each"))
+        .map_err(|_| final_error("in SOCKS 5, host, user and password may have at most 255 bytes each"))
 }
 
 /// Returns an error for a failure that a retry cannot change.
-fn refused_error(text: &str) -> io::Error {
+fn final_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-fn refusal_error(status: u8) -> io::Error {
+fn status_error(status: u8) -> io::Error {
     let (kind, text) = match status {
         2 => (io::ErrorKind::PermissionDenied, "does not allow the connection"),
         3 => (io::ErrorKind::NetworkUnreachable, "cannot reach the network"),

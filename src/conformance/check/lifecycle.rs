@@ -136,7 +136,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             lost_vm_reason.as_deref().unwrap_or(skip_reason),
             |check, resource| {
                 let outcome = body(check, resource);
-                let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
+                let Some(vm) = vm.filter(|_| check.had_error) else { return outcome };
                 match (check.ask_presence(vm), outcome) {
                     (Ok(Some(false)), outcome) => {
                         is_lost = true;
@@ -216,14 +216,16 @@ impl<'a> LifecycleCheck<'_, 'a> {
                         );
                     }
                 }
-                AnswerBody::Refused(refusal)
+                AnswerBody::Error(error_answer)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
-                        .any(|kind| has_error_type(&refusal, kind)) =>
+                        .any(|kind| has_error_type(&error_answer, kind)) =>
                 {
-                    return fail(format!("refused for a wrong reason: {}", refusal.text()));
+                    return fail(format!("refused for a wrong reason: {}", error_answer.text()));
                 }
-                AnswerBody::Refused(refusal) => check.add_note(format!("refused: {}", refusal.text())),
+                AnswerBody::Error(error_answer) => {
+                    check.add_note(format!("refused: {}", error_answer.text()))
+                }
                 AnswerBody::Unusable => return fail("no answer"),
             }
             Ok(())
@@ -285,15 +287,15 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
             match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 AnswerBody::Result(_) => Ok(()),
-                AnswerBody::Refused(refusal)
+                AnswerBody::Error(error_answer)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
-                        .any(|kind| has_error_type(&refusal, kind)) =>
+                        .any(|kind| has_error_type(&error_answer, kind)) =>
                 {
-                    fail(format!("refused for a wrong reason: {}", refusal.text()))
+                    fail(format!("refused for a wrong reason: {}", error_answer.text()))
                 }
-                AnswerBody::Refused(refusal) => {
-                    check.add_note(format!("refused: {}", refusal.text()));
+                AnswerBody::Error(error_answer) => {
+                    check.add_note(format!("refused: {}", error_answer.text()));
                     Ok(())
                 }
                 AnswerBody::Unusable => fail("no answer"),
@@ -438,7 +440,7 @@ fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutco
 fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, answer: AnswerBody) -> CheckOutcome {
     match answer {
         AnswerBody::Result(result) => check.parse_answer(method, &result).map(drop),
-        AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
+        AnswerBody::Error(error_answer) => check.stop_for_error(method, error_answer),
         AnswerBody::Unusable => fail(format!("`{method}` gave no usable answer")),
     }
 }

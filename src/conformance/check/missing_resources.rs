@@ -25,17 +25,13 @@ pub(super) fn check_deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Op
     run.check("delete_vm again", |check| expect_deletion_of_missing(check, vm));
     run.check("has_vm of a deleted VM", |check| expect_gone(check, vm));
     let expected = &["VMNotFound"];
-    run.check("reboot_vm of a deleted VM", |check| {
-        expect_refusal(check, Method::RebootVm, &[cid()], expected)
-    });
+    run.check("reboot_vm of a deleted VM", |check| expect_error(check, Method::RebootVm, &[cid()], expected));
     run.check("set_vm_metadata of a deleted VM", |check| {
-        expect_refusal(check, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
+        expect_error(check, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
     });
-    run.check("get_disks of a deleted VM", |check| {
-        expect_refusal(check, Method::GetDisks, &[cid()], expected)
-    });
+    run.check("get_disks of a deleted VM", |check| expect_error(check, Method::GetDisks, &[cid()], expected));
     run.check_needing("attach_disk to a deleted VM", disk, "there is no disk", |check, disk| {
-        expect_refusal(check, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
+        expect_error(check, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
     });
     run.check_needing("detach_disk from a deleted VM", disk, "there is no disk", |check, disk| {
         expect_success_or_not_found(
@@ -59,21 +55,21 @@ pub(super) fn check_deleted_disk(
     run.check("has_disk of a deleted disk", |check| expect_gone(check, disk));
     let expected = &["DiskNotFound"];
     run.check_needing("attach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
-        expect_refusal(check, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
+        expect_error(check, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
     });
     run.check_needing("detach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
         expect_success_or_not_found(check, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });
     run.check("set_disk_metadata of a deleted disk", |check| {
-        expect_refusal(check, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
+        expect_error(check, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
     });
     run.check("snapshot_disk of a deleted disk", |check| {
-        expect_refusal(check, Method::SnapshotDisk, &[cid(), json!({})], expected)
+        expect_error(check, Method::SnapshotDisk, &[cid(), json!({})], expected)
     });
     run.check("resize_disk of a deleted disk", |check| {
         let size = check.settings().disk_size;
-        expect_refusal(check, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
+        expect_error(check, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
     });
 }
 
@@ -85,7 +81,7 @@ pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResour
     run.check("delete_stemcell again", |check| expect_deletion_of_missing(check, stemcell));
     run.check("create_vm from a deleted stemcell", |check| {
         let arguments = vm_arguments(check, &stemcell.cid, &[]);
-        expect_refusal(check, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
+        expect_error(check, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
     });
 }
 
@@ -109,13 +105,14 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
     match check.call(method, &[json!(resource.cid)])? {
         AnswerBody::Result(Value::Bool(false)) => Ok(()),
         AnswerBody::Result(other) => fail(format!("`{method}` answered {other} and not false")),
-        AnswerBody::Refused(refusal)
-            if ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(&refusal, kind)) =>
+        AnswerBody::Error(error_answer)
+            if ledger::not_found_type(resource.kind)
+                .is_some_and(|kind| has_error_type(&error_answer, kind)) =>
         {
-            check.add_note(format!("answered {} and not false", refusal.error_type));
+            check.add_note(format!("answered {} and not false", error_answer.error_type));
             Ok(())
         }
-        AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
+        AnswerBody::Error(error_answer) => check.stop_for_error(method, error_answer),
         AnswerBody::Unusable => fail("no answer"),
     }
 }
@@ -149,7 +146,7 @@ fn expect_success_or_not_found(
     }
 }
 
-fn expect_refusal(
+fn expect_error(
     check: &mut RunningCheck<'_, '_>,
     method: Method,
     arguments: &[Value],
@@ -169,16 +166,20 @@ fn expect_type(
     let expected_types =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
     match answer {
-        AnswerBody::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
-        AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            check.stop_for_refusal(method, refusal)
+        AnswerBody::Error(error_answer)
+            if expected.iter().any(|kind| has_error_type(&error_answer, kind)) =>
+        {
+            Ok(())
+        }
+        AnswerBody::Error(error_answer) if error_answer.kind == CpiErrorKind::NotImplemented => {
+            check.stop_for_error(method, error_answer)
         }
         // A CPI that does not support the method need not look for the resource.
-        AnswerBody::Refused(refusal) if has_error_type(&refusal, "NotSupported") => {
-            Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
+        AnswerBody::Error(error_answer) if has_error_type(&error_answer, "NotSupported") => {
+            Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", error_answer.message)))
         }
-        AnswerBody::Refused(refusal) => {
-            fail(format!("must be refused with {expected_types}, not {}", refusal.text()))
+        AnswerBody::Error(error_answer) => {
+            fail(format!("must be refused with {expected_types}, not {}", error_answer.text()))
         }
         AnswerBody::Result(result) => {
             fail(format!("must be refused with {expected_types}, but answered {result}"))

@@ -40,12 +40,12 @@ pub(super) fn check(run: &mut Run<'_>) {
     });
     run.check("current_vm_id", |check| match check.call(Method::CurrentVmId, &[])? {
         AnswerBody::Result(result) => check.parse_answer(Method::CurrentVmId, &result).map(drop),
-        AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            check.stop_for_refusal(Method::CurrentVmId, refusal)
+        AnswerBody::Error(error_answer) if error_answer.kind == CpiErrorKind::NotImplemented => {
+            check.stop_for_error(Method::CurrentVmId, error_answer)
         }
         // This machine may be outside the cloud.
-        AnswerBody::Refused(refusal) => {
-            check.add_note(format!("refused: {}", refusal.text()));
+        AnswerBody::Error(error_answer) => {
+            check.add_note(format!("refused: {}", error_answer.text()));
             Ok(())
         }
         AnswerBody::Unusable => fail("no answer"),
@@ -67,8 +67,8 @@ fn check_info(run: &mut Run<'_>) {
                 }
                 first = Some(info);
             }
-            AnswerBody::Refused(refusal) => {
-                check.stop_for_refusal::<()>(Method::Info, refusal)?;
+            AnswerBody::Error(error_answer) => {
+                check.stop_for_error::<()>(Method::Info, error_answer)?;
             }
             AnswerBody::Unusable => return fail("`info` gave no usable answer"),
         }
@@ -88,10 +88,10 @@ fn check_unknown_method(run: &mut Run<'_>) {
     run.check("unknown method", |check| {
         let request = check.request("monopile_no_such_method", &[]);
         match check.send(&request, None)? {
-            AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
-            AnswerBody::Refused(refusal) => fail(format!(
+            AnswerBody::Error(error_answer) if error_answer.kind == CpiErrorKind::NotImplemented => Ok(()),
+            AnswerBody::Error(error_answer) => fail(format!(
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
-                refusal.text()
+                error_answer.text()
             )),
             AnswerBody::Result(result) => fail(format!("answered {result}")),
             AnswerBody::Unusable => fail("no answer"),
@@ -121,7 +121,7 @@ fn check_context(run: &mut Run<'_>) {
 fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
     check.expect_unpromised();
     match check.send(input, None)? {
-        AnswerBody::Result(_) | AnswerBody::Refused(_) => Ok(()),
+        AnswerBody::Result(_) | AnswerBody::Error(_) => Ok(()),
         AnswerBody::Unusable => fail("no answer"),
     }
 }
@@ -130,7 +130,7 @@ fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome
 fn expect_error(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
     check.expect_unpromised();
     match check.send(input, None)? {
-        AnswerBody::Refused(_) => Ok(()),
+        AnswerBody::Error(_) => Ok(()),
         AnswerBody::Result(result) => fail(format!("answered {result} and not an error")),
         AnswerBody::Unusable => fail("no answer"),
     }

@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             violations: Vec::new(),
             unpromised: Vec::new(),
             is_promised: true,
-            was_refused: false,
+            had_error: false,
             notes: Vec::new(),
             duration: Duration::ZERO,
             created: Vec::new(),

@@ -54,8 +54,8 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) unpromised: Vec<String>,
     /// True if the contract promises the behaviour that the check expects.
     pub(super) is_promised: bool,
-    /// True if the CPI refused a call of a method that it implements.
-    pub(super) was_refused: bool,
+    /// True if the CPI answered a call of a method that it implements with an error.
+    pub(super) had_error: bool,
     pub(super) notes: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
@@ -118,8 +118,8 @@ impl RunningCheck<'_, '_> {
             let request = self.prepare_request(method, arguments)?;
             let answer = self.send(&request, Some(method))?;
             match answer {
-                AnswerBody::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
-                    self.add_note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
+                AnswerBody::Error(error_answer) if error_answer.ok_to_retry && retry < MAX_RETRIES => {
+                    self.add_note(format!("`{method}` was retried (`ok_to_retry`): {}", error_answer.text()));
                     self.wait(pause);
                     pause *= 2;
                 }
@@ -206,8 +206,8 @@ impl RunningCheck<'_, '_> {
                 method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")),
             );
         }
-        if let AnswerBody::Refused(refusal) = &raw_answer.content {
-            self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
+        if let AnswerBody::Error(error_answer) = &raw_answer.content {
+            self.had_error |= error_answer.kind != CpiErrorKind::NotImplemented;
         }
         raw_answer.content
     }
@@ -252,7 +252,7 @@ impl RunningCheck<'_, '_> {
         self.require_method(method)?;
         match self.call(method, arguments)? {
             AnswerBody::Result(result) => self.parse_answer(method, &result),
-            AnswerBody::Refused(refusal) => self.stop_for_refusal(method, refusal),
+            AnswerBody::Error(error_answer) => self.stop_for_error(method, error_answer),
             AnswerBody::Unusable => fail(format!("`{method}` gave no usable answer")),
         }
     }
@@ -272,19 +272,26 @@ impl RunningCheck<'_, '_> {
         }
     }
 
-    /// Fails or skips the check after a refused call.
-    pub(super) fn stop_for_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
-        if refusal.kind == CpiErrorKind::NotImplemented {
+    /// Fails or skips the check after a call that the CPI answered with an error.
+    pub(super) fn stop_for_error<T>(
+        &mut self,
+        method: Method,
+        error_answer: CpiErrorAnswer,
+    ) -> CheckOutcome<T> {
+        if error_answer.kind == CpiErrorKind::NotImplemented {
             self.run.unimplemented.push(method);
             return self.require_method(method).and_then(|()| fail("not implemented"));
         }
         // Callers handle this error.
-        if has_error_type(&refusal, "NotSupported")
+        if has_error_type(&error_answer, "NotSupported")
             && method.facts().if_missing == MissingMethodPolicy::Tolerated
         {
-            return Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
+            return Err(CheckStop::Skipped(format!(
+                "not supported, which is allowed: {}",
+                error_answer.message
+            )));
         }
-        fail(format!("`{method}` failed: {}", refusal.text()))
+        fail(format!("`{method}` failed: {}", error_answer.text()))
     }
 
     /// Ends the check if the CPI does not implement the method, or the run leaves it out.
@@ -341,8 +348,8 @@ impl RunningCheck<'_, '_> {
         problems.append(&mut self.unpromised);
         let is_gone = match &answer {
             AnswerBody::Result(_) => true,
-            AnswerBody::Refused(refusal) => {
-                ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(refusal, kind))
+            AnswerBody::Error(error_answer) => {
+                ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(error_answer, kind))
             }
             AnswerBody::Unusable => false,
         };
@@ -362,7 +369,7 @@ impl RunningCheck<'_, '_> {
             return Ok(());
         }
         fail(match answer {
-            AnswerBody::Refused(refusal) => refusal.text(),
+            AnswerBody::Error(error_answer) => error_answer.text(),
             AnswerBody::Unusable => problems.join("; "),
             AnswerBody::Result(_) => format!("`{method}` succeeded, but the resource still exists"),
         })
@@ -370,8 +377,8 @@ impl RunningCheck<'_, '_> {
 }
 
 /// Returns true if an error has this type, with or without the namespace.
-pub(super) fn has_error_type(refusal: &CpiErrorAnswer, error_type: &str) -> bool {
-    refusal.error_type.rsplit("::").next() == Some(error_type)
+pub(super) fn has_error_type(error_answer: &CpiErrorAnswer, error_type: &str) -> bool {
+    error_answer.error_type.rsplit("::").next() == Some(error_type)
 }
 
 /// Describes a call: its request id, and the last lines of its log.

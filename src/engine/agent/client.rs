@@ -180,10 +180,10 @@ impl Agent {
     /// rejects its certificate, tries the credentials and CAs from before a rotation.
     fn send_within(&self, timeout: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
         let last = self.current.load(Ordering::SeqCst);
-        let mut refusals = Vec::new();
+        let mut errors = Vec::new();
         for index in std::iter::once(last).chain((0..self.clients.len()).filter(|index| *index != last)) {
             match self.send_with(&self.clients[index], timeout, method, &arguments) {
-                Err(refusal) if refusal.is_refusal() => refusals.push((index, refusal)),
+                Err(error) if error.may_need_other_credentials() => errors.push((index, error)),
                 outcome => {
                     self.current.store(index, Ordering::SeqCst);
                     return outcome;
@@ -191,8 +191,8 @@ impl Agent {
             }
         }
         // The operator needs the error for the current credentials.
-        refusals.sort_by_key(|(index, _)| *index);
-        Err(refusals.swap_remove(0).1)
+        errors.sort_by_key(|(index, _)| *index);
+        Err(errors.swap_remove(0).1)
     }
 
     /// Returns the client whose credentials the agent accepted last.

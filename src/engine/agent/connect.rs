@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::identity::ForeignAgent;
-use super::refusal;
+use super::other_credentials;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts, OtherAddress};
 use crate::run_context::{self, RunContext};
 use crate::state::{RunCredentials, State, VmHandle};
@@ -106,7 +106,7 @@ pub(crate) fn contact(
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
         if error.is_of_this_run() {
-            return refusal::explained(error, run, state, run_credentials);
+            return other_credentials::explained(error, run, state, run_credentials);
         }
         match (error.is_transient(), &other_address) {
             (true, Some(other)) => {
@@ -116,8 +116,10 @@ pub(crate) fn contact(
             (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))
                 .with_hint(hint_for_silent_agent(state)),
-            (false, Some(other)) => other.explain(refusal::explained(error, run, state, run_credentials)),
-            (false, None) => refusal::explained(error, run, state, run_credentials),
+            (false, Some(other)) => {
+                other.explain(other_credentials::explained(error, run, state, run_credentials))
+            }
+            (false, None) => other_credentials::explained(error, run, state, run_credentials),
         }
     })?;
     ForeignAgent::check(&agent, state).map_err(|error| match &other_address {

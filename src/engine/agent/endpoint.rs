@@ -124,7 +124,7 @@ impl AgentEndpoint {
 
     /// Returns the error with which this client would reject an agent that presents the certificates in a PEM
     /// text, the agent's own first. Makes the same checks as a TLS handshake.
-    pub(crate) fn refusal(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
+    pub(crate) fn handshake_error(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
         let ServerTrust::Roots(trusted) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().cloned());

@@ -151,7 +151,7 @@ impl AgentError {
     /// Returns the error for a new VM whose agent does not answer within `timeout`, or refuses this run.
     /// `boot` is what the console shows, if it is on this machine.
     pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration, boot: Option<&LastBoot>) -> Error {
-        let refusal = |hint: &str| {
+        let new_vm_error = |hint: &str| {
             let error = Error::new(ErrorKind::AgentUnreachable, self.to_string());
             error.with_hint(hint).with_hint(
                 "if they are right, another machine answers at this address: correct the host in \
@@ -160,13 +160,13 @@ impl AgentError {
         };
         match self {
             AgentError::Unauthorized { .. } => {
-                return refusal(
+                return new_vm_error(
                     "give `cloud_provider.mbus` and `cloud_provider.properties.agent.mbus` the same user \
                      and password: the new VM has those of the second",
                 );
             }
             AgentError::Untrusted { cause: UntrustedReason::Certificate, .. } => {
-                return refusal(
+                return new_vm_error(
                     "give the new VM (`env.bosh.mbus.cert` or `cloud_provider.cert`) a certificate that \
                      `cloud_provider.cert.ca` signed",
                 );
@@ -210,14 +210,14 @@ impl AgentError {
     }
 
     /// Returns true if other credentials or another CA may help.
-    pub(super) fn is_refusal(&self) -> bool {
+    pub(super) fn may_need_other_credentials(&self) -> bool {
         matches!(self, AgentError::Untrusted { .. } | AgentError::Unauthorized { .. })
     }
 
     /// Returns true if the credentials or the CA of another deploy explain the error. A certificate that has
     /// expired has another cause.
     pub(super) fn is_of_other_credentials(&self) -> bool {
-        let AgentError::Untrusted { cause, .. } = self else { return self.is_refusal() };
+        let AgentError::Untrusted { cause, .. } = self else { return self.may_need_other_credentials() };
         *cause == UntrustedReason::Certificate
     }
 
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn new_vm_did_not_get_its_password_from_an_earlier_deploy() {
         let vm = VmHandle::new("vm-1".parse().unwrap(), None);
-        let refusal = AgentError::Unauthorized { address: "https://10.0.0.6:6868".to_owned() };
-        let error = refusal.of_new_vm(&vm, Duration::from_secs(1), None);
+        let unauthorized = AgentError::Unauthorized { address: "https://10.0.0.6:6868".to_owned() };
+        let error = unauthorized.of_new_vm(&vm, Duration::from_secs(1), None);
         assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
         let hints = error.hints();
         assert!(hints[0].starts_with("give `cloud_provider.mbus` and `cloud_provider.properties.agent."));

@@ -18,7 +18,7 @@ pub(crate) mod identity;
 mod log_archive;
 mod messages;
 mod other_address;
-pub(crate) mod refusal;
+pub(crate) mod other_credentials;
 mod still_answers;
 
 pub use answer::{parse_answer, running_task};

@@ -1,7 +1,7 @@
 //! A cheap check of the VM on record: one message to its agent, and no CPI process.
 
 use super::request::OLD_AGENT_TIMEOUT;
-use crate::agent::refusal::OtherCredentials;
+use crate::agent::other_credentials::OtherCredentials;
 use crate::agent::{Agent, AgentEndpoint, AgentError, connect};
 use crate::jobs::AgentState;
 use crate::run_context::RunContext;

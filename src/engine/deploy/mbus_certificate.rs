@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rustls::CertificateError as Refused;
+use rustls::CertificateError;
 use rustls_pki_types::UnixTime;
 
 use crate::agent::{AgentEndpoint, OtherAddress};
@@ -42,16 +42,18 @@ pub(super) fn check(
             None => error,
         });
     }
-    match endpoint.refusal(&certificate.pem, now) {
+    match endpoint.handshake_error(&certificate.pem, now) {
         None => Ok(()),
-        Some(refusal) => Err(refusal_error(&refusal, certificate, endpoint, (deployment, state), now)),
+        Some(handshake_error) => {
+            Err(rejection_error(&handshake_error, certificate, endpoint, (deployment, state), now))
+        }
     }
 }
 
 /// Returns the error for a certificate that a client would refuse, with the command that makes a new one.
 /// Mentions the clock if a date is the reason.
-fn refusal_error(
-    refusal: &rustls::Error,
+fn rejection_error(
+    handshake_error: &rustls::Error,
     certificate: &MbusCertificate,
     endpoint: &AgentEndpoint,
     (deployment, state): (&Deployment, &State),
@@ -62,36 +64,36 @@ fn refusal_error(
         |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
     let renew = |need: &str| renewal(certificate, need);
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
-    let rustls::Error::InvalidCertificate(reason) = refusal else {
-        let error = certificate_error("is refused").with_source(tls_problem(refusal));
+    let rustls::Error::InvalidCertificate(reason) = handshake_error else {
+        let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
         return error.with_hint(renew("another certificate"));
     };
     match reason {
-        Refused::Expired => {
+        CertificateError::Expired => {
             certificate_error("has expired").with_hint(renew("a new certificate")).with_hint(clock)
         }
-        Refused::ExpiredContext { not_after, .. } => {
+        CertificateError::ExpiredContext { not_after, .. } => {
             certificate_error(&format!("expired on {}", minute(not_after.as_secs())))
                 .with_hint(renew("a new certificate"))
                 .with_hint(clock)
         }
-        Refused::NotValidYet => {
+        CertificateError::NotValidYet => {
             certificate_error("is not valid yet").with_hint(clock).with_hint(renew("another certificate"))
         }
-        Refused::NotValidYetContext { not_before, .. } => {
+        CertificateError::NotValidYetContext { not_before, .. } => {
             certificate_error(&format!("is not valid before {}", minute(not_before.as_secs())))
                 .with_hint(clock)
                 .with_hint(renew("another certificate"))
         }
-        Refused::UnknownIssuer | Refused::BadSignature => {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             certificate_error("is not signed by `cloud_provider.cert.ca`")
                 .with_hint(renew("a certificate signed by this CA"))
                 .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
-        Refused::NotValidForName => {
+        CertificateError::NotValidForName => {
             other_host_error(certificate_error, endpoint, (deployment, state), "", certificate)
         }
-        Refused::NotValidForNameContext { presented, .. } => {
+        CertificateError::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
                 names => format!(
@@ -102,7 +104,7 @@ fn refusal_error(
             other_host_error(certificate_error, endpoint, (deployment, state), &presented, certificate)
         }
         _ => {
-            let error = certificate_error("is refused").with_source(tls_problem(refusal));
+            let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
             let declared_ca = rotation_as_declared(certificate).filter(|_| certificate.declares_ca);
             error.with_hint(match (is_of_authority(reason), declared_ca) {
                 (true, Some((variable, rotate))) => {

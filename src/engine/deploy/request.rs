@@ -58,7 +58,7 @@ pub struct CreateEnvRequest {
     pub stop_options: StopOptions,
     /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
     pub forget_open_calls: bool,
-    /// The refusals that are overridden.
+    /// The checks that are overridden.
     pub overrides: Overrides,
     /// `--renderer`: the renderer for templates.
     pub renderer_choice: RendererChoice,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{is_deploy_unfinished, recorded_runs, unfinished_deploy_error};
-use crate::agent::refusal::OtherCredentials;
+use crate::agent::other_credentials::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
     hint_for_silent_agent, with_console,

@@ -131,7 +131,7 @@ pub(crate) fn register_hint_secrets(run: &RunContext, hint: &DiskHint) {
     manifest::register_named_secrets(hint.as_json(), &run.redactor);
 }
 
-/// The refusals that the operator overrides.
+/// The checks that the operator overrides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides {
     /// `--new-credentials`: deploy other values although the deployed ones are not given.

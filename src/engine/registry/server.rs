@@ -213,10 +213,10 @@ async fn answer_settings(
     if !needs_no_credentials && !shared.authorization.matches(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin,
             "the registry refused a request with missing or wrong credentials");
-        let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
+        let mut unauthorized = answer(StatusCode::UNAUTHORIZED, "error");
         let challenge = header::HeaderValue::from_static(r#"Basic realm="registry""#);
-        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        return refusal;
+        unauthorized.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return unauthorized;
     }
     if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
         return answer(StatusCode::NOT_FOUND, "not_found");

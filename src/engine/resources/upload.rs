@@ -211,23 +211,23 @@ fn find_accepting_cpis(
     need: RequiredCpis,
 ) -> Result<Vec<CpiName>> {
     let mut accepting = Vec::new();
-    let mut refusals = Vec::new();
+    let mut format_errors = Vec::new();
     for cpi in candidates {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let (accepted, origin) = (connection.stemcell_formats(), ArtifactOrigin::CommandLine);
         let fits = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
         match fits {
             Ok(()) => accepting.push(cpi),
-            Err(error) => refusals.push(error),
+            Err(error) => format_errors.push(error),
         }
     }
     if need == RequiredCpis::All || need == RequiredCpis::One && accepting.is_empty() {
-        let mut refusals = refusals.into_iter();
-        if let Some(first) = refusals.next() {
-            return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));
+        let mut format_errors = format_errors.into_iter();
+        if let Some(first) = format_errors.next() {
+            return Err(format_errors.fold(first, |error, next| error.with_hint(next.to_string())));
         }
     } else {
-        refusals.iter().for_each(|refusal| run.reporter.note(format!("{refusal}: not uploaded there")));
+        format_errors.iter().for_each(|error| run.reporter.note(format!("{error}: not uploaded there")));
     }
     Ok(accepting)
 }

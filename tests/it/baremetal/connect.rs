@@ -25,9 +25,9 @@ fn api_version_can_be_chosen_but_not_too_old() {
     let list =
         |version| ["volume", "target", "list", "--node", &node.name, "--os-baremetal-api-version", version];
     bench.run(&list("1.32")).success();
-    bench.expect_refusal(&list("1.31"), 1, &["need version 1.32", "is at 1.31"]);
-    bench.expect_refusal(&list("1.900"), 1, &["does not serve version 1.900", "1.1 to 1.115"]);
-    bench.expect_refusal(&list("new"), 3, &["'new' is not an API version"]);
+    bench.expect_error(&list("1.31"), 1, &["need version 1.32", "is at 1.31"]);
+    bench.expect_error(&list("1.900"), 1, &["does not serve version 1.900", "1.1 to 1.115"]);
+    bench.expect_error(&list("new"), 3, &["'new' is not an API version"]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let in_project = [("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", PROJECT)];
     assert_eq!(run(&in_project, &list).success().stdout, "");
 
-    let expect_refusal = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
+    let expect_error = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
         let stderr = run(variables, arguments).exits_with(1).stderr;
         for word in words {
             assert!(stderr.contains(word), "'{word}' is missing: {stderr}");
@@ -87,19 +87,19 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let credentials =
         [keystone.url(), "refuses the credentials".to_owned(), "project and domains".to_owned()];
     let credentials = credentials.each_ref().map(String::as_str);
-    expect_refusal(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
-    expect_refusal(&[("OS_USERNAME", "no-such-user")], &list, &credentials);
-    expect_refusal(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
-    expect_refusal(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
-    expect_refusal(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
-    expect_refusal(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
-    expect_refusal(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
+    expect_error(&[("OS_PASSWORD", "wr0ngpassw0rd")], &list, &credentials);
+    expect_error(&[("OS_USERNAME", "no-such-user")], &list, &credentials);
+    expect_error(&[("OS_USER_DOMAIN_NAME", "elsewhere")], &list, &credentials);
+    expect_error(&[("OS_SYSTEM_SCOPE", ""), ("OS_PROJECT_NAME", "another")], &list, &credentials);
+    expect_error(&[("OS_REGION_NAME", "two")], &list, &["no 'public' endpoint", "region 'two'"]);
+    expect_error(&[("OS_INTERFACE", "admin")], &list, &["no 'admin' endpoint"]);
+    expect_error(&[("OS_INTERFACE", "internal")], &list, &["http://127.0.0.1:9 cannot be reached"]);
     // An authenticated user may still lack rights.
     let create = ["volume", "connector", "create", "--type", "iqn", "--connector-id", "iqn.2026-11.test:k"];
     let create = [&create[..], &["--node", &node.name]].concat();
     let as_reader = [("OS_USERNAME", reader.name), ("OS_PASSWORD", reader.password)];
     run(&as_reader, &list).success();
-    expect_refusal(&as_reader, &create, &["(403)", "role"]);
+    expect_error(&as_reader, &create, &["(403)", "role"]);
     run(&[], &create).success();
 
     // A revoked token is replaced, unless the password is revoked as well.

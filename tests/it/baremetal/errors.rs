@@ -7,7 +7,7 @@ use ironic::{AccessSettings, Client, Collection, Patch, Refusal};
 
 use super::Bench;
 
-const NOWHERE: &str = "00000000-0000-4000-8000-000000000000";
+const MISSING_UUID: &str = "00000000-0000-4000-8000-000000000000";
 
 #[test]
 fn rejects_existing_objects() {
@@ -15,7 +15,7 @@ fn rejects_existing_objects() {
     let (node, other) = (bench.ironic.create_node(), bench.ironic.create_node());
     let connector =
         ["volume", "connector", "create", "--node", &other.name, "--type", "iqn", "--connector-id"];
-    bench.expect_refusal(
+    bench.expect_error(
         &[&connector[..], &[&node.initiator]].concat(),
         1,
         &["(409)", "already exists", "volume connector list --long"],
@@ -27,8 +27,8 @@ fn rejects_existing_objects() {
         let more = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
         [&options[..], &more].concat()
     };
-    bench.expect_refusal(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
-    bench.expect_refusal(
+    bench.expect_error(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
+    bench.expect_error(
         &[target("1"), vec!["--uuid", &uuid]].concat(),
         1,
         &["(409)", "with UUID", "leave `--uuid` out"],
@@ -40,25 +40,25 @@ fn rejects_missing_objects() {
     let bench = Bench::new();
     let target =
         ["volume", "target", "create", "--type", "iscsi", "--volume-id", "v", "--boot-index", "0", "--node"];
-    bench.expect_refusal(
+    bench.expect_error(
         &[&target[..], &["no-such-node"]].concat(),
         1,
         &["(404)", "Node no-such-node could not be found", "node list"],
     );
-    bench.expect_refusal(
+    bench.expect_error(
         &["volume", "target", "list", "--node", "no-such-node"],
         1,
         &["(404)", "Node no-such-node"],
     );
-    bench.expect_refusal(&["node", "show", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
-    bench.expect_refusal(&["node", "validate", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
+    bench.expect_error(&["node", "show", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
+    bench.expect_error(&["node", "validate", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
     for kind in ["connector", "target"] {
-        let words = ["(404)", &format!("Volume {kind} {NOWHERE} could not be found")];
-        bench.expect_refusal(&["volume", kind, "show", NOWHERE], 1, &words);
-        bench.expect_refusal(&["volume", kind, "set", NOWHERE, "--extra", "a=b"], 1, &words);
-        bench.expect_refusal(&["volume", kind, "unset", NOWHERE, "--extra", "a"], 1, &words);
-        bench.expect_refusal(&["volume", kind, "delete", NOWHERE], 1, &words);
-        bench.expect_refusal(&["volume", kind, "list", "--marker", NOWHERE], 1, &words);
+        let words = ["(404)", &format!("Volume {kind} {MISSING_UUID} could not be found")];
+        bench.expect_error(&["volume", kind, "show", MISSING_UUID], 1, &words);
+        bench.expect_error(&["volume", kind, "set", MISSING_UUID, "--extra", "a=b"], 1, &words);
+        bench.expect_error(&["volume", kind, "unset", MISSING_UUID, "--extra", "a"], 1, &words);
+        bench.expect_error(&["volume", kind, "delete", MISSING_UUID], 1, &words);
+        bench.expect_error(&["volume", kind, "list", "--marker", MISSING_UUID], 1, &words);
     }
 }
 
@@ -68,7 +68,7 @@ fn delete_continues_after_a_missing_object() {
     let node = bench.ironic.create_node();
     let (one, two) = (bench.create_target(&node.name, "0"), bench.create_target(&node.name, "1"));
     bench.run(&["volume", "target", "delete", &one]).success();
-    bench.expect_refusal(&["volume", "target", "delete", &one], 1, &["(404)"]);
+    bench.expect_error(&["volume", "target", "delete", &one], 1, &["(404)"]);
     let run = bench.run(&["volume", "target", "delete", &one, &two]).exits_with(1);
     assert!(run.stderr.contains(&format!("volume target {one} was not deleted")), "{}", run.stderr);
     assert!(
@@ -90,9 +90,9 @@ fn rejects_changes_while_the_node_is_on() {
     bench.ironic.set_power(&node, "power on");
     for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
         let words = ["(400)", "while it is in state \"power on\"", "power the node off first"];
-        bench.expect_refusal(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
-        bench.expect_refusal(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
-        bench.expect_refusal(&["volume", kind, "delete", uuid], 1, &words);
+        bench.expect_error(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
+        bench.expect_error(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
+        bench.expect_error(&["volume", kind, "delete", uuid], 1, &words);
     }
     // Creating a target is never rejected.
     bench.create_target(&node.name, "1");
@@ -102,7 +102,7 @@ fn rejects_changes_while_the_node_is_on() {
     // An unknown power state does not count as off.
     let new = bench.ironic.enroll_node("iscsi_boot:true");
     let target = bench.create_target(&new.name, "0");
-    bench.expect_refusal(
+    bench.expect_error(
         &["volume", "target", "set", &target, "--extra", "a=b"],
         1,
         &["(400)", "power the node off"],
@@ -115,29 +115,29 @@ fn rejects_unknown_fields() {
     let node = bench.ironic.create_node();
     let target = bench.create_target(&node.name, "0");
     let unset = |option| ["volume", "target", "unset", &target, option, "nothing"];
-    bench.expect_refusal(
+    bench.expect_error(
         &unset("--extra"),
         1,
         &["(400)", "can't remove a non-existent object 'nothing'", "the keys it has"],
     );
-    bench.expect_refusal(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
-    bench.expect_refusal(
+    bench.expect_error(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
+    bench.expect_error(
         &["volume", "target", "list", "--sort", "properties"],
         1,
         &["(400)", "invalid field for sorting"],
     );
-    bench.expect_refusal(
+    bench.expect_error(
         &["volume", "target", "list", "--sort", "uuid,properties"],
         1,
         &["(400)", "invalid field for sorting"],
     );
-    bench.expect_refusal(
+    bench.expect_error(
         &["volume", "target", "show", &target, "--fields", "nothing"],
         1,
         &["(400)", "nothing"],
     );
-    bench.expect_refusal(
-        &["volume", "connector", "set", NOWHERE, "--node", "no-such-node"],
+    bench.expect_error(
+        &["volume", "connector", "set", MISSING_UUID, "--node", "no-such-node"],
         1,
         &["(404)", "Node no-such-node"],
     );
@@ -149,30 +149,30 @@ fn invalid_values_are_not_sent() {
     let node = bench.ironic.create_node();
     let target = bench.create_target(&node.name, "0");
     let set = |property: &'static str| ["volume", "target", "set", &target, "--property", property];
-    bench.expect_refusal(
+    bench.expect_error(
         &set("target_iqn=iqn.x\nshell"),
         3,
         &["`properties.target_iqn` must not have control characters"],
     );
-    bench.expect_refusal(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
-    bench.expect_refusal(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
-    bench.expect_refusal(&["volume", "target", "set", &target], 2, &["nothing to set"]);
-    bench.expect_refusal(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
-    bench.expect_refusal(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
-    bench.expect_refusal(&set("novalue"), 2, &["KEY=VALUE"]);
-    bench.expect_refusal(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
-    bench.expect_refusal(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
-    bench.expect_refusal(&["volume", "target", "list", "--sort", "uuid,"], 2, &["the field is empty"]);
-    bench.expect_refusal(
+    bench.expect_error(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
+    bench.expect_error(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
+    bench.expect_error(&["volume", "target", "set", &target], 2, &["nothing to set"]);
+    bench.expect_error(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
+    bench.expect_error(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
+    bench.expect_error(&set("novalue"), 2, &["KEY=VALUE"]);
+    bench.expect_error(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
+    bench.expect_error(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
+    bench.expect_error(&["volume", "target", "list", "--sort", "uuid,"], 2, &["the field is empty"]);
+    bench.expect_error(
         &["volume", "target", "list", "--sort", "uuid,boot_index", "--marker", &target],
         2,
         &["--marker", "several fields"],
     );
-    bench.expect_refusal(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
+    bench.expect_error(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
     // Ironic would accept this type, and no machine would ever boot.
     let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
-    bench.expect_refusal(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
-    bench.expect_refusal(
+    bench.expect_error(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
+    bench.expect_error(
         &["volume", "target", "create", "--node", &node.name],
         2,
         &["--volume-id", "--boot-index"],

@@ -54,7 +54,7 @@ impl Bench {
 
     /// Checks that the command fails with this exit code and these words. No run may print a password.
     #[track_caller]
-    fn expect_refusal(&self, arguments: &[&str], code: i32, words: &[&str]) {
+    fn expect_error(&self, arguments: &[&str], code: i32, words: &[&str]) {
         let run = self.run(arguments).exits_with(code);
         for word in words {
             assert!(run.stderr.contains(word), "'{word}' is missing:\n{}", run.stderr);

@@ -62,7 +62,7 @@ fn node_is_enrolled_made_available_and_retired() {
     assert!(nothing.stderr.contains("reports no initiator"), "{}", nothing.stderr);
 
     let early = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
-    bench.expect_refusal(&["node", "provide", name], 1, &early);
+    bench.expect_error(&["node", "provide", name], 1, &early);
     let managed = ok(&["node", "manage", name, "--wait", "1m"]);
     assert!(managed.stderr.contains("is 'manageable'"), "{}", managed.stderr);
     ok(&["node", "power", "off", name]);
@@ -92,7 +92,7 @@ fn node_is_enrolled_made_available_and_retired() {
     ok(&["node", "maintenance", "unset", name]);
     let run = bench.run(&["node", "delete", name, "no-such-node"]).exits_with(1);
     assert!(run.stderr.contains("node no-such-node was not deleted"), "{}", run.stderr);
-    bench.expect_refusal(&["node", "show", name], 1, &["(404)"]);
+    bench.expect_error(&["node", "show", name], 1, &["(404)"]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn power_off_is_asked_for_before_a_change() {
     let target = bench.create_target(&node.name, "0");
     bench.run(&["node", "power", "on", &node.name]).success();
     let set = ["volume", "target", "set", &target, "--extra", "a=b"];
-    bench.expect_refusal(&set, 1, &["(400)", "node power off NODE", "--power-off"]);
+    bench.expect_error(&set, 1, &["(400)", "node power off NODE", "--power-off"]);
     let with_power_off = [&set[..], &["--power-off"]].concat();
     let mut pty = Pty::start(bench.ironic.monopile(&bench.world, &with_power_off), (100, 30));
     pty.wait_for("the question", |screen| screen.contains(&format!("Power off node {}?", node.name)));
@@ -193,6 +193,6 @@ fn bad_input_about_nodes_is_refused() {
         (&["volume", "target", "list", "--max-width", "wide"], 2, &["--max-width"]),
         (&["volume", "target", "set", "x", "--property", "auth_username=******"], 3, &["user name"]),
     ] {
-        bench.expect_refusal(arguments, code, words);
+        bench.expect_error(arguments, code, words);
     }
 }

@@ -161,7 +161,7 @@ fn output_formats_match_openstack() {
         json!({"boot_index": 0, "volume_id": "volume-0"})
     );
     arguments.extend(["-c", "boot_indx"]);
-    bench.expect_refusal(
+    bench.expect_error(
         &arguments[..4].iter().copied().chain(["-c", "boot_indx"]).collect::<Vec<_>>(),
         2,
         &["did you mean 'boot_index'"],

@@ -8,12 +8,12 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 fn assert_both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).exits_with(code);
     expected.iter().for_each(|text| assert_output_contains(&plan, text));
-    expect_refusal(clouds, az, code, expected);
+    expect_error(clouds, az, code, expected);
 }
 
 /// Runs create-env, which must fail with this exit code, and checks that nothing happened.
 #[track_caller]
-fn expect_refusal(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
+fn expect_error(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let run = clouds.create(az, &[]).exits_with(code);
     for text in expected {
         assert_output_contains(&run, text);
@@ -117,7 +117,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
     let reaction =
         Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
     clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)).first("info", 9, reaction));
-    expect_refusal(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
+    expect_error(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
     // A CPI that is not needed gets no request.
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
@@ -127,7 +127,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
 fn rejects_a_stemcell_of_an_unsupported_format() {
     let clouds = Clouds::new();
     clouds.set_formats("local-directory");
-    expect_refusal(
+    expect_error(
         &clouds,
         "z-west",
         3,

@@ -9,7 +9,7 @@ use super::super::unfinished_deploy_error;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
-use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
+use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpis::{Presence, describe_off, with_cpi_context};
 use crate::effects::{
@@ -413,9 +413,9 @@ fn ask_mounted_disks(
             Vec::new(),
         )),
         Err(error) if error.is_of_this_run() => Err(error.into()),
-        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.run_credentials) => {
+        Err(error) if other_credentials::may_explain(&error, &probe.state, probe.run_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
-            let cause = refusal::explained(error, probe.run, &probe.state, probe.run_credentials);
+            let cause = other_credentials::explained(error, probe.run, &probe.state, probe.run_credentials);
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());

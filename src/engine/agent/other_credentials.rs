@@ -6,7 +6,7 @@ use crate::state::{CredentialDigests, RunCredentials, State};
 use base::text::and_listed;
 use base::{Error, ErrorKind};
 
-/// The probable cause of a refusal: the operator gave other credentials than the deployed ones.
+/// The probable cause if an agent refuses the credentials: the operator gave others than the deployed ones.
 pub(crate) struct OtherCredentials {
     /// The error of the agent, with the variables that differ.
     pub(crate) problem: String,
@@ -60,12 +60,9 @@ pub(crate) fn explained(
     OtherCredentials::explain(&error, run, state, run_credentials).map_or_else(|| error.into(), Error::from)
 }
 
-/// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones.
-pub(crate) fn may_be_of_other_credentials(
-    error: &AgentError,
-    state: &State,
-    run_credentials: &RunCredentials,
-) -> bool {
+/// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones, so that
+/// other ones may be the cause.
+pub(crate) fn may_explain(error: &AgentError, state: &State, run_credentials: &RunCredentials) -> bool {
     let deployed = state.monopile.credential_digests.as_ref();
     let are_deployed = deployed.is_some_and(|deployed| deployed.replaced(&run_credentials.values).is_empty());
     error.is_of_other_credentials() && !are_deployed
