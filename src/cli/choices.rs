@@ -67,9 +67,9 @@ impl From<RendererValue> for erb::RendererChoice {
     }
 }
 
-/// `--update-strategy`: see [`engine::plan::Strategy`].
+/// `--update-strategy`: see [`engine::plan::UpdateStrategy`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum UpdateStrategy {
+pub(super) enum UpdateStrategyValue {
     /// Keep the VM if possible, unless the last update failed and the jobs do not run
     #[default]
     Auto,
@@ -79,12 +79,12 @@ pub(super) enum UpdateStrategy {
     Recreate,
 }
 
-impl From<UpdateStrategy> for engine::plan::Strategy {
-    fn from(strategy: UpdateStrategy) -> Self {
+impl From<UpdateStrategyValue> for engine::plan::UpdateStrategy {
+    fn from(strategy: UpdateStrategyValue) -> Self {
         match strategy {
-            UpdateStrategy::Auto => engine::plan::Strategy::Auto,
-            UpdateStrategy::InPlace => engine::plan::Strategy::InPlace,
-            UpdateStrategy::Recreate => engine::plan::Strategy::Recreate,
+            UpdateStrategyValue::Auto => engine::plan::UpdateStrategy::Auto,
+            UpdateStrategyValue::InPlace => engine::plan::UpdateStrategy::InPlace,
+            UpdateStrategyValue::Recreate => engine::plan::UpdateStrategy::NewVm,
         }
     }
 }

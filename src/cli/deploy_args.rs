@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::choices::UpdateStrategy;
+use super::choices::UpdateStrategyValue;
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
 use super::scratch_args::ScratchArgs;
@@ -32,7 +32,7 @@ pub struct DeployArgs {
 
     /// Apply changes to an existing VM with this strategy
     #[arg(long, value_enum, value_name = "STRATEGY", default_value_t)]
-    update_strategy: UpdateStrategy,
+    update_strategy: UpdateStrategyValue,
 
     /// Replace persistent disks and copy their data
     ///
@@ -93,7 +93,7 @@ impl DeployArgs {
 
     /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
-        if self.recreate && matches!(self.update_strategy, UpdateStrategy::InPlace) {
+        if self.recreate && matches!(self.update_strategy, UpdateStrategyValue::InPlace) {
             return Err(Error::usage(
                 "--recreate replaces the VM, and --update-strategy in-place keeps it: give one of them",
             ));
@@ -106,13 +106,13 @@ impl DeployArgs {
         let request = deploy::CreateEnvRequest {
             command: "create-env",
             inputs,
-            recreate: self.recreate,
+            replaces_unchanged_vm: self.recreate,
             vm_is_gone: false,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy.into(),
             snapshot: self.snapshot.policy(),
             stop_options: self.stopping.options(),
-            verify: !self.no_verify,
+            asks_agent_if_unchanged: !self.no_verify,
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {

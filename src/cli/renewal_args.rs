@@ -10,7 +10,7 @@ use super::session::{PreparedRun, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::deploy;
-use engine::plan::Strategy;
+use engine::plan::UpdateStrategy;
 
 /// The arguments to replace a VM.
 #[derive(Debug, Clone, Args)]
@@ -45,13 +45,13 @@ impl RenewalArgs {
         let request = deploy::CreateEnvRequest {
             command,
             inputs,
-            recreate: true,
+            replaces_unchanged_vm: true,
             vm_is_gone: false,
             recreate_persistent_disks: false,
-            strategy: Strategy::Recreate,
+            strategy: UpdateStrategy::NewVm,
             snapshot: deploy::SnapshotPolicy::Never,
             stop_options: self.stopping.options(),
-            verify: true,
+            asks_agent_if_unchanged: true,
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides::default(),

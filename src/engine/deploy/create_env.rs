@@ -65,7 +65,7 @@ pub fn create_env(
         if draft.jobs_are_stopped {
             return Ok("Nothing to deploy, but the jobs are stopped: start-env starts them".to_owned());
         }
-        let agent_note = if request.verify { ", and the agent answers" } else { "" };
+        let agent_note = if request.asks_agent_if_unchanged { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
     }
     let prepared = &draft.prepared;

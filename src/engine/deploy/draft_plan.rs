@@ -6,7 +6,7 @@ use super::run::DeployRun;
 use super::{mbus_certificate, mbus_url};
 use crate::agent::AgentEndpoint;
 use crate::jobs::AgentState;
-use crate::plan::{self, Plan, PlanOptions, Strategy};
+use crate::plan::{self, Plan, PlanOptions, UpdateStrategy};
 use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::run_context::RunContext;
@@ -58,7 +58,7 @@ impl DraftPlan {
     ) -> Result<Self> {
         let options = PlanOptions {
             command: request.command,
-            recreate: request.recreate,
+            replaces_unchanged_vm: request.replaces_unchanged_vm,
             recreate_persistent_disks: request.recreate_persistent_disks,
             strategy: request.strategy,
             takes_snapshot: request.snapshot.is_taken(),
@@ -86,7 +86,7 @@ impl DraftPlan {
         let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
         let asks_agent = match draft.plan.deploys_jobs() {
             true => draft.plan.updates_in_place() || has_new_credentials,
-            false => request.verify,
+            false => request.asks_agent_if_unchanged,
         };
         let ask_agent =
             || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.run_credentials, stage);
@@ -103,7 +103,7 @@ impl DraftPlan {
                 )),
                 // Not asked again: after a failed update the jobs may never run, and waiting would only delay
                 // the next update.
-                jobs if state.update_failed() && request.strategy == Strategy::Auto => {
+                jobs if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
                     draft.options.jobs_after_failed_update = Some(jobs.to_owned());
                     draft.plan(state)?;
                 }

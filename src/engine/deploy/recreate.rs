@@ -56,7 +56,7 @@ pub(crate) fn recreate_unfinished(
         }
         return Err(error);
     }
-    create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, run)
+    create_env(&CreateEnvRequest { replaces_unchanged_vm: true, ..request.clone() }, None, run)
 }
 
 /// Returns true if the manifest is that of the last deploy that finished.

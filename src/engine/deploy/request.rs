@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::snapshot::SnapshotPolicy;
-use crate::plan::Strategy;
+use crate::plan::UpdateStrategy;
 use crate::prepare::Overrides;
 use erb::RendererChoice;
 use manifest::Inputs;
@@ -41,17 +41,17 @@ pub struct CreateEnvRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--recreate`: replace the VM even if nothing changed.
-    pub recreate: bool,
+    pub replaces_unchanged_vm: bool,
     /// True if the VM on record does not exist, as `cloud-check` found.
     pub vm_is_gone: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
     /// `--update-strategy`: how a change is applied to an existing VM.
-    pub strategy: Strategy,
+    pub strategy: UpdateStrategy,
     /// `--snapshot`: the snapshot that the persistent disk gets before the VM is replaced.
     pub snapshot: SnapshotPolicy,
     /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
-    pub verify: bool,
+    pub asks_agent_if_unchanged: bool,
     /// `--boot-timeout`: how long the new VM may take to boot.
     pub boot_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
@@ -70,21 +70,21 @@ impl CreateEnvRequest {
     /// Returns the options on which the steps depend, as words of the command line.
     pub(super) fn step_options(&self) -> Vec<String> {
         let strategy = match self.strategy {
-            Strategy::Auto => None,
-            Strategy::InPlace => Some("--update-strategy in-place"),
-            Strategy::Recreate => Some("--update-strategy recreate"),
+            UpdateStrategy::Auto => None,
+            UpdateStrategy::InPlace => Some("--update-strategy in-place"),
+            UpdateStrategy::NewVm => Some("--update-strategy recreate"),
         };
-        let flags = [
-            (self.recreate, "--recreate"),
+        let switches = [
+            (self.replaces_unchanged_vm, "--recreate"),
             (self.recreate_persistent_disks, "--recreate-persistent-disks"),
-            (!self.verify, "--no-verify"),
+            (!self.asks_agent_if_unchanged, "--no-verify"),
             (self.stop_options.skip_drain, "--skip-drain"),
             (self.forget_open_calls, "--forget-open-calls"),
             (self.overrides.accepts_new_credentials, "--new-credentials"),
             (self.overrides.ignores_untracked_vm, "--ignore-untracked-vm"),
         ];
-        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag);
-        let mut options: Vec<String> = flags.chain(strategy).map(str::to_owned).collect();
+        let switches = switches.into_iter().filter(|(is_given, _)| *is_given).map(|(_, option)| option);
+        let mut options: Vec<String> = switches.chain(strategy).map(str::to_owned).collect();
         match self.snapshot {
             SnapshotPolicy::Never => {}
             SnapshotPolicy::Keep => options.push("--snapshot".to_owned()),

@@ -36,7 +36,7 @@ pub struct Desired<'a> {
 
 /// The way in which an existing VM is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Strategy {
+pub enum UpdateStrategy {
     /// Updates the running VM if possible, and replaces it otherwise. If the last update failed and the jobs
     /// do not run, replaces it as well.
     #[default]
@@ -44,8 +44,8 @@ pub enum Strategy {
     /// Updates the running VM if possible, even if the last update failed.
     InPlace,
     /// Applies every change by replacing the VM. Does nothing if nothing changed, unlike
-    /// [`PlanOptions::recreate`].
-    Recreate,
+    /// [`PlanOptions::replaces_unchanged_vm`].
+    NewVm,
 }
 
 /// Options of the operator, and findings about the VM on record.
@@ -54,11 +54,11 @@ pub struct PlanOptions {
     /// The command of the run; empty for `create-env`.
     pub command: &'static str,
     /// Replaces the VM even if nothing changed.
-    pub recreate: bool,
+    pub replaces_unchanged_vm: bool,
     /// Moves the data to a new disk.
     pub recreate_persistent_disks: bool,
     /// The way in which an existing VM is changed.
-    pub strategy: Strategy,
+    pub strategy: UpdateStrategy,
     /// Takes a snapshot of the persistent disk before the VM is replaced.
     pub takes_snapshot: bool,
     /// The current time, RFC 3339 UTC. Snapshots that were kept until an earlier time are deleted.
@@ -79,7 +79,8 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
     if reasons.is_empty() {
         return Ok(plan_cleanup(state, options, plan));
     }
-    let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.replaces_vm);
+    let keeps_vm =
+        options.strategy != UpdateStrategy::NewVm && !reasons.iter().any(|reason| reason.replaces_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
         Some(vm) => {
             plan_update(state, desired, &reasons, vm, &mut plan);

@@ -12,7 +12,7 @@ mod reasons;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use create::{Desired, PlanOptions, Strategy, create, disk_left_behind};
+pub use create::{Desired, PlanOptions, UpdateStrategy, create, disk_left_behind};
 pub use delete::delete;
 pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 

@@ -29,7 +29,7 @@ fn jobs_reason(text: impl Into<String>) -> Reason {
 /// Returns the reasons for a deploy, those for a new VM first. The list is empty if nothing changed.
 pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if options.recreate {
+    if options.replaces_unchanged_vm {
         reasons.push(match options.command {
             "" | "create-env" => replacement_reason("--recreate"),
             command => replacement_reason(format!("requested by {command}")),

@@ -216,7 +216,7 @@ fn job_changes_update_in_place() {
         let plan = case.plan(&deployed());
         assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
         assert_eq!(plan.steps[0].reason, reason);
-        let recreate = PlanOptions { strategy: Strategy::Recreate, ..PlanOptions::default() };
+        let recreate = PlanOptions { strategy: UpdateStrategy::NewVm, ..PlanOptions::default() };
         let plan = Case { options: recreate, ..case }.plan(&deployed());
         assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![create_vm()]].concat());
         assert_eq!(plan.steps[0].reason, reason);
@@ -269,7 +269,10 @@ fn changed_vm_properties_recreate_the_vm() {
         "stemcell jammy/1 has new content under the same version",
     );
     changed(
-        Case { options: PlanOptions { recreate: true, ..PlanOptions::default() }, ..Case::default() },
+        Case {
+            options: PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() },
+            ..Case::default()
+        },
         "--recreate",
     );
     changed(
@@ -318,7 +321,7 @@ fn downtime_is_estimated_from_earlier_runs() {
     let state = deployed();
     let durations = &state.monopile.durations;
     assert_eq!(other_port().plan(&state).downtime(durations), Some(Duration::from_millis(4)));
-    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
+    let recreate = PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() };
     assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).downtime(durations), None);
     assert_eq!(Case::default().plan(&State::new()).downtime(durations), None);
 }
@@ -604,7 +607,7 @@ fn duplicate_stemcell_record_is_deleted_once() {
             .count()
     };
     assert_eq!(deletions(&delete(&state)), 1);
-    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
+    let recreate = PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() };
     assert_eq!(deletions(&Case { options: recreate, ..Case::default() }.plan(&state)), 0);
 }
 
@@ -711,7 +714,7 @@ fn newer_upload_of_a_stemcell_is_used() {
     };
     state.apply(Change::StemcellCreated(second_stemcell)).unwrap();
     assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
-    let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
+    let recreate = PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
     let newer = Step::CreateVm(StemcellRef::Existing("id-again".into()));
     assert!(steps.contains(&newer), "{steps:?}");

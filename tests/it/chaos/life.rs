@@ -298,7 +298,9 @@ impl ChaosLife {
     fn words(command: OperatorCommand) -> (&'static [&'static str], &'static [&'static str]) {
         match command {
             OperatorCommand::Create => (&["create-env"], &["--agent-timeout", "8s"]),
-            OperatorCommand::CreateAgain => (&["create-env"], &["--recreate", "--agent-timeout", "8s"]),
+            OperatorCommand::CreateWithRecreate => {
+                (&["create-env"], &["--recreate", "--agent-timeout", "8s"])
+            }
             OperatorCommand::Delete => (&["delete-env"], &["-n", "--agent-timeout", "2s"]),
             OperatorCommand::Recreate => (&["recreate"], &["-n", "--boot-timeout", "8s"]),
             OperatorCommand::Repair => {
@@ -344,7 +346,7 @@ impl ChaosLife {
         match command {
             OperatorCommand::Delete => DeletePermission::ALL,
             OperatorCommand::Create => DeletePermission { vm: has_changed, disk: is_resized },
-            OperatorCommand::CreateAgain => DeletePermission { vm: true, disk: is_resized },
+            OperatorCommand::CreateWithRecreate => DeletePermission { vm: true, disk: is_resized },
             OperatorCommand::Recreate => DeletePermission { vm: true, disk: false },
             // It may replace a VM whose agent does not answer.
             OperatorCommand::Repair => DeletePermission { vm: !self.vm_answers(), disk: false },
@@ -679,7 +681,7 @@ impl ChaosLife {
         let was_made = matches!(
             command,
             OperatorCommand::Create
-                | OperatorCommand::CreateAgain
+                | OperatorCommand::CreateWithRecreate
                 | OperatorCommand::Recreate
                 | OperatorCommand::Repair
         );

@@ -22,7 +22,7 @@ impl ChaosLife {
         let changes = matches!(
             command,
             OperatorCommand::Create
-                | OperatorCommand::CreateAgain
+                | OperatorCommand::CreateWithRecreate
                 | OperatorCommand::Delete
                 | OperatorCommand::Recreate
                 | OperatorCommand::Repair
@@ -45,7 +45,7 @@ impl ChaosLife {
                 let (command, name, more) = match command {
                     OperatorCommand::Delete => (command, "delete-env", "-n"),
                     OperatorCommand::Repair => (command, "cloud-check", "--auto"),
-                    _ => (OperatorCommand::CreateAgain, "create-env", "--recreate"),
+                    _ => (OperatorCommand::CreateWithRecreate, "create-env", "--recreate"),
                 };
                 let mut process = self.hello.builtin_command(&[name], &[more]);
                 process.env("HOME", self.hello.world.path("home-b"));
@@ -170,9 +170,9 @@ impl ChaosLife {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
-        let attempt = self.harmless_attempt(OperatorCommand::CreateAgain);
+        let attempt = self.harmless_attempt(OperatorCommand::CreateWithRecreate);
         let run = self.run(
-            self.prepared(OperatorCommand::CreateAgain, &["-o", "no-cpi.yml"]),
+            self.prepared(OperatorCommand::CreateWithRecreate, &["-o", "no-cpi.yml"]),
             &attempt,
             &HeldCallAction::Nothing,
         );

@@ -12,7 +12,7 @@ use crate::support::scripted::Interruption;
 pub(super) enum OperatorCommand {
     Create,
     /// `create-env --recreate`.
-    CreateAgain,
+    CreateWithRecreate,
     Delete,
     Recreate,
     /// `cloud-check --auto`.
@@ -51,7 +51,7 @@ impl OperatorCommand {
                 "set_vm_metadata",
                 "info",
             ],
-            OperatorCommand::CreateAgain | OperatorCommand::Recreate => &[
+            OperatorCommand::CreateWithRecreate | OperatorCommand::Recreate => &[
                 "delete_vm",
                 "delete_vm",
                 "create_vm",
@@ -93,7 +93,7 @@ impl OperatorCommand {
 
     /// Returns true if the command deploys the manifest.
     pub(super) fn deploys(self) -> bool {
-        matches!(self, OperatorCommand::Create | OperatorCommand::CreateAgain)
+        matches!(self, OperatorCommand::Create | OperatorCommand::CreateWithRecreate)
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) fn draw_steps(seed: u64) -> Vec<Step> {
 fn draw_step(dice: &mut Dice) -> Step {
     let command = dice.weighted(&[
         (40, OperatorCommand::Create),
-        (14, OperatorCommand::CreateAgain),
+        (14, OperatorCommand::CreateWithRecreate),
         (12, OperatorCommand::Delete),
         (6, OperatorCommand::Recreate),
         (12, OperatorCommand::Repair),
