@@ -31,7 +31,7 @@ impl AgentConfig {
 
 /// Fails if the agent could listen on none of these addresses, or if the port is in use on one before the
 /// first usable one. Without this check, the caller would wait for the agent until a timeout.
-pub(crate) fn check_are_free(addresses: &[SocketAddr]) -> CpiResult<()> {
+pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
     for address in addresses {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn port_in_use_is_an_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let error = check_are_free(&[taken.local_addr().unwrap()]).unwrap_err();
+        let error = check_can_listen(&[taken.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
     }
 }

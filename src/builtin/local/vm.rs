@@ -58,7 +58,7 @@ pub(super) fn create(
         let addresses = call.config.agent.listen_addresses()?;
         let networks = network::run_inside(namespace.as_deref(), || {
             let networks = assign_addresses(arguments.networks.clone())?;
-            listen::check_are_free(&addresses)?;
+            listen::check_can_listen(&addresses)?;
             Ok(networks)
         })?;
         Ok((namespace, networks, cloud.lock_existing(&arguments.stemcell)?))

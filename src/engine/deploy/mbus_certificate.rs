@@ -24,12 +24,12 @@ pub(super) fn check(
     state: &State,
 ) -> Result<()> {
     let now = UnixTime::now();
-    if !matches!(certificate.has_own_key, Ok(true)) {
+    if !matches!(certificate.key_fits, Ok(true)) {
         let key_error = |problem: &str| {
             let place = &certificate.property;
             Error::invalid(format!("the private key of the agent's certificate (`{place}`) {problem}"))
         };
-        let error = match &certificate.has_own_key {
+        let error = match &certificate.key_fits {
             Ok(_) => key_error("does not match it"),
             Err(cause) => key_error("is refused").with_source(cause.to_string()).with_advice_of(cause),
         };

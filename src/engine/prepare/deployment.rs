@@ -66,8 +66,8 @@ pub(crate) struct MbusCertificate {
     /// True if the variable is declared as a CA.
     pub(crate) declares_ca: bool,
     /// False if the private key beside it is that of another certificate, and an error if the agent cannot
-    /// use that key.
-    pub(crate) has_own_key: Result<bool>,
+    /// use that key. True also without a key, and if the certificate cannot be read.
+    pub(crate) key_fits: Result<bool>,
 }
 
 /// The artifacts, verified and unpacked.
@@ -259,12 +259,12 @@ fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment, host: &str
             cpi_cert.private_key.as_ref().map(Secret::expose),
         ),
     };
-    let has_own_key = key.map_or(Ok(None), |key| vars_store::has_key(pem, key));
-    let has_own_key = has_own_key.map(|has_key| has_key != Some(false));
+    let key_fits = key.map_or(Ok(None), |key| vars_store::has_key(pem, key));
+    let key_fits = key_fits.map(|has_key| has_key != Some(false));
     let variable = loaded.variable_of_certificate(pem).cloned();
     let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
     let declares_ca = variable.as_ref().is_some_and(|variable| loaded.declares_ca(&variable.name));
-    Some(MbusCertificate { property, pem: pem.to_owned(), variable, declares_host, declares_ca, has_own_key })
+    Some(MbusCertificate { property, pem: pem.to_owned(), variable, declares_host, declares_ca, key_fits })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
