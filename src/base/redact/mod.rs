@@ -33,7 +33,7 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use index::Index;
 pub use naming::NameClass;
-use search::{Forms, Match};
+use search::{Match, Spellings};
 pub use spellings::MIN_REDACTED_CHARS;
 
 use crate::text::clean;
@@ -51,7 +51,7 @@ pub struct Redactor {
     shared: Arc<RwLock<Secrets>>,
 }
 
-/// A secret without its forms.
+/// A secret without its spellings.
 struct PendingSecret {
     text: String,
     is_precaution: bool,
@@ -59,10 +59,10 @@ struct PendingSecret {
 
 #[derive(Default)]
 struct Secrets {
-    /// Secrets whose forms are not in the other fields yet. Their forms are made when a text is redacted,
+    /// Secrets whose spellings are not in the other fields yet. These are made when a text is redacted,
     /// because that takes long, and some runs show nothing.
     pending: Vec<PendingSecret>,
-    forms: Forms,
+    spellings: Spellings,
     /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.
     exempt: Index,
     /// Names that the operator declared secret, normalized by [`naming::normalized`].
@@ -85,7 +85,7 @@ impl Redactor {
         self.shared.write().pending.push(PendingSecret { text: secret.to_owned(), is_precaution });
     }
 
-    /// Returns the secrets with all their forms.
+    /// Returns the secrets with all their spellings.
     fn secrets(&self) -> RwLockReadGuard<'_, Secrets> {
         let secrets = self.shared.read();
         if secrets.pending.is_empty() {
@@ -93,7 +93,7 @@ impl Redactor {
         }
         drop(secrets);
         let mut secrets = self.shared.write();
-        secrets.make_forms();
+        secrets.make_spellings();
         RwLockWriteGuard::downgrade(secrets)
     }
 
@@ -161,10 +161,10 @@ impl Redactor {
 
     fn redact_with<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
         let secrets = self.secrets();
-        if secrets.forms.exact_count() == 0 {
+        if secrets.spellings.exact_count() == 0 {
             return Cow::Borrowed(text);
         }
-        let matches = secrets.forms.find(text, may_be_cut).into_iter();
+        let matches = secrets.spellings.find(text, may_be_cut).into_iter();
         let hidden = matches.filter(|each| !secrets.is_exempt(text.as_bytes(), each));
         replace(text, hidden.map(|each| each.range).collect())
     }
@@ -173,15 +173,15 @@ impl Redactor {
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let secrets = self.secrets();
-        write!(f, "Redactor({} exact forms)", secrets.forms.exact_count())
+        write!(f, "Redactor({} exact spellings)", secrets.spellings.exact_count())
     }
 }
 
 impl Secrets {
-    /// Makes the forms of the pending secrets.
-    fn make_forms(&mut self) {
+    /// Makes the spellings of the pending secrets.
+    fn make_spellings(&mut self) {
         for secret in std::mem::take(&mut self.pending) {
-            self.forms.insert(&secret.text, secret.is_precaution);
+            self.spellings.insert(&secret.text, secret.is_precaution);
         }
     }
 
@@ -192,7 +192,7 @@ impl Secrets {
         (first..=range.start).any(|at| {
             let exempt = text.get(at..).and_then(|rest| self.exempt.longest_prefix(rest));
             exempt.is_some_and(|exempt| {
-                at + exempt.form.len() >= range.end && (secret.is_precaution || !exempt.is_precaution)
+                at + exempt.bytes.len() >= range.end && (secret.is_precaution || !exempt.is_precaution)
             })
         })
     }

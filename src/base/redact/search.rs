@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use super::index::{Index, IndexedString};
+use super::index::{Index, IndexedSpelling};
 use super::spellings;
 use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const MIN_INSIDE_BYTES: usize = 8;
-/// The minimum length in bytes, without quotes and whitespace, of a secret that is searched in that form. Two
+/// The minimum length in bytes, without quotes and whitespace, of a secret that is searched in this way. Two
 /// adjacent short words are not a secret.
 pub(super) const MIN_COMPACT_BYTES: usize = 12;
 /// The number of times that base64 is decoded.
@@ -38,9 +38,9 @@ pub(super) struct Match {
     pub(super) is_precaution: bool,
 }
 
-/// The secrets in the forms in which they are searched.
+/// The secrets in the spellings in which they are searched.
 #[derive(Default)]
-pub(super) struct Forms {
+pub(super) struct Spellings {
     /// Secrets as they are, and all spellings of short ones.
     exact: Index,
     /// Unescaped secrets without quotes and whitespace.
@@ -60,9 +60,9 @@ struct Edge {
     is_marked: bool,
 }
 
-impl Forms {
-    /// Adds the forms of a secret that are searched for: its text, its unescaped text and, if it is long, its
-    /// compact form, forwards and reversed. A short secret gets all its spellings instead.
+impl Spellings {
+    /// Adds the spellings of a secret that are searched for: its text, its unescaped text and, if it is long,
+    /// its compact spelling, forwards and reversed. A short secret gets all its spellings instead.
     pub(super) fn insert(&mut self, secret: &str, is_precaution: bool) {
         for part in spellings::parts(secret) {
             self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
@@ -75,28 +75,28 @@ impl Forms {
                 self.exact.insert(&unescaped.bytes, is_precaution);
             }
             let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
-            let mut form = compact(plain);
-            if form.len() >= MIN_COMPACT_BYTES {
+            let mut compacted = compact(plain);
+            if compacted.len() >= MIN_COMPACT_BYTES {
                 let offsets = compact_offsets(plain);
                 let after = plain.len() - offsets.last().map_or(0, |last| last + 1);
                 self.compact.insert_within(
-                    &form,
+                    &compacted,
                     is_precaution,
                     (offsets.first().copied().unwrap_or(0), after),
                 );
-                form.reverse();
-                self.reversed.insert(&form, is_precaution);
+                compacted.reverse();
+                self.reversed.insert(&compacted, is_precaution);
                 // A backslash before an escaped secret hides where it begins.
                 self.exact.insert(spellings::json(part).as_bytes(), is_precaution);
             } else {
                 spellings::spellings(part)
                     .iter()
-                    .for_each(|form| self.exact.insert(form.as_bytes(), is_precaution));
+                    .for_each(|spelling| self.exact.insert(spelling.as_bytes(), is_precaution));
             }
         }
     }
 
-    /// Returns the number of exact forms. Every secret has at least one.
+    /// Returns the number of exact spellings. Every secret has at least one.
     pub(super) fn exact_count(&self) -> usize {
         self.exact.len()
     }
@@ -147,10 +147,10 @@ impl Forms {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
-        self.exact.visit_matches(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
-            let range = at..at + form.len();
-            if form.len() >= MIN_INSIDE_BYTES
-                || !form.iter().all(u8::is_ascii_alphabetic)
+        self.exact.visit_matches(&view.bytes, |at, IndexedSpelling { bytes, is_precaution, .. }| {
+            let range = at..at + bytes.len();
+            if bytes.len() >= MIN_INSIDE_BYTES
+                || !bytes.iter().all(u8::is_ascii_alphabetic)
                 || is_word(&view.bytes, &range)
             {
                 matches.push(Match { range: view.original(&range), is_precaution: *is_precaution });
@@ -162,8 +162,8 @@ impl Forms {
         let mut ranges = Vec::new();
         self.compact.visit_matches(
             &compact(&plain.bytes),
-            |at, IndexedString { form, is_precaution, around }| {
-                ranges.push((at, at + form.len() - 1, *is_precaution, *around));
+            |at, IndexedSpelling { bytes, is_precaution, around }| {
+                ranges.push((at, at + bytes.len() - 1, *is_precaution, *around));
             },
         );
         if ranges.is_empty() {
@@ -212,7 +212,7 @@ impl Forms {
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
         let residue = residue(&view.bytes, &plain.bytes);
-        let mut longest: Option<(usize, &IndexedString)> = None;
+        let mut longest: Option<(usize, &IndexedSpelling)> = None;
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
             let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
             let last = (end + 1).saturating_sub(shortest);
@@ -310,7 +310,7 @@ fn shortest(depth: u8) -> usize {
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
 /// only as a precaution, words and the starts of addresses do not.
-fn counts_as_secret(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u8) -> bool {
+fn counts_as_secret(entry: &IndexedSpelling, fragment: &[u8], edge: Edge, depth: u8) -> bool {
     depth < MAX_BASE64_DEPTH || edge.is_marked && !entry.is_precaution || is_opaque(fragment)
 }
 

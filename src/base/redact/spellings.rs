@@ -11,7 +11,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 pub const MIN_REDACTED_CHARS: usize = 4;
 /// The minimum length in bytes of a line that counts as a secret by itself.
 const MIN_LINE_BYTES: usize = 8;
-/// The minimum length in bytes of an encoded form. Shorter ones would match by accident.
+/// The minimum length in bytes of an encoded spelling. Shorter ones would match by accident.
 const MIN_ENCODED_BYTES: usize = 6;
 /// The maximum length in bytes of a secret that is also searched as a whole, not only line by line.
 const MAX_WHOLE_BYTES: usize = 4096;
@@ -69,58 +69,58 @@ fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
 
 /// Returns the spellings of a short secret, both by itself and inside JSON.
 pub(super) fn spellings(secret: &str) -> Vec<String> {
-    let mut forms = Vec::new();
-    base64(secret, &mut forms);
+    let mut spellings = Vec::new();
+    base64(secret, &mut spellings);
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         // Letters and digits are never escaped.
-        return forms;
+        return spellings;
     }
-    let json_form = json(secret);
-    if json_form != secret {
-        base64(&json_form, &mut forms);
+    let json_spelling = json(secret);
+    if json_spelling != secret {
+        base64(&json_spelling, &mut spellings);
     }
-    forms.push(json_form.replace('/', "\\/"));
-    forms.push(ascii_only(&json_form));
+    spellings.push(json_spelling.replace('/', "\\/"));
+    spellings.push(ascii_only(&json_spelling));
     // Go, and Ruby in some settings, escape HTML characters.
-    forms.push(json_form.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
-    forms.push(json_form);
-    forms.push(secret.escape_debug().to_string());
+    spellings.push(json_spelling.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
+    spellings.push(json_spelling);
+    spellings.push(secret.escape_debug().to_string());
     for kept in ["-_.~", "-_.~/", "-_.~$&+,;=", "-_.~!*'()"] {
         let encoded = percent_encode(secret, kept);
-        forms.push(encoded.to_ascii_lowercase_escapes());
-        forms.push(encoded.replace("%20", "+"));
-        forms.push(encoded);
+        spellings.push(encoded.to_ascii_lowercase_escapes());
+        spellings.push(encoded.replace("%20", "+"));
+        spellings.push(encoded);
     }
     let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     for (double, single) in
         [("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("&quot;", "&apos;"), ("\"", "'")]
     {
-        forms.push(html.replace('"', double).replace('\'', single));
+        spellings.push(html.replace('"', double).replace('\'', single));
     }
-    // The forms in a shell's trace, and with the quoting of shells and of Python's shlex and repr.
-    forms.push(secret.replace('\'', r"'\''"));
-    forms.push(secret.replace('\'', r#"'"'"'"#));
-    forms.push(secret.replace('\\', r"\\"));
-    forms.push(secret.replace('\\', r"\\").replace('\'', r"\'"));
+    // The spellings in a shell's trace, and with the quoting of shells and of Python's shlex and repr.
+    spellings.push(secret.replace('\'', r"'\''"));
+    spellings.push(secret.replace('\'', r#"'"'"'"#));
+    spellings.push(secret.replace('\\', r"\\"));
+    spellings.push(secret.replace('\\', r"\\").replace('\'', r"\'"));
     // Ruby's Shellwords and `printf %q` of a shell leave different characters unescaped.
-    forms.push(shell_escape(secret, "_-.,:+/@\n"));
-    forms.push(shell_escape(secret, "_-.:+/@%=~#"));
+    spellings.push(shell_escape(secret, "_-.,:+/@\n"));
+    spellings.push(shell_escape(secret, "_-.:+/@%=~#"));
     // Ruby's inspect.
-    forms.push(
-        ["{", "$", "@"]
-            .iter()
-            .fold(json(secret), |form, next| form.replace(&format!("#{next}"), &format!("\\#{next}"))),
+    spellings.push(
+        ["{", "$", "@"].iter().fold(json(secret), |spelling, next| {
+            spelling.replace(&format!("#{next}"), &format!("\\#{next}"))
+        }),
     );
     // JSON inside JSON, as in a CPI's log line that quotes its request.
-    let nested: Vec<String> = forms.iter().map(|form| json(form)).collect();
-    forms.extend(nested);
-    forms.push(json(&json(&json(secret))));
-    forms.sort_unstable();
-    forms.dedup();
-    forms
+    let nested: Vec<String> = spellings.iter().map(|spelling| json(spelling)).collect();
+    spellings.extend(nested);
+    spellings.push(json(&json(&json(secret))));
+    spellings.sort_unstable();
+    spellings.dedup();
+    spellings
 }
 
-/// Returns a text in the form that it has between the quotes of a JSON string.
+/// Returns a text in the spelling that it has between the quotes of a JSON string.
 pub(super) fn json(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
@@ -154,10 +154,10 @@ fn shell_escape(secret: &str, kept: &str) -> String {
     output
 }
 
-fn base64(text: &str, forms: &mut Vec<String>) {
+fn base64(text: &str, spellings: &mut Vec<String>) {
     for alignment in 0..3 {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-            base64_inside(text, alignment, engine, forms);
+            base64_inside(text, alignment, engine, spellings);
         }
     }
 }
@@ -199,7 +199,7 @@ impl LowercaseEscapes for String {
 
 /// Adds the base64 characters that do not depend on the text around `secret`, if it begins at this offset in
 /// a group of three bytes.
-fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, forms: &mut Vec<String>) {
+fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, spellings: &mut Vec<String>) {
     let mut bytes = vec![0; alignment];
     bytes.extend_from_slice(secret.as_bytes());
     let encoded = engine.encode(&bytes);
@@ -208,6 +208,6 @@ fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, forms: &m
     let first = (alignment * 8).div_ceil(6);
     let end = bytes.len() * 8 / 6;
     if let Some(inner) = encoded.get(first..end).filter(|inner| inner.len() >= MIN_ENCODED_BYTES) {
-        forms.push(inner.to_owned());
+        spellings.push(inner.to_owned());
     }
 }

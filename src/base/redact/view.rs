@@ -1,6 +1,6 @@
 //! A text with its escapes decoded, and the place of each byte in the original.
 //!
-//! Secrets and texts are brought into the same form, so that a secret is found in any combination of
+//! Secrets and texts are brought into the same spelling, so that a secret is found in any combination of
 //! spellings. Three steps lead there:
 //! - [`DecodedView::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none
 //!   is left;
