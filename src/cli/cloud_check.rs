@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use super::duration;
 use super::env_vars;
 use super::finish::CommandResult;
-use super::renewal_args::RenewalArgs;
+use super::replacement_args::ReplacementArgs;
 use super::session::Session;
 use super::table::Table;
 use crate::ui;
@@ -22,7 +22,7 @@ use engine::run_context::RunContext;
 #[derive(Debug, Clone, Args)]
 pub(super) struct CloudCheckArgs {
     #[command(flatten)]
-    renewal: RenewalArgs,
+    replacement: ReplacementArgs,
 
     /// Make all repairs without asking, except delete_disk_reference
     ///
@@ -54,7 +54,7 @@ impl CloudCheckArgs {
     /// are an error, unless the operator chose so on a terminal.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
-        let (deploy, prepared_run) = self.renewal.prepare(session, "cloud-check")?;
+        let (deploy, prepared_run) = self.replacement.prepare(session, "cloud-check")?;
         let history = env_vars::HISTORY.path().ok();
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout, history };
         if self.report {

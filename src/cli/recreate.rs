@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::finish::CommandResult;
-use super::renewal_args::RenewalArgs;
+use super::replacement_args::ReplacementArgs;
 use super::session::Session;
 use super::snapshot_args::SnapshotArgs;
 use base::Result;
@@ -12,7 +12,7 @@ use engine::deploy;
 #[derive(Debug, Clone, Args)]
 pub(super) struct RecreateArgs {
     #[command(flatten)]
-    renewal: RenewalArgs,
+    replacement: ReplacementArgs,
 
     #[command(flatten)]
     snapshot: SnapshotArgs,
@@ -21,7 +21,7 @@ pub(super) struct RecreateArgs {
 impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("recreate");
-        let (mut request, prepared_run) = self.renewal.prepare(session, "recreate")?;
+        let (mut request, prepared_run) = self.replacement.prepare(session, "recreate")?;
         request.snapshot = self.snapshot.policy();
         deploy::recreate(&request, &prepared_run.run).map(CommandResult::Summary)
     }

@@ -33,7 +33,7 @@ pub(super) fn check(
             Ok(_) => key_error("does not match it"),
             Err(cause) => key_error("is refused").with_source(cause.to_string()).with_advice_of(cause),
         };
-        let error = error.with_hint(renewal(certificate, "a certificate and its own key"));
+        let error = error.with_hint(replacement_hint(certificate, "a certificate and its own key"));
         return Err(match certificate.variable.as_ref().and_then(VariableOrigin::store) {
             Some(store) => error.with_hint(format!(
                 "check the others: `monopile vars check {}`",
@@ -62,32 +62,32 @@ fn rejection_error(
     let property = &certificate.property;
     let certificate_error =
         |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
-    let renew = |need: &str| renewal(certificate, need);
+    let hint_for = |need: &str| replacement_hint(certificate, need);
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = handshake_error else {
         let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
-        return error.with_hint(renew("another certificate"));
+        return error.with_hint(hint_for("another certificate"));
     };
     match reason {
         CertificateError::Expired => {
-            certificate_error("has expired").with_hint(renew("a new certificate")).with_hint(clock)
+            certificate_error("has expired").with_hint(hint_for("a new certificate")).with_hint(clock)
         }
         CertificateError::ExpiredContext { not_after, .. } => {
             certificate_error(&format!("expired on {}", minute(not_after.as_secs())))
-                .with_hint(renew("a new certificate"))
+                .with_hint(hint_for("a new certificate"))
                 .with_hint(clock)
         }
         CertificateError::NotValidYet => {
-            certificate_error("is not valid yet").with_hint(clock).with_hint(renew("another certificate"))
+            certificate_error("is not valid yet").with_hint(clock).with_hint(hint_for("another certificate"))
         }
         CertificateError::NotValidYetContext { not_before, .. } => {
             certificate_error(&format!("is not valid before {}", minute(not_before.as_secs())))
                 .with_hint(clock)
-                .with_hint(renew("another certificate"))
+                .with_hint(hint_for("another certificate"))
         }
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             certificate_error("is not signed by `cloud_provider.cert.ca`")
-                .with_hint(renew("a certificate signed by this CA"))
+                .with_hint(hint_for("a certificate signed by this CA"))
                 .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
         CertificateError::NotValidForName => {
@@ -110,8 +110,8 @@ fn rejection_error(
                 (true, Some((variable, rotate))) => {
                     format!("declare variable '{variable}' without `is_ca: true`, then: {rotate}")
                 }
-                (true, None) => renew("a server certificate (not that of a CA)"),
-                (false, _) => renew("another certificate"),
+                (true, None) => hint_for("a server certificate (not that of a CA)"),
+                (false, _) => hint_for("another certificate"),
             })
         }
     }
@@ -119,7 +119,7 @@ fn rejection_error(
 
 /// Returns the hint to replace the certificate: the command for a value in the vars store, or else the place
 /// into which `need` has to be put.
-fn renewal(certificate: &MbusCertificate, need: &str) -> String {
+fn replacement_hint(certificate: &MbusCertificate, need: &str) -> String {
     match &certificate.variable {
         Some(variable) => match variable.rotate_command() {
             Some(command) => format!("to generate {need}: `{command}`"),
@@ -177,7 +177,7 @@ fn other_host_error(
         ),
     };
     let Some((name, rotate)) = rotation_as_declared(certificate) else {
-        return error.with_hint(renewal(certificate, &format!("a certificate for '{host}'")));
+        return error.with_hint(replacement_hint(certificate, &format!("a certificate for '{host}'")));
     };
     let declare = format!("{add} to the `alternative_names` of variable '{name}'");
     // The plan of a first deploy generates nothing.

@@ -567,7 +567,7 @@ fn check_and_repair(
             // A separate run creates the new VM, so the lock must be free again. The operator has already
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
-                let recreate_run = with_own_scratch(run, &format!("renewal-{number}"))?;
+                let recreate_run = with_own_scratch(run, &format!("new-vm-{number}"))?;
                 let vm_is_gone = treated.problem.kind == ProblemKind::MissingVm;
                 let request = CreateEnvRequest { vm_is_gone, ..request.deploy.clone() };
                 recreate_unfinished(&request, &RunContext { confirm: None, ..recreate_run }, &state).map(drop)

@@ -14,7 +14,7 @@ use engine::plan::UpdateStrategy;
 
 /// The arguments to replace a VM.
 #[derive(Debug, Clone, Args)]
-pub(super) struct RenewalArgs {
+pub(super) struct ReplacementArgs {
     #[command(flatten)]
     target: EnvironmentArgs,
 
@@ -33,7 +33,7 @@ pub(super) struct RenewalArgs {
     open_calls: OpenCallsArgs,
 }
 
-impl RenewalArgs {
+impl ReplacementArgs {
     /// Prepares the request of a command and its run context.
     pub(super) fn prepare(
         &self,
