@@ -47,7 +47,7 @@ pub(super) struct Globals {
     #[arg(long, global = true, hide_short_help = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cache_dir: Option<PathBuf>,
 
-    /// Share downloads and compiled packages in this bucket or directory
+    /// Use this bucket or directory as shared cache of downloads and compiled packages
     ///
     /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY. A run looks up
     /// there what the cache of this machine lacks. If that fails, the run goes on without it.
@@ -55,12 +55,12 @@ pub(super) struct Globals {
           hide_env_values = true, value_hint = ValueHint::Other)]
     pub cache: Option<String>,
 
-    /// Also upload to the cache of --cache what this run downloads and compiles
+    /// Also upload to the shared cache (--cache) what this run downloads and compiles
     #[arg(long, global = true, hide_short_help = true, env = "MONOPILE_CACHE_WRITE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub cache_write: bool,
 
-    /// Sign compiled packages for the cache of --cache with this SSH key
+    /// Sign compiled packages for the shared cache (--cache) with this SSH key
     ///
     /// An Ed25519 or ECDSA key without a passphrase. Without it, --cache-write and `cache export` handle
     /// only downloads.
@@ -68,7 +68,7 @@ pub(super) struct Globals {
           hide_env_values = true, value_hint = ValueHint::FilePath)]
     pub cache_sign: Option<OsString>,
 
-    /// Use compiled packages of a shared cache if this SSH key signed them (repeatable)
+    /// Use compiled packages of the shared cache (--cache) if this SSH key signed them (repeatable)
     ///
     /// A public key (ssh-ed25519 …), or a FILE with one key per line. The key of --cache-sign is trusted as
     /// well.
