@@ -93,7 +93,7 @@ fn finish_call(
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {
-                    problems.extend(reading.remark);
+                    problems.extend(reading.violation);
                     if let Answer::Info(answered) = reading.answer {
                         info = Some(answered);
                     }

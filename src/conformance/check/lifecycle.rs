@@ -224,7 +224,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     return fail(format!("refused for a wrong reason: {}", error_answer.text()));
                 }
                 AnswerBody::Error(error_answer) => {
-                    check.add_note(format!("refused: {}", error_answer.text()))
+                    check.add_remark(format!("refused: {}", error_answer.text()))
                 }
                 AnswerBody::Unusable => return fail("no answer"),
             }
@@ -295,7 +295,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     fail(format!("refused for a wrong reason: {}", error_answer.text()))
                 }
                 AnswerBody::Error(error_answer) => {
-                    check.add_note(format!("refused: {}", error_answer.text()));
+                    check.add_remark(format!("refused: {}", error_answer.text()));
                     Ok(())
                 }
                 AnswerBody::Unusable => fail("no answer"),

@@ -109,7 +109,7 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
             if ledger::not_found_type(resource.kind)
                 .is_some_and(|kind| has_error_type(&error_answer, kind)) =>
         {
-            check.add_note(format!("answered {} and not false", error_answer.error_type));
+            check.add_remark(format!("answered {} and not false", error_answer.error_type));
             Ok(())
         }
         AnswerBody::Error(error_answer) => check.stop_for_error(method, error_answer),
@@ -139,7 +139,7 @@ fn expect_success_or_not_found(
     check.expect_unpromised();
     match check.call(method, arguments)? {
         AnswerBody::Result(_) => {
-            check.add_note("answered success");
+            check.add_remark("answered success");
             Ok(())
         }
         answer => expect_type(check, method, answer, expected),

@@ -45,7 +45,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         }
         // This machine may be outside the cloud.
         AnswerBody::Error(error_answer) => {
-            check.add_note(format!("refused: {}", error_answer.text()));
+            check.add_remark(format!("refused: {}", error_answer.text()));
             Ok(())
         }
         AnswerBody::Unusable => fail("no answer"),
@@ -59,7 +59,7 @@ fn check_info(run: &mut Run<'_>) {
         match check.call(Method::Info, &[])? {
             AnswerBody::Result(result) => {
                 let Answer::Info(info) = check.parse_answer(Method::Info, &result)? else { return Ok(()) };
-                check.add_note(format!("api_version {}", info.api_version));
+                check.add_remark(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
                     check.add_violation(
                         "`info` lacks `stemcell_formats`, by which a director chooses among CPIs",

@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
             unpromised: Vec::new(),
             is_promised: true,
             had_error: false,
-            notes: Vec::new(),
+            remarks: Vec::new(),
             duration: Duration::ZERO,
             created: Vec::new(),
             last_call: None,
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
             mut violations,
             mut unpromised,
             is_promised,
-            notes,
+            remarks,
             duration,
             created,
             last_call,
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         let (verdict, reasons) = match (deviation, skipped) {
             (Some(_), _) => (Verdict::Fail, [violations, unpromised].concat()),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),
-            (None, None) => (Verdict::Pass, notes),
+            (None, None) => (Verdict::Pass, remarks),
         };
         match verdict {
             Verdict::Pass => stage.finish(),

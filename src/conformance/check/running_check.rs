@@ -56,7 +56,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) is_promised: bool,
     /// True if the CPI answered a call of a method that it implements with an error.
     pub(super) had_error: bool,
-    pub(super) notes: Vec<String>,
+    pub(super) remarks: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
     pub(super) created: Vec<CreatedResource>,
@@ -80,8 +80,8 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Adds a remark, shown if the check passes.
-    pub(super) fn add_note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+    pub(super) fn add_remark(&mut self, remark: impl Into<String>) {
+        self.remarks.push(remark.into());
     }
 
     /// Marks the following expectations as not promised by the contract.
@@ -119,7 +119,10 @@ impl RunningCheck<'_, '_> {
             let answer = self.send(&request, Some(method))?;
             match answer {
                 AnswerBody::Error(error_answer) if error_answer.ok_to_retry && retry < MAX_RETRIES => {
-                    self.add_note(format!("`{method}` was retried (`ok_to_retry`): {}", error_answer.text()));
+                    self.add_remark(format!(
+                        "`{method}` was retried (`ok_to_retry`): {}",
+                        error_answer.text()
+                    ));
                     self.wait(pause);
                     pause *= 2;
                 }
@@ -262,9 +265,9 @@ impl RunningCheck<'_, '_> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
         match CheckedAnswer::parse(method, terms, result) {
-            Ok(CheckedAnswer { answer, remark }) => {
-                if let Some(remark) = remark {
-                    self.add_violation(remark);
+            Ok(CheckedAnswer { answer, violation }) => {
+                if let Some(violation) = violation {
+                    self.add_violation(violation);
                 }
                 Ok(answer)
             }

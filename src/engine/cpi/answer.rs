@@ -87,18 +87,18 @@ pub struct Info {
 /// The maximum length of the version of a CPI, in bytes.
 const MAX_VERSION_BYTES: usize = 64;
 
-/// A checked answer, with a remark if it violates the contract.
+/// A checked answer, and its tolerated violation of the contract, if any.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAnswer {
     /// The result, in the shape of the method.
     pub answer: Answer,
     /// A tolerated violation of the contract, if any.
-    pub remark: Option<String>,
+    pub violation: Option<String>,
 }
 
 impl From<Answer> for CheckedAnswer {
     fn from(answer: Answer) -> Self {
-        CheckedAnswer { answer, remark: None }
+        CheckedAnswer { answer, violation: None }
     }
 }
 
@@ -116,10 +116,10 @@ impl CheckedAnswer {
             // A VM must not be lost because of the form in which its CID is returned.
             (ResultShape::Cid(_), Value::Array(pair)) if method == Method::CreateVm => {
                 let cid = created_vm(pair).ok_or_else(wrong_form_error)?.cid;
-                let remark = "`create_vm` returned networks, which API version 1 does not have";
+                let violation = "`create_vm` returned networks, which API version 1 does not have";
                 CheckedAnswer {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
-                    remark: Some(remark.into()),
+                    violation: Some(violation.into()),
                 }
             }
             (ResultShape::CidAndNetworks, Value::Array(pair)) => {
@@ -129,7 +129,7 @@ impl CheckedAnswer {
                 let cid = cid.parse().map_err(|_| wrong_form_error())?;
                 CheckedAnswer {
                     answer: Answer::Vm(CreatedVm { cid, networks: None }),
-                    remark: (terms.contract == Contract::V2)
+                    violation: (terms.contract == Contract::V2)
                         .then(|| "`create_vm` returned a CID without networks".to_owned()),
                 }
             }
@@ -214,25 +214,29 @@ impl Info {
 
 /// Reads the CID of a resource of this kind.
 fn parse_cid_answer(method: Method, kind: ResourceKind, value: &Value) -> Option<CheckedAnswer> {
-    let (answer, remark) = match kind {
+    let (answer, violation) = match kind {
         ResourceKind::Vm => {
-            let (cid, remark) = cid(method, value)?;
-            (Answer::Vm(CreatedVm { cid, networks: None }), remark)
+            let (cid, violation) = cid(method, value)?;
+            (Answer::Vm(CreatedVm { cid, networks: None }), violation)
         }
-        ResourceKind::Disk => cid(method, value).map(|(cid, remark)| (Answer::Disk(cid), remark))?,
-        ResourceKind::Stemcell => cid(method, value).map(|(cid, remark)| (Answer::Stemcell(cid), remark))?,
-        ResourceKind::Snapshot => cid(method, value).map(|(cid, remark)| (Answer::Snapshot(cid), remark))?,
+        ResourceKind::Disk => cid(method, value).map(|(cid, violation)| (Answer::Disk(cid), violation))?,
+        ResourceKind::Stemcell => {
+            cid(method, value).map(|(cid, violation)| (Answer::Stemcell(cid), violation))?
+        }
+        ResourceKind::Snapshot => {
+            cid(method, value).map(|(cid, violation)| (Answer::Snapshot(cid), violation))?
+        }
     };
-    Some(CheckedAnswer { answer, remark })
+    Some(CheckedAnswer { answer, violation })
 }
 
-/// Reads a CID. A number is accepted with a remark.
+/// Reads a CID. A number is accepted, and returned with the violation of the contract.
 fn cid<K: CidKind>(method: Method, value: &Value) -> Option<(Cid<K>, Option<String>)> {
     match value {
         Value::String(text) => Some((text.parse().ok()?, None)),
         Value::Number(number) if number.is_u64() => {
-            let remark = format!("`{method}` returned a number as CID, which must be a string");
-            Some((number.to_string().parse().ok()?, Some(remark)))
+            let violation = format!("`{method}` returned a number as CID, which must be a string");
+            Some((number.to_string().parse().ok()?, Some(violation)))
         }
         _ => None,
     }
@@ -266,7 +270,7 @@ mod tests {
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
         match CheckedAnswer::parse(Method::CreateVm, terms, &result) {
-            Ok(CheckedAnswer { answer: Answer::Vm(vm), remark }) => Some((vm, remark.is_some())),
+            Ok(CheckedAnswer { answer: Answer::Vm(vm), violation }) => Some((vm, violation.is_some())),
             Ok(other) => panic!("{other:?}"),
             Err(_) => None,
         }

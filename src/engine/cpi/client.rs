@@ -233,10 +233,10 @@ pub fn read_answer(
         }
         error
     })?;
-    let CheckedAnswer { answer, remark } = CheckedAnswer::parse(method, terms, &result)
+    let CheckedAnswer { answer, violation } = CheckedAnswer::parse(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
-    if let Some(remark) = remark {
-        tracing::warn!(request_id = request_id.as_str(), "the CPI violates the contract: {remark}");
+    if let Some(violation) = violation {
+        tracing::warn!(request_id = request_id.as_str(), "the CPI violates the contract: {violation}");
     }
     Ok(answer)
 }
