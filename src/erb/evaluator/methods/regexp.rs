@@ -101,12 +101,13 @@ impl Interp {
             let text = "a regular expression that ignores case, with a character that equals several ones";
             return Err(self.unsupported_error(text));
         }
-        if regexp.has_word_set && text.chars().any(folds_to_ascii) {
+        if regexp.has_word_class && text.chars().any(folds_to_ascii) {
             return Err(self.unsupported_error(
                 "a character class with \\w that ignores case, in a text with ſ or a kelvin",
             ));
         }
-        if regexp.has_wide_set && text.chars().any(|letter| matches!(letter, '\u{b5}' | '\u{c0}'..='\u{ff}'))
+        if regexp.has_wide_class
+            && text.chars().any(|letter| matches!(letter, '\u{b5}' | '\u{c0}'..='\u{ff}'))
         {
             let text = "a character class beyond ASCII that ignores case, in a text with letters such as é";
             return Err(self.unsupported_error(text));

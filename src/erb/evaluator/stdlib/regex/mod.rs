@@ -22,9 +22,9 @@ pub(crate) struct Regex {
     /// True if a part of the expression ignores case.
     pub(crate) ignores_case: bool,
     /// True if a character class with `\w` or `\W` ignores case.
-    pub(crate) has_word_set: bool,
+    pub(crate) has_word_class: bool,
     /// True if a character class beyond ASCII ignores case.
-    pub(crate) has_wide_set: bool,
+    pub(crate) has_wide_class: bool,
     /// True if the expression has a word boundary.
     pub(crate) has_boundary: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) type Groups = Vec<Option<(usize, usize)>>;
 impl Regex {
     /// Compiles a regular expression. The error is the engine's message.
     pub(crate) fn new(source: &str, options: u8) -> Result<Self, String> {
-        let Translated { text, ignores_case, has_word_set, has_wide_set } = translate(source, options)?;
+        let Translated { text, ignores_case, has_word_class, has_wide_class } = translate(source, options)?;
         if Expr::parse_tree(&text).is_ok_and(|tree| repeats_empty_capture(&tree.expr)) {
             return Err("a repetition of a group that can be empty".into());
         }
@@ -54,8 +54,8 @@ impl Regex {
             options,
             compiled,
             ignores_case,
-            has_word_set,
-            has_wide_set,
+            has_word_class,
+            has_wide_class,
             has_boundary,
         })
     }

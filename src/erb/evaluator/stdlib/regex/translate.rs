@@ -37,15 +37,15 @@ struct Translator<'s> {
     scopes: Vec<Scope>,
     names: Vec<&'s str>,
     /// The nesting of character classes.
-    in_class: u32,
+    class_depth: u32,
     last: Token,
     /// True at the start of the expression and of each alternative, until something other than parentheses
     /// and word boundaries is read.
     leads: bool,
     has_names: bool,
     ignores_case: bool,
-    has_word_set: bool,
-    has_wide_set: bool,
+    has_word_class: bool,
+    has_wide_class: bool,
 }
 
 /// An expression in the syntax of the engine.
@@ -54,9 +54,9 @@ pub(super) struct Translated {
     /// True if a part of the expression ignores case.
     pub(super) ignores_case: bool,
     /// True if a character class with `\w` or `\W` ignores case.
-    pub(super) has_word_set: bool,
+    pub(super) has_word_class: bool,
     /// True if a character class beyond ASCII ignores case.
-    pub(super) has_wide_set: bool,
+    pub(super) has_wide_class: bool,
 }
 
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
@@ -73,24 +73,28 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
         out: String::with_capacity(source.len()),
         scopes: vec![whole],
         names: Vec::new(),
-        in_class: 0,
+        class_depth: 0,
         last: Token::Other,
         leads: true,
         has_names: has_names(source),
         ignores_case: whole.ignores_case,
-        has_word_set: false,
-        has_wide_set: false,
+        has_word_class: false,
+        has_wide_class: false,
     };
     while let Some(character) = translator.characters.next() {
-        if translator.in_class > 0 { translator.in_set(character)? } else { translator.token(character)? }
+        if translator.class_depth > 0 {
+            translator.token_in_class(character)?
+        } else {
+            translator.token(character)?
+        }
     }
     let open: usize = translator.scopes.iter().map(|scope| scope.inner).sum();
     translator.out.push_str(&")".repeat(open));
     if translator.ignores_case && source.chars().any(folds_to_several) {
         return Err("a character that equals several ones in another case".into());
     }
-    let Translator { out, ignores_case, has_word_set, has_wide_set, .. } = translator;
-    Ok(Translated { text: out, ignores_case, has_word_set, has_wide_set })
+    let Translator { out, ignores_case, has_word_class, has_wide_class, .. } = translator;
+    Ok(Translated { text: out, ignores_case, has_word_class, has_wide_class })
 }
 
 impl<'s> Translator<'s> {
@@ -180,7 +184,7 @@ impl<'s> Translator<'s> {
         };
         match character {
             '\\' => self.escape(),
-            '[' => self.open_set(),
+            '[' => self.open_class(),
             '(' => self.open_group(rest),
             ')' => {
                 let inner =
@@ -215,8 +219,8 @@ impl<'s> Translator<'s> {
     }
 
     /// Translates a token inside a character class.
-    fn in_set(&mut self, character: char) -> Result<(), String> {
-        self.has_wide_set |= self.scope().ignores_case && (character == '[' || !character.is_ascii());
+    fn token_in_class(&mut self, character: char) -> Result<(), String> {
+        self.has_wide_class |= self.scope().ignores_case && (character == '[' || !character.is_ascii());
         match character {
             '\\' => return self.escape(),
             '[' if self.peek() == Some(':') => {
@@ -230,9 +234,9 @@ impl<'s> Translator<'s> {
             '[' if self.scope().ignores_case => {
                 return Err("a character class in a character class that ignores case".into());
             }
-            '[' => return self.open_set(),
+            '[' => return self.open_class(),
             ']' => {
-                self.in_class -= 1;
+                self.class_depth -= 1;
                 self.out.push(']');
             }
             // In the engine, `--` and `~~` combine character classes.
@@ -244,8 +248,8 @@ impl<'s> Translator<'s> {
         Ok(())
     }
 
-    fn open_set(&mut self) -> Result<(), String> {
-        self.in_class += 1;
+    fn open_class(&mut self) -> Result<(), String> {
+        self.class_depth += 1;
         self.out.push('[');
         if self.peek() == Some('^') {
             self.out.extend(self.characters.next());
@@ -328,10 +332,10 @@ impl<'s> Translator<'s> {
 
     /// Translates the rest of an escape, after its backslash.
     fn escape(&mut self) -> Result<(), String> {
-        let in_class = self.in_class > 0;
+        let in_class = self.class_depth > 0;
         let ignores_case = self.scope().ignores_case;
         let starts_wide = matches!(self.peek(), Some('p' | 'P')) || in_class && self.peek() == Some('u');
-        self.has_wide_set |= ignores_case && starts_wide;
+        self.has_wide_class |= ignores_case && starts_wide;
         match self.characters.next() {
             Some(letter @ ('h' | 'H' | 'd' | 'D' | 'w' | 'W' | 's' | 'S')) => {
                 // In Ruby these classes contain only ASCII.
@@ -345,7 +349,7 @@ impl<'s> Translator<'s> {
                 // These classes do not depend on case, although `ſ` and the kelvin sign equal ASCII letters
                 // in another case.
                 let may_fold = ignores_case && matches!(letter, 'w' | 'W');
-                self.has_word_set |= may_fold && in_class;
+                self.has_word_class |= may_fold && in_class;
                 self.out.push_str(&if may_fold && !in_class { format!("(?-i:{set})") } else { set });
             }
             Some(letter @ ('p' | 'P')) if self.peek() == Some('{') => {
