@@ -55,7 +55,7 @@ pub(super) struct GatewayArgs {
     opts: Vec<String>,
 
     #[command(flatten)]
-    wait: AgentTimeoutArgs,
+    agent_wait: AgentTimeoutArgs,
 }
 
 impl GatewayArgs {
@@ -79,7 +79,7 @@ impl GatewayArgs {
         });
         Ok(SshRequest {
             inputs,
-            agent_timeout: self.wait.agent_timeout,
+            agent_timeout: self.agent_wait.agent_timeout,
             route,
             login: login.transpose()?,
             options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),

@@ -15,7 +15,7 @@ pub(super) struct JobsArgs {
     vm: VmArgs,
 
     #[command(flatten)]
-    wait: AgentTimeoutArgs,
+    agent_wait: AgentTimeoutArgs,
 }
 
 impl JobsArgs {
@@ -29,6 +29,6 @@ impl JobsArgs {
         session.name_manifest(&self.vm.manifest.manifest);
         session.keep_log(command);
         let prepared_run = self.vm.prepare_run(session, state)?;
-        Ok((deploy::JobsRequest { inputs, agent_timeout: self.wait.agent_timeout }, prepared_run))
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_wait.agent_timeout }, prepared_run))
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{env_vars, paths};
 use base::files::durable::{create_private, create_private_directory};
-use base::files::{UnlockOnDrop, scratch};
+use base::files::{UnlockOnDrop, scratch_claim};
 use base::{Error, Result, files};
 
 const PREFIX: &str = "monopile-";
@@ -116,7 +116,7 @@ fn remove(directory: &Path) -> std::io::Result<()> {
 
 fn is_abandoned(directory: &Path) -> bool {
     let Ok(lock) = File::open(directory.join(LOCK)).map(UnlockOnDrop::from) else { return false };
-    lock.try_lock().is_ok() && !scratch::is_claimed(directory)
+    lock.try_lock().is_ok() && !scratch_claim::exists(directory)
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
         let answer = base.path().join("answer");
         let cpi = UnlockOnDrop::from(File::create(&answer).unwrap());
         cpi.lock().unwrap();
-        scratch::record_claim(&in_use, &[&answer]).unwrap();
+        scratch_claim::record(&in_use, &[&answer]).unwrap();
         let old = create_abandoned(base.path());
         let run = Scratch::create_below(base.path()).unwrap();
         assert!(!old.exists());

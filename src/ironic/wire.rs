@@ -50,7 +50,7 @@ pub(super) fn http_client(access: &CheckedAccess) -> ureq::Agent {
         .new_agent()
 }
 
-/// An HTTP response of any status.
+/// An answer to an HTTP request, of any status.
 pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -75,7 +75,7 @@ impl HttpAnswer {
     }
 }
 
-/// Sends a request and returns the response, whatever its status. Fails if the connection or TLS fails.
+/// Sends a request and returns the answer, whatever its status. Fails if the connection or TLS fails.
 pub(super) fn exchange(
     http: &ureq::Agent,
     method: &Method,
@@ -91,15 +91,15 @@ pub(super) fn exchange(
         address: address(url),
         problem: format!("the request is malformed: {error}"),
     };
-    let response = match body {
+    let answer = match body {
         Some(body) => {
             let request = request.header("Content-Type", "application/json").body(body.to_string());
             http.run(request.map_err(malformed_request_error)?)
         }
         None => http.run(request.body(()).map_err(malformed_request_error)?),
     };
-    let response = response.map_err(|error| connection_error(url, error))?;
-    let (parts, body) = response.into_parts();
+    let answer = answer.map_err(|error| connection_error(url, error))?;
+    let (parts, body) = answer.into_parts();
     let mut bytes = Vec::new();
     body.into_with_config().limit(MAX_ANSWER_BYTES).reader().read_to_end(&mut bytes).map_err(|error| {
         IronicError::Unreachable {

@@ -11,7 +11,7 @@ mod json;
 mod lines;
 mod locked;
 mod remove_tree;
-pub mod scratch;
+pub mod scratch_claim;
 
 pub use directory_id::{ID_FILE, directory_id};
 pub use inside::open_inside;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ChangeArgs, OfCpiArgs};
+use super::{ChangeArgs, ResourceCpiArgs};
 use crate::cli::cid::cid;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
@@ -20,7 +20,7 @@ pub(crate) struct AttachDiskArgs {
     disk: DiskCid,
 
     #[command(flatten)]
-    cpi: OfCpiArgs,
+    cpi: ResourceCpiArgs,
 }
 
 impl AttachDiskArgs {

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{ChangeArgs, OfCpiArgs};
+use super::{ChangeArgs, ResourceCpiArgs};
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::{Error, Result};
@@ -20,7 +20,7 @@ pub(crate) struct DeleteArgs {
     cid: String,
 
     #[command(flatten)]
-    cpi: OfCpiArgs,
+    cpi: ResourceCpiArgs,
 }
 
 impl DeleteArgs {

@@ -34,7 +34,7 @@ pub(super) struct ChangeArgs {
 
 /// The CPI of a resource.
 #[derive(Debug, Clone, Args)]
-pub(super) struct OfCpiArgs {
+pub(super) struct ResourceCpiArgs {
     /// Use the resource of this CPI, if several have the same CID; '' is the default CPI
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     cpi: Option<String>,

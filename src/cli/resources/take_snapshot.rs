@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ChangeArgs, OfCpiArgs};
+use super::{ChangeArgs, ResourceCpiArgs};
 use crate::cli::cid::cid;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
@@ -22,7 +22,7 @@ pub(crate) struct TakeSnapshotArgs {
     disk: Option<DiskCid>,
 
     #[command(flatten)]
-    cpi: OfCpiArgs,
+    cpi: ResourceCpiArgs,
 }
 
 impl TakeSnapshotArgs {

@@ -53,7 +53,7 @@ pub(super) struct ImportArgs {
     stemcell_api_version: u32,
 
     #[command(flatten)]
-    wait: AgentTimeoutArgs,
+    agent_wait: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -72,7 +72,7 @@ impl ImportArgs {
             stemcell_api_version: self.stemcell_api_version,
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
-            agent_timeout: self.wait.agent_timeout,
+            agent_timeout: self.agent_wait.agent_timeout,
         };
         records::import(&request, &prepared_run.run).map(CommandResult::Summary)
     }

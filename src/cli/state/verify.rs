@@ -19,7 +19,7 @@ pub(super) struct VerifyArgs {
     target: EnvironmentArgs,
 
     #[command(flatten)]
-    wait: AgentTimeoutArgs,
+    agent_wait: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -34,7 +34,7 @@ impl VerifyArgs {
             inputs,
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
-            agent_timeout: self.wait.agent_timeout,
+            agent_timeout: self.agent_wait.agent_timeout,
             history: env_vars::HISTORY.path().ok(),
         };
         cloud_check::report(&request, &prepared_run.run, session)

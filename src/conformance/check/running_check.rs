@@ -13,7 +13,7 @@ use crate::conformance::exchange::{Exchange, ExchangeControl, ProcessEnd};
 use crate::conformance::raw_answer::{self, AnswerBody, CpiErrorAnswer};
 use base::events::Stage;
 use base::{Error, Result};
-use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
+use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodConsequence};
 use engine::protocol::{ResourceKind, Terms};
 
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
@@ -287,7 +287,7 @@ impl RunningCheck<'_, '_> {
         }
         // Callers handle this error.
         if has_error_type(&error_answer, "NotSupported")
-            && method.facts().if_missing == MissingMethodPolicy::Tolerated
+            && method.facts().if_missing == MissingMethodConsequence::Tolerated
         {
             return Err(CheckStop::Skipped(format!(
                 "not supported, which is allowed: {}",
@@ -307,10 +307,10 @@ impl RunningCheck<'_, '_> {
         }
         let facts = method.facts();
         match facts.if_missing {
-            MissingMethodPolicy::Breaks => {
+            MissingMethodConsequence::Breaks => {
                 fail(format!("`{method}` is not implemented; it is called by {}", facts.callers))
             }
-            MissingMethodPolicy::Tolerated | MissingMethodPolicy::Feature => {
+            MissingMethodConsequence::Tolerated | MissingMethodConsequence::Feature => {
                 Err(CheckStop::Skipped(format!("`{method}` is not implemented, which is allowed")))
             }
         }

@@ -27,7 +27,7 @@ pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use error::{RERUN_WAITS, or_no_message};
 pub(crate) use log::CallLog;
-pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};
+pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodConsequence, UnknownMethod};
 pub use process::{Executable, OutputFiles};
 pub(crate) use process::{kept_end, truncate_oversized_answer};
 pub use request_envelope::RequestEnvelope;

@@ -97,14 +97,14 @@ impl DraftPlan {
                     draft.jobs_are_stopped = true;
                     run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
                 }
-                jobs if !draft.plan.deploys_jobs() => run.reporter.warn(format!(
-                    "the jobs are '{jobs}', not 'running'. See why: `monopile logs MANIFEST`. `monopile \
+                job_state if !draft.plan.deploys_jobs() => run.reporter.warn(format!(
+                    "the jobs are '{job_state}', not 'running'. See why: `monopile logs MANIFEST`. `monopile \
                      start-env MANIFEST` starts them, and --recreate creates a new VM"
                 )),
                 // Not asked again: after a failed update the jobs may never run, and waiting would only delay
                 // the next update.
-                jobs if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
-                    draft.options.jobs_after_failed_update = Some(jobs.to_owned());
+                job_state if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
+                    draft.options.jobs_after_failed_update = Some(job_state.to_owned());
                     draft.plan(state)?;
                 }
                 _ => {}

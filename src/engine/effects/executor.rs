@@ -21,7 +21,7 @@ use crate::state::{
 };
 use base::console::LastBoot;
 use base::events::Stage;
-use base::files::scratch;
+use base::files::scratch_claim;
 use base::task_graph::{self, Task};
 use base::{Error, ErrorKind, Result};
 
@@ -389,7 +389,7 @@ fn run_announced_call(
         source,
     })?;
     let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
-    scratch::record_claim(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
+    scratch_claim::record(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
         CpiError::Local {
             message: "recording the CPI's use of the scratch directory failed".to_owned(),
             source,

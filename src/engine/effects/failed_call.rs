@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::effect::Effect;
-use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
+use crate::cpi::{CpiError, CpiErrorKind, MissingMethodConsequence};
 use crate::cpis::with_cpi_context;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
@@ -69,7 +69,7 @@ fn is_stemcell_missing(effect: &Effect, error: &CpiError) -> bool {
 fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
     let method = effect.method();
     let is_absent = error.kind() == Some(&CpiErrorKind::NotImplemented);
-    (is_absent && method.facts().if_missing != MissingMethodPolicy::Breaks)
+    (is_absent && method.facts().if_missing != MissingMethodConsequence::Breaks)
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 

@@ -16,20 +16,20 @@ use crate::support::peak_kib;
 use crate::support::process::{WaitForEnd, prepare};
 use crate::support::proxy::Exchange;
 
-/// The memory limit in KiB, which is enough for a log of any size.
-const MEMORY: u64 = 64 << 10;
+/// The memory limit, which is enough for a log of any size.
+const MEMORY_LIMIT_KIB: u64 = 64 << 10;
 /// The size of a long line, which exceeds the memory limit.
-const LINE: usize = 68 << 20;
+const LONG_LINE_BYTES: usize = 68 << 20;
 
 /// The size of the log of the test that runs only on request.
-const LARGEST: u64 = 3 << 30;
+const LARGEST_LOG_BYTES: u64 = 3 << 30;
 
 /// Returns the command `logs` with the memory limit.
 fn limited_logs(hello: &Hello, more: &[&str]) -> Command {
     let command = hello.command("logs", more);
     let mut shell = prepare("sh");
     hello.world.enter(&mut shell);
-    let script = format!("ulimit -d {MEMORY}; exec \"$0\" \"$@\"");
+    let script = format!("ulimit -d {MEMORY_LIMIT_KIB}; exec \"$0\" \"$@\"");
     shell.args(["-c", &script]).arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell
@@ -115,14 +115,14 @@ fn line_of_any_length_takes_little_memory() {
     let logs = hello.find("work/cloud", "hello.stdout.log");
     let mut file = File::options().append(true).open(&logs[0]).unwrap();
     let words = "some w%6frds aGVsbG8gd29ybGQ= ".repeat(1 << 16);
-    (0..LINE / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
+    (0..LONG_LINE_BYTES / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
     writeln!(file, "end").unwrap();
     let (printed, errors) = (hello.world.path("printed"), hello.world.path("errors"));
     let mut command = limited_logs(&hello, &["--job", "hello", "--num", "1"]);
     command.stdout(File::create(&printed).unwrap()).stderr(File::create(&errors).unwrap());
     let ended = command.spawn().unwrap().end();
     assert!(ended.success(), "{}", fs::read_to_string(&errors).unwrap());
-    assert!(fs::metadata(&printed).unwrap().len() > LINE as u64 / 10 * 9);
+    assert!(fs::metadata(&printed).unwrap().len() > LONG_LINE_BYTES as u64 / 10 * 9);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -135,7 +135,7 @@ fn log_of_three_gigabytes_takes_little_memory() {
     let logs = hello.find("work/cloud", "hello.stdout.log");
     let mut file = File::options().append(true).open(&logs[0]).unwrap();
     // One line of zeros, which takes no space on the disk of the VM.
-    file.set_len(LARGEST).unwrap();
+    file.set_len(LARGEST_LOG_BYTES).unwrap();
     writeln!(file, "\nthe end").unwrap();
     let log = ["--job", "hello", "--filter", "hello/hello.stdout.log"];
     for more in [&["--num", "2"][..], &[], &["--out", "saved.tgz"], &["--follow"]] {
@@ -158,7 +158,7 @@ fn log_of_three_gigabytes_takes_little_memory() {
             }
         };
         eprintln!("logs {}: {highest} KiB, {} s", more.join(" "), started.elapsed().as_secs());
-        assert!(ended.success() && highest <= MEMORY, "{more:?}: {ended}, {highest} KiB");
+        assert!(ended.success() && highest <= MEMORY_LIMIT_KIB, "{more:?}: {ended}, {highest} KiB");
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

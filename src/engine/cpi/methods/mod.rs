@@ -75,7 +75,7 @@ pub struct MethodFacts {
     /// The shape of its result for requests with `api_version` 2 or higher.
     pub result_from_2: ResultShape,
     /// The consequence if the CPI does not implement it.
-    pub if_missing: MissingMethodPolicy,
+    pub if_missing: MissingMethodConsequence,
     /// Its callers, and when they call it. `create-env` also stands for `recreate`, and for a repair of
     /// `cloud-check` that creates a VM.
     pub callers: &'static str,
@@ -83,7 +83,7 @@ pub struct MethodFacts {
 
 /// The consequence of a missing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MissingMethodPolicy {
+pub enum MissingMethodConsequence {
     /// Callers fail without it.
     Breaks,
     /// Callers work without it.

@@ -1,6 +1,6 @@
 //! The facts about each method, in the order in which the life of a VM uses the methods.
 
-use super::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy};
+use super::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodConsequence};
 use crate::cpi::answer::ResultShape;
 use crate::protocol::ResourceKind;
 
@@ -23,7 +23,7 @@ const COMMON: MethodFacts = MethodFacts {
     changes_iaas: false,
     result_at_1: ResultShape::Nothing,
     result_from_2: ResultShape::Nothing,
-    if_missing: MissingMethodPolicy::Breaks,
+    if_missing: MissingMethodConsequence::Breaks,
     callers: "",
 };
 
@@ -64,7 +64,7 @@ static INFO: MethodFacts = MethodFacts {
     result_at_1: ResultShape::Info,
     result_from_2: ResultShape::Info,
     // A CPI without `info` has API version 1.
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "every command that uses a CPI, as its first call",
     ..COMMON
 };
@@ -117,7 +117,7 @@ static SET_VM_METADATA: MethodFacts = MethodFacts {
     purpose: "tag a VM",
     arguments: &[VM, METADATA],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, after create_vm and when the tags change",
     ..COMMON
 };
@@ -128,7 +128,7 @@ static HAS_VM: MethodFacts = MethodFacts {
     arguments: &[VM],
     result_at_1: ResultShape::Boolean,
     result_from_2: ResultShape::Boolean,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, \
         state import, and a director's cloud check",
     ..COMMON
@@ -150,7 +150,7 @@ static CALCULATE_VM_CLOUD_PROPERTIES: MethodFacts = MethodFacts {
     arguments: &[argument("desired_instance_size", ArgumentKind::Hash)],
     result_at_1: ResultShape::Hash,
     result_from_2: ResultShape::Hash,
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "create-env and a director, for instance groups with `vm_resources`",
     ..COMMON
 };
@@ -176,7 +176,7 @@ static HAS_DISK: MethodFacts = MethodFacts {
     arguments: &[DISK],
     result_at_1: ResultShape::Boolean,
     result_from_2: ResultShape::Boolean,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env, delete-env and delete-disk after a disk was not found, attach-disk, status, \
         cloud-check, state import, and a director's cloud check",
     ..COMMON
@@ -198,7 +198,7 @@ static SET_DISK_METADATA: MethodFacts = MethodFacts {
     purpose: "tag a disk",
     arguments: &[DISK, METADATA],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, after attach_disk and when the tags change, and cloud-check when it \
         attaches a disk again",
     ..COMMON
@@ -210,7 +210,7 @@ static GET_DISKS: MethodFacts = MethodFacts {
     arguments: &[VM],
     result_at_1: ResultShape::DiskCids,
     result_from_2: ResultShape::DiskCids,
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "cloud-check, and a director for snapshots of its own disks",
     ..COMMON
 };
@@ -222,7 +222,7 @@ static SNAPSHOT_DISK: MethodFacts = MethodFacts {
     changes_iaas: true,
     result_at_1: ResultShape::Cid(ResourceKind::Snapshot),
     result_from_2: ResultShape::Cid(ResourceKind::Snapshot),
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "create-env with --snapshot, take-snapshot, and a director that takes snapshots",
 };
 
@@ -231,7 +231,7 @@ static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
     purpose: "delete a snapshot",
     arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director \
         that takes snapshots",
     ..COMMON
@@ -242,7 +242,7 @@ static RESIZE_DISK: MethodFacts = MethodFacts {
     purpose: "change the size of a disk that is not attached",
     arguments: &[DISK, NEW_SIZE],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, when a disk grows; they copy it to a new disk otherwise",
     ..COMMON
 };
@@ -254,7 +254,7 @@ static UPDATE_DISK: MethodFacts = MethodFacts {
     changes_iaas: true,
     result_at_1: ResultShape::DiskCidOrNothing,
     result_from_2: ResultShape::DiskCidOrNothing,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, when a disk changes; they copy it to a new disk otherwise",
 };
 
@@ -292,7 +292,7 @@ static CREATE_NETWORK: MethodFacts = MethodFacts {
     changes_iaas: true,
     result_at_1: ResultShape::Network,
     result_from_2: ResultShape::Network,
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "a director, for managed networks",
 };
 
@@ -301,7 +301,7 @@ static DELETE_NETWORK: MethodFacts = MethodFacts {
     purpose: "delete a network",
     arguments: &[argument("network_id", ArgumentKind::Cid)],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "a director, for managed networks",
     ..COMMON
 };
@@ -311,7 +311,7 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
     purpose: "change the networks of a VM",
     arguments: &[VM, argument("networks", ArgumentKind::Hash)],
     changes_iaas: true,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "old directors; newer ones create a new VM",
     ..COMMON
 };
@@ -321,7 +321,7 @@ static CURRENT_VM_ID: MethodFacts = MethodFacts {
     purpose: "return the VM on which the CPI runs",
     result_at_1: ResultShape::Cid(ResourceKind::Vm),
     result_from_2: ResultShape::Cid(ResourceKind::Vm),
-    if_missing: MissingMethodPolicy::Feature,
+    if_missing: MissingMethodConsequence::Feature,
     callers: "a director, for snapshots of its own disks",
     ..COMMON
 };
@@ -331,7 +331,7 @@ static PING: MethodFacts = MethodFacts {
     purpose: "answer",
     result_at_1: ResultShape::Anything,
     result_from_2: ResultShape::Anything,
-    if_missing: MissingMethodPolicy::Tolerated,
+    if_missing: MissingMethodConsequence::Tolerated,
     callers: "only directors",
     ..COMMON
 };

@@ -19,7 +19,7 @@ const CLAIMS: &str = ".claims";
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
-pub fn record_claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
+pub fn record(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
     let directory = scratch.join(CLAIMS);
     create_private_directory(&directory)?;
     let mut text = Vec::new();
@@ -33,7 +33,7 @@ pub fn record_claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
 }
 
 /// Returns true if a process that claimed `scratch` still runs, or if this is unknown.
-pub fn is_claimed(scratch: &Path) -> bool {
+pub fn exists(scratch: &Path) -> bool {
     let entries = match fs::read_dir(scratch.join(CLAIMS)) {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
         Ok(entries) => entries,
@@ -60,15 +60,15 @@ mod tests {
     #[test]
     fn claim_ends_with_its_lock() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(!is_claimed(directory.path()));
+        assert!(!exists(directory.path()));
         let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
         let answer = UnlockOnDrop::from(File::create(&before).unwrap());
         answer.lock().unwrap();
-        record_claim(directory.path(), &[&before, &after]).unwrap();
-        assert!(is_claimed(directory.path()));
+        record(directory.path(), &[&before, &after]).unwrap();
+        assert!(exists(directory.path()));
         fs::rename(&before, &after).unwrap();
-        assert!(is_claimed(directory.path()));
+        assert!(exists(directory.path()));
         drop(answer);
-        assert!(!is_claimed(directory.path()));
+        assert!(!exists(directory.path()));
     }
 }
