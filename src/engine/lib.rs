@@ -3,14 +3,15 @@
 //! Each module uses only those before it in the layer table of `docs/architecture.md`, which also explains
 //! the contracts and the rules of the journal.
 //!
-//! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`records`], [`resources`]
-//! and [`inspection`], each of which takes a request and a [`run_context::RunContext`]; [`plan::create()`],
-//! which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
+//! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`record_commands`],
+//! [`resources`] and [`inspection`], each of which takes a request and a [`run_context::RunContext`];
+//! [`plan::create()`], which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`],
+//! one CPI.
 
 pub mod agent;
 pub mod bundle;
 pub mod cpi;
-pub mod cpis;
+pub mod cpi_set;
 pub mod deploy;
 mod effects;
 pub mod history;
@@ -19,7 +20,7 @@ mod jobs;
 pub mod plan;
 mod prepare;
 pub mod protocol;
-pub mod records;
+pub mod record_commands;
 mod recovery;
 pub mod registry;
 pub mod resources;

@@ -3,7 +3,7 @@
 use super::typed::TypedCommandLine;
 use base::encoding;
 use engine::protocol::ResourceKind;
-use engine::records::{self, StateOverview};
+use engine::record_commands::{self, StateOverview};
 use engine::state::{self, Resource, Storage};
 use time::OffsetDateTime;
 
@@ -22,7 +22,7 @@ impl DescribedName {
 impl TypedCommandLine {
     fn record(&self) -> Option<StateOverview> {
         // A state in a bucket is too slow for completion.
-        records::show(&Storage::from(self.state()?.as_path())).ok()
+        record_commands::show(&Storage::from(self.state()?.as_path())).ok()
     }
 
     /// Returns the recorded resources of a kind.

@@ -24,7 +24,7 @@ use base::files::directory::{check_directory, parent};
 use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
-use engine::cpis;
+use engine::cpi_set;
 use engine::protocol::Contract;
 
 /// Check that a CPI follows the CPI contract
@@ -215,7 +215,7 @@ impl CheckArgs {
             (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = cpis::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
+                let opened = cpi_set::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }

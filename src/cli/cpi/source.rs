@@ -19,7 +19,7 @@ use base::files::input;
 use base::text::{json_problem, shell_word};
 use base::{Error, Result};
 use engine::cpi::Executable;
-use engine::cpis::{self, OpenCpiRequest, OpenedCpi};
+use engine::cpi_set::{self, OpenCpiRequest, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
 
 /// The CPI and the options of its calls.
@@ -138,7 +138,7 @@ impl SourceArgs {
                     needs_vm_and_disk,
                     stemcell: stemcell.map(Path::to_owned),
                 };
-                let cpi = cpis::open_cpi(&request, run)?;
+                let cpi = cpi_set::open_cpi(&request, run)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
                 let which = self.cpi_name.as_ref();

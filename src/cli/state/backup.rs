@@ -11,7 +11,7 @@ use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::{Result, encoding};
 use engine::protocol::{Cid, DiskCid, StemcellCid, VmCid};
-use engine::records;
+use engine::record_commands;
 use engine::state::{self, Version};
 
 /// List, keep or restore versions of a state
@@ -65,10 +65,10 @@ impl BackupArgs {
         }
         let prepared_run = self.selection.prepare_run(session, "state backup")?;
         let summary = match &self.restore {
-            Some(version) => records::restore(&prepared_run.run, version, &mut |request| {
+            Some(version) => record_commands::restore(&prepared_run.run, version, &mut |request| {
                 self.consent.confirm(session, request)
             }),
-            None => records::keep_version(&prepared_run.run),
+            None => record_commands::keep_version(&prepared_run.run),
         };
         summary.map(CommandResult::Summary)
     }

@@ -11,7 +11,7 @@ use base::{Error, Result};
 use engine::protocol::{
     AnyCid, DiskCid, DiskKind, RequestId, SnapshotCid, SnapshotKind, StemcellCid, StemcellKind, VmCid, VmKind,
 };
-use engine::records::{self, ConsentRequest, Forgettable};
+use engine::record_commands::{self, ConsentRequest, Forgettable};
 
 /// The heading of the records to forget.
 const RECORD: &str = "Record (exactly one)";
@@ -102,6 +102,6 @@ impl ForgetArgs {
         let prepared_run = self.selection.prepare_run(session, "state forget")?;
         let record = self.record.forgettable(self.cpi)?;
         let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
-        records::forget(&prepared_run.run, &record, agree).map(CommandResult::Summary)
+        record_commands::forget(&prepared_run.run, &record, agree).map(CommandResult::Summary)
     }
 }

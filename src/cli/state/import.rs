@@ -11,7 +11,7 @@ use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
-use engine::records::{self, ImportedStemcell};
+use engine::record_commands::{self, ImportedStemcell};
 
 /// The heading of the resources to import.
 const RESOURCES: &str = "Resources (at least one)";
@@ -64,7 +64,7 @@ impl ImportArgs {
         session.keep_log("state import");
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
-        let request = records::ImportRequest {
+        let request = record_commands::ImportRequest {
             inputs,
             vm: self.vm,
             disk: self.disk,
@@ -74,6 +74,6 @@ impl ImportArgs {
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.agent_wait.agent_timeout,
         };
-        records::import(&request, &prepared_run.run).map(CommandResult::Summary)
+        record_commands::import(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -14,7 +14,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use crate::ui;
 use base::{Error, ErrorKind, Result};
-use engine::records::ConsentRequest;
+use engine::record_commands::ConsentRequest;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StateCommandArgs {

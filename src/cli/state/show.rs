@@ -10,7 +10,7 @@ use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
 use base::encoding::shorten;
-use engine::records::{self, OpenCallStatus, ShownCall, StateOverview};
+use engine::record_commands::{self, OpenCallStatus, ShownCall, StateOverview};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// The maximum length of a CPI's message on a terminal, in bytes.
@@ -39,7 +39,7 @@ impl ShowArgs {
             return view.show(session, &storage);
         }
         let missing = self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
-        let overview = records::show(&storage).map_err(|error| missing.unwrap_or(error))?;
+        let overview = record_commands::show(&storage).map_err(|error| missing.unwrap_or(error))?;
         match session.globals.prints_json() {
             true => CommandResult::json(&overview),
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::cpi::create_private_directory;
-use crate::cpis::{OwnedCpiInputs, ResolvedCpis};
+use crate::cpi_set::{OwnedCpiInputs, ResolvedCpis};
 use crate::jobs::Packages;
 use crate::prepare;
 use crate::prepare::obtain::{self, ArtifactRefs, IdentifyBy};

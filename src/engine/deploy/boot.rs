@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cpi::Method;
-use crate::cpis::{Cpis, OwnedCpiInputs, describe_off, with_cpi_context};
+use crate::cpi_set::{Cpis, OwnedCpiInputs, describe_off, with_cpi_context};
 use crate::run_context::RunContext;
 use crate::state::{State, VmHandle};
 use base::events::{Event, Stage};

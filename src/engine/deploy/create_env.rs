@@ -7,11 +7,11 @@ use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
-use crate::cpis::{self, EarlyInstallation, Presence, check_formats, info_stage_name};
+use crate::cpi_set::{self, EarlyInstallation, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, RunRegistry, describe_not_found};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
-use crate::run_context::{RunContext, lock, signals};
+use crate::run_context::{RunContext, signals, state_lock};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
@@ -24,11 +24,11 @@ pub fn create_env(
     saved_plan: Option<&PlanReport>,
     run: &RunContext,
 ) -> Result<String> {
-    let mut store = lock::open(run, request.command)?;
+    let mut store = state_lock::open(run, request.command)?;
     run.reporter.report_state(store.storage());
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() {
-        lock::refuse_lost_state(store.storage())?;
+        state_lock::refuse_lost_state(store.storage())?;
     }
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
@@ -47,8 +47,8 @@ pub fn create_env(
     };
     let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
     let early_installation = early_installation.into_inner();
-    cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
+    cpi_set::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    cpi_set::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state(), &validating)?;
     let report = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.state);

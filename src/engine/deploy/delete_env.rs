@@ -5,11 +5,11 @@ use std::path::Path;
 use super::deletion_run::DeletionRun;
 use super::request::DeleteEnvRequest;
 use crate::agent::{StopReason, endpoint};
-use crate::cpis::{self, Cpis, OwnedCpiInputs};
+use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::prepare::OtherEnvironment;
 use crate::recovery::{self, legacy_state, suspects};
-use crate::run_context::{RunContext, lock};
+use crate::run_context::{RunContext, state_lock};
 use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
 use base::text;
@@ -106,10 +106,10 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
 
 /// Deletes the environment and returns a summary in one sentence.
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
-    let mut store = lock::open(run, "delete-env")?;
+    let mut store = state_lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() && store.open_calls::<Effect>()?.is_empty() {
-        if let Some(error) = lock::lost_state_error(store.storage()) {
+        if let Some(error) = state_lock::lost_state_error(store.storage()) {
             return Err(error);
         }
         if request.allow_missing {
@@ -117,7 +117,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
-            .with_hint(lock::OTHER_STATE)
+            .with_hint(state_lock::OTHER_STATE)
             .with_hint("to accept that there is none, pass --allow-missing"));
     }
     run.reporter.report_state(store.storage());
@@ -128,7 +128,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let loaded = prepare::load_to_delete(run, &request.inputs, store.state())
         .map_err(|error| error.with_note("nothing was changed"))?;
     let provider = loaded.provider()?;
-    cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
+    cpi_set::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         run.reporter.report_plan("Nothing to delete", Vec::new());

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::run::DeployRun;
 use super::vm;
 use crate::agent::{Agent, ForeignAgent};
-use crate::cpis::Presence;
+use crate::cpi_set::Presence;
 use crate::effects::{Effect, Executor};
 use crate::plan::{DiskUpdate, Step};
 use crate::protocol::{Contract, Unnamed};

@@ -14,9 +14,9 @@ use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
-use crate::run_context::{RunContext, lock};
+use crate::run_context::{RunContext, state_lock};
 use crate::state::{Intent, Journal, Resource, State, Storage};
-use crate::{cpis, prepare, templates};
+use crate::{cpi_set, prepare, templates};
 use base::events::ReportedStep;
 use base::text;
 use base::text::json_problem;
@@ -149,7 +149,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
                 state
             }
             None => {
-                lock::refuse_lost_state(storage)?;
+                state_lock::refuse_lost_state(storage)?;
                 State::new()
             }
         },
@@ -159,8 +159,8 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
-    cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
+    cpi_set::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    let (state, _) = cpi_set::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
     let mut draft = DraftPlan::create(run, request, prepared, &state, &validating)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {

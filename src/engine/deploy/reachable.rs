@@ -6,8 +6,8 @@ use super::boot;
 use crate::agent::{Agent, contact, endpoint};
 use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
-use crate::records;
-use crate::run_context::{RunContext, lock};
+use crate::record_commands;
+use crate::run_context::{RunContext, state_lock};
 use crate::state::{DiskRecord, Store, VmHandle};
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
@@ -48,9 +48,9 @@ impl ReachableEnvironment {
         boots_vm: bool,
         off_error: fn(&VmHandle) -> Error,
     ) -> Result<Self> {
-        let store = lock::open(run, command)?;
+        let store = state_lock::open(run, command)?;
         if !store.exists() {
-            return Err(lock::no_state_error(store.storage()));
+            return Err(state_lock::no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
         let validating = run.reporter.stage("Validating");
@@ -59,7 +59,7 @@ impl ReachableEnvironment {
         let deployment = loaded.deployment()?;
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
-        let vm = records::vm_on_record(run, state)?;
+        let vm = record_commands::vm_on_record(run, state)?;
         let was_booted = boots_vm && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
         validating.finish();
 

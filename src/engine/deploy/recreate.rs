@@ -5,9 +5,9 @@ use super::request::CreateEnvRequest;
 use crate::plan::differences;
 use crate::prepare::credentials;
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state_error;
+use crate::run_context::state_lock::no_state_error;
 use crate::state::State;
-use crate::{cpis, prepare};
+use crate::{cpi_set, prepare};
 use base::text::listed;
 use base::{Error, Result};
 use manifest::{LoadedManifest, VariableValue, cpi_label};
@@ -82,7 +82,7 @@ fn changes_since_deploy(
     state: &State,
 ) -> Result<Option<Vec<String>>> {
     let loaded = load(request, run, state)?;
-    let (migrated, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
+    let (migrated, _) = cpi_set::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     // The digest of the manifest does not cover the choice of the CPI.
     if let Some(vm) = migrated.vm_handle()

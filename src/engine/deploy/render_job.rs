@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::jobs::render;
 use crate::run_context::RunContext;
-use crate::{cpis, prepare, templates};
+use crate::{cpi_set, prepare, templates};
 use base::error::ResultExt;
 use base::text;
 use base::{Error, Result};
@@ -79,7 +79,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
             &deployment.vm.networks,
             INSTANCE,
         )?,
-        None => templates::context(&cpis::job_context(&deployment.name, job, &provider.properties))?,
+        None => templates::context(&cpi_set::job_context(&deployment.name, job, &provider.properties))?,
     };
     let root = run.paths.scratch.join("rendered");
     let mut files = render::render_templates(&renderer, job, &context, &root)

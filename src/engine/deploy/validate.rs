@@ -3,7 +3,7 @@
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
 use crate::agent::AgentEndpoint;
-use crate::cpis::{self, Cpis};
+use crate::cpi_set::{self, Cpis};
 use crate::jobs::unknown_properties;
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::run_context::RunContext;
@@ -28,7 +28,7 @@ pub(super) fn validate<'a>(
     let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     deploy_run.render_early(state, stage)?;
-    let parts = cpis::CpiInputs {
+    let parts = cpi_set::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpi_config.as_ref(),
         environment_name: &prepared.deployment.name,

@@ -8,7 +8,7 @@ use super::deletion_run::DeletionRun;
 use super::run::DeployRun;
 use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
-use crate::cpis::CpiConnection;
+use crate::cpi_set::CpiConnection;
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};

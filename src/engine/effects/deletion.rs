@@ -22,7 +22,7 @@ use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::cpi::{CpiError, CpiErrorKind};
-use crate::cpis::{Presence, with_cpi_context};
+use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
 use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;

@@ -12,7 +12,7 @@ use super::failed_call;
 use super::open_call_errors::{explain_running_call, unknown_outcome_error};
 use crate::agent::with_console;
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
-use crate::cpis::{CpiConnection, Cpis, Presence, Retries, with_cpi_context};
+use crate::cpi_set::{CpiConnection, Cpis, Presence, Retries, with_cpi_context};
 use crate::protocol::RegistryEndpoint;
 use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep, Preparation};

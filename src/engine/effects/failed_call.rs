@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodConsequence};
-use crate::cpis::with_cpi_context;
+use crate::cpi_set::with_cpi_context;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
 use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect};

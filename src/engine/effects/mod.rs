@@ -11,7 +11,7 @@ mod effect;
 mod executor;
 pub(crate) mod failed_call;
 mod open_call_errors;
-mod registry;
+mod run_registry;
 
 pub(crate) use contradiction::{
     CHECK_PROPERTIES, Contradiction, describe_denied, describe_denied_mount, describe_not_found,
@@ -20,4 +20,4 @@ pub(crate) use contradiction::{
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
 pub(crate) use open_call_errors::{explain_running_call, how_to_end, how_to_forget, unknown_outcome_error};
-pub(crate) use registry::RunRegistry;
+pub(crate) use run_registry::RunRegistry;

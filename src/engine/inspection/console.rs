@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::lines::LineSplitter;
 use super::logs::{FOLLOWED_LINES, LINES_BETWEEN_SIGNAL_CHECKS, printable_line};
 use super::read_state;
-use crate::cpis::{self, Cpis, OwnedCpiInputs};
+use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::prepare;
 use crate::protocol::BuiltinCpi;
-use crate::records;
+use crate::record_commands;
 use crate::run_context::{RunContext, signals};
 use crate::state::VmHandle;
 use base::console::Console;
@@ -85,8 +85,8 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
     let state = read_state(run)?;
     let loaded = prepare::load_deployed(run, inputs, &state)?;
     let config = loaded.cpis()?;
-    let (state, _) = cpis::apply_migrated_from(config.as_ref(), &state)?;
-    let vm = records::vm_on_record(run, &state)?;
+    let (state, _) = cpi_set::apply_migrated_from(config.as_ref(), &state)?;
+    let vm = record_commands::vm_on_record(run, &state)?;
     let builtin = match (vm.cpi(), loaded.provider()?.cpi) {
         (None, CpiSource::Builtin(name)) => BuiltinCpi::named(&name),
         // The default CPI of a release has no VMs on this machine, so the release is not opened.

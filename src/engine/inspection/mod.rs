@@ -36,9 +36,9 @@ use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
 use crate::deploy::boot;
 use crate::history::{self, RecordedRun};
 use crate::prepare;
-use crate::records;
+use crate::record_commands;
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state_error;
+use crate::run_context::state_lock::no_state_error;
 use crate::state::State;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest};
@@ -75,7 +75,7 @@ fn reach(
 ) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
-    let vm = records::vm_on_record(run, &state)?;
+    let vm = record_commands::vm_on_record(run, &state)?;
     let agent =
         contact(run, endpoint.clone(), (&state, &vm), &(&loaded).into(), timeout).map_err(|error| {
             boot::explain_if_off(explain(error), boot::off_error, run, inputs, &loaded, &state)

@@ -12,14 +12,14 @@ use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
     hint_for_silent_agent, with_console,
 };
-use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
+use crate::cpi_set::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
     describe_denied, describe_denied_mount, describe_not_found, probable_cause, probable_cause_of_denial,
 };
 use crate::history::{RecordedRun, RunOutcome, RunRecord};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
-use crate::records::{self, StateOverview};
+use crate::record_commands::{self, StateOverview};
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, Resource, RunCredentials, State, VmHandle};
 use base::console::LastBoot;
@@ -329,7 +329,7 @@ impl<'a> StatusSources<'a> {
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
         // Without a state there is nothing to report, so no CPI is installed.
-        records::show(&run.paths.state)?;
+        record_commands::show(&run.paths.state)?;
         let preparing = run.reporter.stage("Preparing");
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let loaded = prepare::load_deployed(run, inputs, &state)?;
@@ -365,7 +365,7 @@ impl StatusCollector<'_> {
     /// Collects the status. Asks the agent each time. Asks the CPI, which takes one process per question,
     /// only the first time and when the VM on record changes or its agent starts or stops answering.
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
-        let record = records::show(&self.from.run.paths.state)?;
+        let record = record_commands::show(&self.from.run.paths.state)?;
         let state = State::read(&self.from.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
         let has_answered = agent.answers == AgentAnswers::Yes;
@@ -519,7 +519,7 @@ impl StatusCollector<'_> {
         let Some(cpi_inputs) = &self.from.cpi_inputs else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = cpis::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
+        let (renamed, _) = cpi_set::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
@@ -715,7 +715,7 @@ impl Status {
                 other => (other, ""),
             };
         let waits = if command == "delete-env" { command } else { "create-env" };
-        if let Some(hint) = records::hint_for_open_calls(&self.record.open_calls, waits) {
+        if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waits) {
             return Some(UnfinishedRun::continues(hint));
         }
         let next = format!("run `monopile {command} MANIFEST` again{outcome}");

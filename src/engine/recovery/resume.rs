@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS, StopWaiting, read_answer};
-use crate::cpis;
+use crate::cpi_set;
 use crate::effects::{Effect, explain_running_call, failed_call, how_to_end, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
@@ -156,7 +156,7 @@ fn examine(
     };
     let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
-    log.iter().for_each(|line| cpis::show_log_line(run, stage, line));
+    log.iter().for_each(|line| cpi_set::show_log_line(run, stage, line));
     match answer {
         Ok(Ok(changes)) => OpenCallOutcome::Answered(changes),
         Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer_error(intent, problem)),

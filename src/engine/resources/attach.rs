@@ -6,10 +6,10 @@
 use serde_json::Map;
 
 use super::target::TargetEnvironment;
-use crate::cpis::{self, Presence};
+use crate::cpi_set::{self, Presence};
 use crate::effects::Executor;
 use crate::protocol::DiskCid;
-use crate::records;
+use crate::record_commands;
 use crate::run_context::RunContext;
 use crate::state::{Change, DiskHandle, DiskRecord, Resource, VmAtReplacement};
 use base::{Error, Result};
@@ -36,17 +36,18 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
             .with_note("nothing was changed")
             .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
-    cpis::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
+    cpi_set::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let cpi_name = match request.cpi.as_deref() {
-        Some(cpi) => cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
+        Some(cpi) => cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);
-    let recorded = match records::find(disks.iter().map(DiskRecord::handle), cid, request.cpi.as_deref()) {
-        Ok(handle) => Some(handle),
-        Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
-        Err(_) => None,
-    };
+    let recorded =
+        match record_commands::find(disks.iter().map(DiskRecord::handle), cid, request.cpi.as_deref()) {
+            Ok(handle) => Some(handle),
+            Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
+            Err(_) => None,
+        };
     let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), cpi_name));
     check_location(opened.store.state().disk(&handle), &handle, &deployment)?;
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {

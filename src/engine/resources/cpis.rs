@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::target::TargetEnvironment;
-use crate::cpis::{Cpis, OwnedCpiInputs, info_stage_name};
+use crate::cpi_set::{Cpis, OwnedCpiInputs, info_stage_name};
 use crate::prepare;
 use crate::run_context::{RunContext, signals};
 use crate::state::State;

@@ -3,10 +3,10 @@
 
 use super::target::{TargetEnvironment, confirm};
 use crate::agent::{connect, endpoint};
-use crate::cpis::{self, OwnedCpiInputs, Presence};
+use crate::cpi_set::{self, OwnedCpiInputs, Presence};
 use crate::effects::{Contradiction, Executor, RunRegistry, deletion};
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
-use crate::records;
+use crate::record_commands;
 use crate::run_context::RunContext;
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
 use base::{Error, Result};
@@ -51,7 +51,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let opened = target_environment.open(run, &format!("delete-{}", kind.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
     let mut executor = target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
     let mut unknown_vm = None;
@@ -61,7 +61,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
-        DeleteTarget::Cid(cid) => vec![records::find_any(executor.state(), cid, cpi)?],
+        DeleteTarget::Cid(cid) => vec![record_commands::find_any(executor.state(), cid, cpi)?],
         DeleteTarget::Stemcell(name) => {
             stemcells(executor.state(), name, cpi)?.into_iter().map(Resource::Stemcell).collect()
         }
@@ -200,7 +200,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
         true => {
             let cid: StemcellCid = name.parse().map_err(|error| Error::usage(format!("{error}")))?;
             let handles = state.stemcells.iter().map(StemcellRecord::handle);
-            records::find(handles, &cid, cpi).map(|handle| vec![handle])
+            record_commands::find(handles, &cid, cpi).map(|handle| vec![handle])
         }
     }
 }

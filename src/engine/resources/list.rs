@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::protocol::{DiskCid, StemcellCid};
-use crate::run_context::lock::no_state_error;
+use crate::run_context::state_lock::no_state_error;
 use crate::state::{Resource, SnapshotRecord, State, StemcellRecord, Storage};
 use base::Result;
 

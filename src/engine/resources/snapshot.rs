@@ -5,7 +5,7 @@ use crate::deploy::{SnapshotPolicy, snapshot};
 use crate::protocol::DiskCid;
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, DiskRecord, SnapshotHandle, State};
-use crate::{cpis, records};
+use crate::{cpi_set, record_commands};
 use base::{Error, Result};
 
 /// The request of `take-snapshot`.
@@ -23,12 +23,12 @@ pub struct TakeSnapshotRequest {
 pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<String> {
     let opened = request.target_environment.open(run, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
             let disks = opened.store.state().disks.iter().map(DiskRecord::handle);
-            records::find(disks, cid, request.cpi.as_deref())?
+            record_commands::find(disks, cid, request.cpi.as_deref())?
         }
         None => current(opened.store.state())?,
     };

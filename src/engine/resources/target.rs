@@ -1,9 +1,9 @@
 //! The target environment of a command on single resources: opens it with its state locked and settled.
 
-use crate::cpis::{self, Cpis, OwnedCpiInputs};
+use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state_error};
+use crate::run_context::state_lock::{self, no_state_error};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
@@ -43,7 +43,7 @@ impl TargetEnvironment {
     }
 
     fn begin(&self, run: &RunContext, command: &str, may_begin: bool) -> Result<OpenedEnvironment> {
-        let mut store = lock::open(run, command)?;
+        let mut store = state_lock::open(run, command)?;
         if !may_begin && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
             return Err(no_state_error(store.storage()));
         }
@@ -55,7 +55,7 @@ impl TargetEnvironment {
         let inputs = prepare::discarding_generated(&self.inputs, store.state());
         let loaded = prepare::load(run, &inputs)?;
         let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &loaded, &validating)?;
-        cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
+        cpi_set::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_inputs })
     }

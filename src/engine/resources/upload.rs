@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
-use crate::cpis::{self, CpiName, check_formats};
+use crate::cpi_set::{self, CpiName, check_formats};
 use crate::deploy::vm;
 use crate::effects::{Executor, ParallelEffect, deletion};
 use crate::prepare::obtain;
@@ -121,14 +121,14 @@ fn targets(
 ) -> Result<Vec<CpiName>> {
     let mut targets: Vec<CpiName> = Vec::new();
     if cpi_names.is_empty() {
-        cpis::check_az(config, deployment.az.as_ref())?;
+        cpi_set::check_az(config, deployment.az.as_ref())?;
         let includes_default =
             deployment.cpi().is_none() || state.resources().any(|resource| resource.cpi().is_none());
         targets.extend(includes_default.then_some(None));
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
     for name in cpi_names {
-        let name = cpis::check_named_cpi(config, name)?.map(str::to_owned);
+        let name = cpi_set::check_named_cpi(config, name)?.map(str::to_owned);
         if !targets.contains(&name) {
             targets.push(name);
         }

@@ -1,10 +1,10 @@
 //! The context of a run: paths, reporter, redactor, prompts, signals and clock. `lock` locks the state.
 //!
-//! Entry points: [`RunContext`], which `cli` builds; [`lock::open`], which locks the state;
+//! Entry points: [`RunContext`], which `cli` builds; [`state_lock::open`], which locks the state;
 //! [`signals::check`], which ends a run at a safe place after a signal.
 
-pub(crate) mod lock;
 pub(crate) mod signals;
+pub(crate) mod state_lock;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
-use crate::cpis::{Presence, describe_off, with_cpi_context};
+use crate::cpi_set::{Presence, describe_off, with_cpi_context};
 use crate::effects::{
     CHECK_PROPERTIES, Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial,
 };

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cpi::create_private_directory;
-use crate::cpis;
+use crate::cpi_set;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
@@ -434,7 +434,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
-    let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;
+    let (state, _) = cpi_set::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();

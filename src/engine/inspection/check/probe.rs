@@ -3,7 +3,7 @@
 use super::super::{is_deploy_unfinished, recorded_runs};
 use super::ReportRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
-use crate::cpis::{Cpis, OwnedCpiInputs};
+use crate::cpi_set::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::prepare;
 use crate::run_context::RunContext;

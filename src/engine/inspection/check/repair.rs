@@ -6,13 +6,13 @@ use super::probe::{CloudCheckInputs, Probe};
 use super::{Affected, CloudCheckRequest, Problem, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
-use crate::cpis::{self, with_cpi_context};
+use crate::cpi_set::{self, with_cpi_context};
 use crate::deploy::disk;
 use crate::effects::RunRegistry;
 use crate::jobs::{AgentState, Jobs};
 use crate::recovery;
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state_error};
+use crate::run_context::state_lock::{self, no_state_error};
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
 use base::events::{Event, Stage};
 use base::{Error, Result};
@@ -45,14 +45,14 @@ pub(super) fn prepare(
     let (check_inputs, loaded) =
         CloudCheckInputs::load(&request.report_request(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
-    cpis::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
+    cpi_set::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
 }
 
 /// Locks the state, which must exist.
 pub(super) fn open(run: &RunContext) -> Result<Store> {
-    let store = lock::open(run, "cloud-check")?;
+    let store = state_lock::open(run, "cloud-check")?;
     match store.exists() {
         true => Ok(store),
         false => Err(no_state_error(store.storage())),

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, connect, endpoint};
-use crate::cpis::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
+use crate::cpi_set::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
-use crate::run_context::{RunContext, lock};
+use crate::run_context::{RunContext, state_lock};
 use crate::state::{Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, VmHandle, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
@@ -69,7 +69,7 @@ impl std::str::FromStr for ImportedStemcell {
 
 /// Builds a state, writes it if none exists yet, and returns a summary in one sentence.
 pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
-    let mut store = lock::open(run, "state import")?;
+    let mut store = state_lock::open(run, "state import")?;
     if store.exists() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
             .with_note("nothing was changed")
@@ -83,7 +83,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let cpi_inputs =
         OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;
     let endpoint = endpoint(run, &cpi_inputs.provider)?;
-    cpis::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
+    cpi_set::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     record_disk_and_stemcells(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();

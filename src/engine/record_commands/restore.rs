@@ -2,7 +2,7 @@
 
 use super::{AskConsent, ConsentRequest};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state_error};
+use crate::run_context::state_lock::{self, no_state_error};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
@@ -10,7 +10,7 @@ use base::Result;
 pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
-    let mut on_conflict = lock::lock_conflict_handler(run);
+    let mut on_conflict = state_lock::lock_conflict_handler(run);
     Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored| {
         let missing = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
         let consequence = match missing.as_slice() {
@@ -31,7 +31,7 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
 
 /// Keeps the current state as a version and returns a summary in one sentence.
 pub fn keep_version(run: &RunContext) -> Result<String> {
-    let store = lock::open(run, "state backup")?;
+    let store = state_lock::open(run, "state backup")?;
     if !store.exists() {
         return Err(no_state_error(store.storage()));
     }

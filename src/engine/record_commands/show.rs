@@ -7,7 +7,7 @@ use crate::effects::{Effect, how_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
-use crate::run_context::lock::no_state_error;
+use crate::run_context::state_lock::no_state_error;
 use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted, VmHandle};
 use base::{Error, Result};
 

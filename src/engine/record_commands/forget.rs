@@ -4,7 +4,7 @@ use super::{AskConsent, ConsentRequest, find_any};
 use crate::effects::Effect;
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
-use crate::run_context::lock::{self, no_state_error};
+use crate::run_context::state_lock::{self, no_state_error};
 use crate::state::{CallProgress, Change, DiskHandle, Resource, State, StemcellHandle, SuspectGroup};
 use base::text;
 use base::{Error, Result};
@@ -49,7 +49,7 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
 
 /// Drops a record and returns a summary in one sentence.
 pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
-    let mut store = lock::open(run, "state forget")?;
+    let mut store = state_lock::open(run, "state forget")?;
     let open = store.open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
         return Err(no_state_error(store.storage()));
