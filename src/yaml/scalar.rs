@@ -206,7 +206,7 @@ fn zone(rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Consumes a number of one or two digits. Returns `None` if it is above `max`.
+/// Consumes a number of one or two digits. Returns `None` without a digit, and for a number above `max`.
 fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let (value, tail) = match **rest {
         [a @ b'0'..=b'9', b @ b'0'..=b'9', ref tail @ ..] => {

@@ -50,7 +50,8 @@ fn line_is_secret(line: &str) -> bool {
     line.len() >= MIN_LINE_BYTES && !line.starts_with("-----")
 }
 
-/// Cuts a long line at character boundaries. The pieces cover the whole line, so all of it is found.
+/// Cuts a long line at character boundaries. The pieces cover the line, except for a rest shorter than
+/// [`MIN_LINE_BYTES`].
 fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
     let mut rest = line;
     while rest.len() > PIECE_BYTES {

@@ -208,7 +208,7 @@ impl SourceArgs {
 }
 
 impl PreparedCpi {
-    /// Returns true if the recorded transcript is complete, and warns otherwise.
+    /// Returns true if nothing is recorded, or if the recorded transcript is complete. Warns otherwise.
     pub(super) fn is_recording_complete(&self, session: &Session) -> bool {
         match self.cpi.recorder.as_ref().and_then(Recorder::problem) {
             Some(error) => {

@@ -173,7 +173,7 @@ pub struct LeftoverResource {
 }
 
 impl Report {
-    /// Returns true if nothing failed and nothing is left behind.
+    /// Returns true if nothing failed, nothing is left behind, and the run was not interrupted.
     pub fn passed(&self) -> bool {
         self.counts.fail == 0 && self.leftovers.is_empty() && self.interrupted.is_none()
     }

@@ -259,8 +259,8 @@ impl Plan {
         self.steps.iter().map(reported).collect()
     }
 
-    /// Estimates the duration from earlier runs. Returns `None` if a step was never measured. Steps that
-    /// delete unused resources do not count, because the jobs do not wait for them.
+    /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, or if no step
+    /// counts. Steps that delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
         let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();

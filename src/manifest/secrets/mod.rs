@@ -421,7 +421,8 @@ fn is_version(text: &str) -> bool {
     (2..=4).contains(&text.split('.').count()) && text.split('.').all(is_number)
 }
 
-/// Returns true for texts that are public by their form: addresses, SSH public keys, certificates.
+/// Returns true for texts that are public by their form: addresses, ports, certificates and public keys. An
+/// empty text is public, too.
 fn has_public_form(text: &str) -> bool {
     const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()

@@ -129,8 +129,8 @@ fn key_size_like(value: &Node) -> KeySize {
     }
 }
 
-/// Returns true if the private and public key do not match. Returns `None` if one of them has an unsupported
-/// format.
+/// Returns true if the private and public key do not match. Returns `None` if one of them is missing or has
+/// an unsupported format.
 pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
     let text = |key: &str| value.get(key).and_then(Node::as_str);
     let key = SigningKey::from_pem(text("private_key")?).ok()?;
