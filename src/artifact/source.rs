@@ -11,7 +11,7 @@ use super::url::HttpUrl;
 use base::files::input;
 use base::{Error, Result};
 
-/// An artifact on this machine.
+/// The tarball or directory of an artifact on this machine.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The tarball or the directory.

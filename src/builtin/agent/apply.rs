@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 
 use super::blobs::create_scratch;
 use super::directories::{self, Directories};
-use super::spec::{Spec, Template};
+use super::spec::{Job, Spec};
 use super::{Agent, archive, packages};
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -98,7 +98,7 @@ impl Agent {
     }
 
     /// Makes a job current. `links` is the directory of [`packages::link_all`].
-    fn enable_job(&self, spec: &Spec, job: &Template, links: &Path) -> Result<()> {
+    fn enable_job(&self, spec: &Spec, job: &Job, links: &Path) -> Result<()> {
         for directory in self.directories.of_job(&job.name) {
             if !directory.exists() {
                 directories::make_directory(&directory, 0o770)?;
@@ -154,7 +154,7 @@ impl Agent {
 }
 
 /// Returns the directory of a job with the templates of this spec.
-fn job_directory(directories: &Directories, spec: &Spec, job: &Template) -> PathBuf {
+fn job_directory(directories: &Directories, spec: &Spec, job: &Job) -> PathBuf {
     directories.data_jobs().join(&job.name).join(spec.job_bundle(job))
 }
 

@@ -72,13 +72,13 @@ pub(super) struct JobSpec {
     #[serde(deserialize_with = "lenient")]
     pub version: String,
     /// The jobs of the instance group.
-    pub templates: Option<Vec<Template>>,
+    pub templates: Option<Vec<Job>>,
 }
 
-/// One job.
+/// One job. The spec calls jobs templates, by their older name.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Template {
+pub(super) struct Job {
     /// The name of the job, and of its directory in the rendered templates.
     #[serde(deserialize_with = "lenient")]
     pub name: String,
@@ -131,7 +131,7 @@ pub(super) struct Archive {
 
 impl Spec {
     /// Returns the jobs, or an empty list if the spec has no rendered templates.
-    pub(super) fn jobs(&self) -> &[Template] {
+    pub(super) fn jobs(&self) -> &[Job] {
         match (&self.rendered_templates_archive, &self.job.templates) {
             (Some(_), Some(templates)) => templates,
             _ => &[],
@@ -139,7 +139,7 @@ impl Spec {
     }
 
     /// Returns the directory name of a job with these templates. It depends on version and digest.
-    pub(super) fn job_bundle(&self, job: &Template) -> String {
+    pub(super) fn job_bundle(&self, job: &Job) -> String {
         let sha1 =
             self.rendered_templates_archive.as_ref().and_then(|a| a.sha1.as_deref()).unwrap_or_default();
         digest::sha1_hex(&format!("{}-{sha1}", job.version))

@@ -15,7 +15,7 @@ use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use crate::cli::{env_vars, paths};
 use crate::conformance::check::{
-    Check, CheckContext, CheckSettings, LeftoverLogSettings, Report, StemcellImage, Verdict, junit,
+    Check, CheckContext, CheckSettings, CheckStemcell, LeftoverLogSettings, Report, Verdict, junit,
 };
 use crate::conformance::{self, AnswerSource};
 use crate::ui;
@@ -242,7 +242,7 @@ impl CheckArgs {
             name: prepared.name.clone(),
             highest_api_version: prepared.highest_api_version,
             contract: self.contract,
-            stemcell: stemcell.map(|stemcell| StemcellImage {
+            stemcell: stemcell.map(|stemcell| CheckStemcell {
                 image: stemcell.image,
                 cloud_properties: stemcell.cloud_properties,
                 api_version: stemcell.api_version,

@@ -39,7 +39,7 @@ pub struct CheckSettings {
     /// `--contract`: the only contract to try.
     pub contract: Option<Contract>,
     /// The stemcell of VMs; without it, no VM is created.
-    pub stemcell: Option<StemcellImage>,
+    pub stemcell: Option<CheckStemcell>,
     /// `cloud_properties` of VMs.
     pub vm_cloud_properties: Map<String, Value>,
     /// Networks of VMs, as `create_vm` takes them.
@@ -57,9 +57,9 @@ pub struct CheckSettings {
     pub skip: Vec<String>,
 }
 
-/// An unpacked stemcell.
+/// The unpacked stemcell from which the checks create VMs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StemcellImage {
+pub struct CheckStemcell {
     /// The path of the image.
     pub image: PathBuf,
     /// The `cloud_properties` of `stemcell.MF`, the second argument of `create_stemcell`.

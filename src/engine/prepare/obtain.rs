@@ -22,7 +22,7 @@ use base::{Error, ErrorKind, Result};
 use manifest::UserlandRef;
 use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef};
 
-/// An artifact on this machine.
+/// An artifact on this machine with its identity, and with its content if it is already unpacked.
 pub(crate) struct ObtainedArtifact {
     pub(crate) source: Source,
     /// True unless it is a file or directory of the operator.
