@@ -11,7 +11,7 @@ use super::support::scripted::{InfoAnswer, Reaction, Script};
 /// server or a key parser. Every use has been reviewed.
 const EXPOSE: [(&str, &str); 13] = [
     // For the agent's settings and the digests of the state, which a CPI gets as JSON.
-    ("engine", "cpis/source/mod.rs"),
+    ("engine", "cpi_set/source/mod.rs"),
     ("engine", "prepare/deployment.rs"),
     ("manifest", "deployment/mod.rs"),
     // For the properties of a CPI, and to check a key in the manifest.
@@ -28,7 +28,7 @@ const EXPOSE: [(&str, &str); 13] = [
     ("engine", "ssh.rs"),
     ("net", "ssh/session.rs"),
     // For the parser of the tunnel's key.
-    ("engine", "registry.rs"),
+    ("engine", "run_registry.rs"),
 ];
 
 #[test]

@@ -311,7 +311,7 @@ cpis:
             file_count += 1;
             let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
             let text = if name.contains("state.json") { text.replace(HINT, "") } else { text };
-            if secret_names.iter().any(|secret_names| name.contains(secret_names)) {
+            if secret_names.iter().any(|secret_name| name.contains(secret_name)) {
                 if mode & 0o077 != 0 && !is_closed(path, self.hello.world.root()) {
                     leaks.push(format!("{name} has mode {mode:o}, and no directory above it is closed"));
                 }
