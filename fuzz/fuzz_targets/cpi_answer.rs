@@ -11,7 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
     let request_id = RequestId::fresh();
     for (api_version, contract) in [(1, Contract::V1), (2, Contract::V2)] {
         for method in Method::all() {
-            match read_answer(bytes, method, &request_id, Terms { api_version, contract, builtin: false }) {
+            let terms = Terms { api_version, contract, is_builtin: false };
+            match read_answer(bytes, method, &request_id, terms) {
                 Ok(Answer::Stemcell(cid)) => assert!(!cid.as_str().trim().is_empty()),
                 Ok(Answer::Vm(vm)) => assert!(!vm.cid.as_str().trim().is_empty()),
                 Ok(Answer::Disk(cid)) => assert!(!cid.as_str().trim().is_empty()),
