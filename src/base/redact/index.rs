@@ -76,18 +76,16 @@ impl Index {
         self.longest
     }
 
+    /// Returns the positions of `text` at which a spelling may begin, each with its first bytes.
+    pub(super) fn starts<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = (usize, u32)> + 't {
+        let text = if self.count == 0 { &[] } else { text };
+        let keys = text.windows(KEY_BYTES).map(|window| key(window).unwrap_or_default());
+        keys.enumerate().filter(|(_, key)| self.may_begin(*key))
+    }
+
     /// Calls `on_match` with each spelling in `text` and its position.
     pub(super) fn visit_matches(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedSpelling)) {
-        if self.count == 0 {
-            return;
-        }
-        let mut key = 0;
-        for (last, byte) in text.iter().enumerate() {
-            key = key << 8 | u32::from(*byte);
-            if last + 1 < KEY_BYTES || !self.may_begin(key) {
-                continue;
-            }
-            let at = last + 1 - KEY_BYTES;
+        for (at, key) in self.starts(text) {
             let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
             while let Some(indexed) = entry {

@@ -213,10 +213,14 @@ impl Spellings {
         let bytes = compact(&plain.bytes);
         let residue = residue(&view.bytes, &plain.bytes);
         let mut longest: Option<(usize, &IndexedSpelling)> = None;
+        let tail = bytes.len().saturating_sub(residue + FRAGMENT_BYTES.end - 1);
+        let starts = self.compact.starts(bytes.get(tail..).unwrap_or_default());
+        let starts: Vec<usize> = starts.map(|(at, _)| tail + at).collect();
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
             let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
             let last = (end + 1).saturating_sub(shortest);
-            for at in end.saturating_sub(FRAGMENT_BYTES.end - 1)..last {
+            let places = end.saturating_sub(FRAGMENT_BYTES.end - 1)..last;
+            for at in starts.iter().copied().filter(|at| places.contains(at)) {
                 let fragment = bytes.get(at..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if counts_as_secret(entry, fragment, edge, depth) {
@@ -266,7 +270,8 @@ impl Spellings {
         let mut bytes = compact(&plain.bytes);
         bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
-        for at in 0..(bytes.len() + 1).saturating_sub(shortest(depth)) {
+        let last = (bytes.len() + 1).saturating_sub(shortest(depth));
+        for at in self.reversed.starts(&bytes).map(|(at, _)| at).take_while(|at| *at < last) {
             let fragment = bytes.get(at..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
             if counts_as_secret(entry, fragment, edge, depth) {

@@ -117,10 +117,18 @@ impl<'t> DecodedView<'t> {
 
     /// Decodes base64, and calls `visit` with each decoded text of at least `shortest` bytes.
     pub(super) fn visit_texts(&self, shortest: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
+        let shortest_run = (shortest * 4).div_ceil(3);
+        let has_line_breaks = self.bytes.contains(&b'\n');
         let mut at = 0;
         while at < self.bytes.len() {
+            if !has_line_breaks {
+                match self.next_run(at, shortest_run) {
+                    Some(start) => at = start,
+                    None => break,
+                }
+            }
             let (end, count) = self.run_from(at);
-            if count * 3 / 4 >= shortest {
+            if count >= shortest_run {
                 let is_text = self.alignments(&(at..end), shortest);
                 if is_text.contains(&true) {
                     let base64_run = self.base64_run(at..end);
@@ -229,6 +237,18 @@ impl<'t> DecodedView<'t> {
         (start, count)
     }
 
+    /// Returns the start of the next run of at least this number of base64 characters, in a text without line
+    /// breaks. Most characters of a text are skipped without a look at them.
+    fn next_run(&self, mut at: usize, shortest_run: usize) -> Option<usize> {
+        loop {
+            let window = self.bytes.get(at..at + shortest_run)?;
+            match window.iter().rposition(|byte| sextet(*byte) == NOT_BASE64) {
+                Some(last) => at += last + 1,
+                None => return Some(at),
+            }
+        }
+    }
+
     /// Returns the end of the run that begins at `start`, and its number of base64 characters.
     fn run_from(&self, start: usize) -> (usize, usize) {
         let (mut at, mut count) = (start, 0);
@@ -288,6 +308,9 @@ impl<'t> DecodedView<'t> {
     }
 }
 
+/// The number of bytes that follow the first byte of a character, by the upper half of that byte.
+const CONTINUATION_BYTES: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3];
+
 /// The length of a text, which ends at bytes that are not UTF-8. It may be too large, but never too small.
 #[derive(Clone, Copy, Default)]
 struct TextLength {
@@ -298,17 +321,12 @@ struct TextLength {
 
 impl TextLength {
     fn add(&mut self, byte: u8) {
-        let is_continuation = (0x80..0xc0).contains(&byte);
-        if is_continuation != (self.due_bytes > 0) {
-            self.length = 0;
-        }
-        self.due_bytes = match byte {
-            0x80..0xc0 => self.due_bytes.saturating_sub(1),
-            0xc0..0xe0 => 1,
-            0xe0..0xf0 => 2,
-            0xf0.. => 3,
-            _ => 0,
-        };
+        // Without branches, which a processor cannot predict for bytes that are not text.
+        let is_continuation = byte & 0xc0 == 0x80;
+        let is_expected = is_continuation == (self.due_bytes > 0);
+        self.length *= usize::from(is_expected);
+        let more_bytes = CONTINUATION_BYTES[usize::from(byte >> 4)];
+        self.due_bytes = if is_continuation { self.due_bytes.saturating_sub(1) } else { more_bytes };
         self.length += 1;
     }
 }
