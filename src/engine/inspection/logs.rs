@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use walkdir::WalkDir;
@@ -24,6 +25,10 @@ const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 pub(super) const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
+/// The size of a block of lines that is redacted at once, in bytes.
+const BLOCK_BYTES: usize = 256 << 10;
+/// The maximum number of blocks that are redacted in parallel.
+const MAX_THREADS: usize = 8;
 /// The number of printed lines between two checks for signals.
 pub(super) const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
@@ -158,13 +163,9 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
             print(&header(name));
         }
         is_first = false;
-        let mut printed = 0_u64;
-        each_line(path, request.lines, &mut |line| {
-            print(&printable_line(run, line));
-            printed += 1;
-            if printed.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
-        })?;
-        signals::check(run)?;
+        let mut blocks = BlockPrinter::new(run, print);
+        each_line(path, request.lines, &mut |line| blocks.add(line))?;
+        blocks.finish()?;
     }
     Ok(())
 }
@@ -206,6 +207,74 @@ fn header(name: &Path) -> String {
 pub(super) fn printable_line(run: &RunContext, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     run.redactor.clean_and_redact_line(text.trim_end_matches(['\n', '\r']))
+}
+
+/// Prints many lines. Redacting them takes most of the time, so blocks of lines are redacted in parallel, one
+/// per processor.
+struct BlockPrinter<'p> {
+    run: &'p RunContext,
+    print: &'p mut dyn FnMut(&str),
+    threads: usize,
+    /// Blocks that are full, and the one that is being filled.
+    blocks: Vec<LineBlock>,
+}
+
+/// Lines that are not redacted yet.
+#[derive(Default)]
+struct LineBlock {
+    bytes: Vec<u8>,
+    /// The end of each line in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl<'p> BlockPrinter<'p> {
+    fn new(run: &'p RunContext, print: &'p mut dyn FnMut(&str)) -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        BlockPrinter { run, print, threads, blocks: vec![LineBlock::default()] }
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<()> {
+        if self.blocks.last().is_none_or(|block| block.bytes.len() >= BLOCK_BYTES) {
+            if self.blocks.len() == self.threads {
+                self.print_blocks()?;
+            }
+            self.blocks.push(LineBlock::default());
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            block.bytes.extend_from_slice(line);
+            block.ends.push(block.bytes.len());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.print_blocks()
+    }
+
+    /// Prints all blocks in order, and removes them.
+    fn print_blocks(&mut self) -> Result<()> {
+        let (run, print) = (self.run, &mut *self.print);
+        let blocks = std::mem::take(&mut self.blocks);
+        thread::scope(|scope| {
+            let redacting: Vec<_> =
+                blocks.iter().map(|block| scope.spawn(|| block.printable_lines(run))).collect();
+            for block in redacting {
+                match block.join() {
+                    Ok(lines) => lines.iter().for_each(|line| print(line)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        signals::check(run)
+    }
+}
+
+impl LineBlock {
+    fn printable_lines(&self, run: &RunContext) -> Vec<String> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let lines = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
+        lines.map(|line| printable_line(run, line)).collect()
+    }
 }
 
 /// Lists the files in the archive, sorted by name.
