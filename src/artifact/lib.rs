@@ -30,6 +30,7 @@
 pub mod archive;
 pub mod cache;
 pub mod digest;
+pub mod disk_image;
 mod documents;
 mod fetch;
 pub mod inspect;

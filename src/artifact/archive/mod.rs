@@ -29,6 +29,8 @@ use std::path::{Path, PathBuf};
 pub use pack::{Input, Packer, pack_directory, pack_tree};
 pub(crate) use pack::{is_executable, tree};
 pub use path::NameError;
+pub(crate) use reader::{Entry, read_error};
+pub(crate) use unpack::{UnpackedTree, unpack_entries};
 pub use unpack::{read_member, unpack_file, unpack_stream, unpack_tree};
 
 use super::digest::{Algorithm, Digest};
@@ -204,6 +206,14 @@ pub enum ArchiveError {
     /// Two entries have the same name.
     #[error("the entry '{0}' occurs twice")]
     Twice(String),
+    /// The image of a disk cannot be used.
+    #[error("{problem}")]
+    Disk {
+        /// The problem.
+        problem: String,
+        /// The hint of the error.
+        hint: &'static str,
+    },
     /// The archive cannot be read from disk.
     #[error("it cannot be read")]
     Read(#[source] std::io::Error),
@@ -257,6 +267,7 @@ impl ArchiveError {
             | ArchiveError::Twice(_) => {
                 Some("use an archive from a source that you trust, or pack it again without this entry")
             }
+            ArchiveError::Disk { hint, .. } => Some(hint),
             ArchiveError::Read(_) | ArchiveError::Write { .. } => None,
         }
     }

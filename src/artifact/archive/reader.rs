@@ -50,7 +50,7 @@ impl<R: Read> Read for BudgetReader<R> {
 }
 
 /// Converts a read error. If it contains an [`ArchiveError`], that error is returned.
-pub(super) fn read_error(error: io::Error) -> ArchiveError {
+pub(crate) fn read_error(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => ArchiveError::Truncated,
         // The decompressor reports corrupt data with these kinds.
@@ -63,16 +63,16 @@ pub(super) fn read_error(error: io::Error) -> ArchiveError {
 }
 
 /// The header of one entry, with extension headers applied. Its data is next in the reader.
-pub(super) struct Entry {
-    pub(super) name: Vec<u8>,
-    pub(super) kind: EntryType,
-    pub(super) link: Option<Vec<u8>>,
-    pub(super) size: u64,
-    pub(super) mode: u32,
+pub(crate) struct Entry {
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: EntryType,
+    pub(crate) link: Option<Vec<u8>>,
+    pub(crate) size: u64,
+    pub(crate) mode: u32,
     /// User and group id, unless one of them is no number of 32 bits.
-    pub(super) owner: Option<(u32, u32)>,
+    pub(crate) owner: Option<(u32, u32)>,
     /// Modification time in seconds since 1970.
-    pub(super) mtime: u64,
+    pub(crate) mtime: u64,
 }
 
 /// An iterator over the entries of a tar stream.

@@ -151,6 +151,21 @@ fn unpack_counted(
     Ok(Unpacked { digest, files, attributes, entries })
 }
 
+/// Unpacks entries that do not come from a tar stream into the new directory `dest`, by the same rules.
+/// `add_all` adds them to the tree.
+pub(crate) fn unpack_entries(
+    source_name: &str,
+    dest: &Path,
+    options: &Options<'_>,
+    add_all: impl FnOnce(&mut UnpackedTree<'_>) -> Result<(), ArchiveError>,
+) -> Result<()> {
+    let partial = PartialTree::create(dest)?;
+    let mut tree = UnpackedTree::new(&partial.path, options);
+    let added = add_all(&mut tree).and_then(|()| tree.set_modes());
+    added.map_err(|error| error.about(source_name))?;
+    partial.rename_to(dest)
+}
+
 /// Converts an error of unpacking. If the archive is damaged and its digest is wrong, the wrong digest
 /// becomes the message and the damage its cause.
 fn unpack_error(
@@ -267,7 +282,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
 }
 
 /// The tree that is being written.
-struct UnpackedTree<'a> {
+pub(crate) struct UnpackedTree<'a> {
     root: &'a Path,
     options: &'a Options<'a>,
     /// Paths below the root that were found to be directories and not links.
@@ -278,6 +293,9 @@ struct UnpackedTree<'a> {
     held_name_bytes: usize,
     /// Number of directories created. A directory need not have an entry of its own.
     created_directories: u64,
+    /// Modes of directories other than 0755. They are set at the end, so that a read-only directory can be
+    /// filled.
+    modes: Vec<(PathBuf, u32)>,
 }
 
 impl<'a> UnpackedTree<'a> {
@@ -296,6 +314,7 @@ impl<'a> UnpackedTree<'a> {
             attributes,
             held_name_bytes: 0,
             created_directories: 0,
+            modes: Vec::new(),
         }
     }
 
@@ -304,54 +323,63 @@ impl<'a> UnpackedTree<'a> {
         let limits = self.options.limits;
         let (tar, compression) = inflate(raw)?;
         let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
-        // Directory modes other than 0755 are set at the end, so that a read-only directory can be filled.
-        let mut modes = Vec::new();
         while let Some(entry) = entries.next_entry()? {
-            let name_error = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
-            let path = path::entry_path(&entry.name).map_err(name_error)?;
-            let is_selected = self.options.only.is_none_or(|only| only(&path));
-            match entry.kind {
-                EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
-                    // Before ustar, directories were files with a trailing slash.
-                    if entry.size > 0 {
-                        return Err(ArchiveError::Damaged(format!(
-                            "the directory '{}' has data",
-                            printable(&entry.name)
-                        )));
-                    }
-                    self.extract_directory(&path, &entry, is_selected, &mut modes)?;
-                }
-                EntryType::Regular | EntryType::Continuous => {
-                    if path.as_os_str().is_empty() {
-                        return Err(name_error(path::NameError::Empty));
-                    }
-                    if is_selected {
-                        self.extract_file(&path, &entry, entries.data())?;
-                    }
-                }
-                EntryType::Directory => self.extract_directory(&path, &entry, is_selected, &mut modes)?,
-                EntryType::Symlink => self.extract_symlink(&path, &entry, is_selected)?,
-                EntryType::Link => self.extract_hard_link(&path, &entry, is_selected)?,
-                EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skips_devices => {}
-                other => {
-                    let kind = match other {
-                        EntryType::Char => "character device".to_owned(),
-                        EntryType::Block => "block device".to_owned(),
-                        EntryType::Fifo => "fifo".to_owned(),
-                        EntryType::GNUSparse => "sparse file".to_owned(),
-                        other => format!("'{}' entry", other.as_byte().escape_ascii()),
-                    };
-                    return Err(ArchiveError::Type { name: printable(&entry.name), kind });
-                }
-            }
+            self.add(&entry, entries.data())?;
         }
         let count = entries.count();
         entries.finish()?;
-        for (path, mode) in modes {
+        self.set_modes()?;
+        Ok(count)
+    }
+
+    /// Writes one entry. `data` is the content of a file.
+    pub(crate) fn add(&mut self, entry: &Entry, data: impl Read) -> Result<(), ArchiveError> {
+        let name_error = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
+        let path = path::entry_path(&entry.name).map_err(name_error)?;
+        let is_selected = self.options.only.is_none_or(|only| only(&path));
+        match entry.kind {
+            EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
+                // Before ustar, directories were files with a trailing slash.
+                if entry.size > 0 {
+                    return Err(ArchiveError::Damaged(format!(
+                        "the directory '{}' has data",
+                        printable(&entry.name)
+                    )));
+                }
+                self.extract_directory(&path, entry, is_selected)
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                if path.as_os_str().is_empty() {
+                    return Err(name_error(path::NameError::Empty));
+                }
+                if is_selected {
+                    self.extract_file(&path, entry, data)?;
+                }
+                Ok(())
+            }
+            EntryType::Directory => self.extract_directory(&path, entry, is_selected),
+            EntryType::Symlink => self.extract_symlink(&path, entry, is_selected),
+            EntryType::Link => self.extract_hard_link(&path, entry, is_selected),
+            EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skips_devices => Ok(()),
+            other => {
+                let kind = match other {
+                    EntryType::Char => "character device".to_owned(),
+                    EntryType::Block => "block device".to_owned(),
+                    EntryType::Fifo => "fifo".to_owned(),
+                    EntryType::GNUSparse => "sparse file".to_owned(),
+                    other => format!("'{}' entry", other.as_byte().escape_ascii()),
+                };
+                Err(ArchiveError::Type { name: printable(&entry.name), kind })
+            }
+        }
+    }
+
+    fn set_modes(&mut self) -> Result<(), ArchiveError> {
+        for (path, mode) in self.modes.drain(..) {
             let path = self.root.join(path);
             set_mode(&path, mode).map_err(|source| ArchiveError::Write { path, source })?;
         }
-        Ok(count)
+        Ok(())
     }
 
     fn extract_directory(
@@ -359,7 +387,6 @@ impl<'a> UnpackedTree<'a> {
         path: &Path,
         entry: &Entry,
         is_selected: bool,
-        modes: &mut Vec<(PathBuf, u32)>,
     ) -> Result<(), ArchiveError> {
         if !is_selected {
             return Ok(());
@@ -372,8 +399,8 @@ impl<'a> UnpackedTree<'a> {
         self.create_directory(path, entry)?;
         let mode = entry.mode & 0o777 | 0o700;
         if mode != 0o755 {
-            self.hold_name(path)?;
-            modes.push((path.to_owned(), mode));
+            self.hold_name(path.as_os_str().len())?;
+            self.modes.push((path.to_owned(), mode));
         }
         self.keep_attributes(path, entry, full_mode)
     }
@@ -400,7 +427,7 @@ impl<'a> UnpackedTree<'a> {
         drop(file);
         set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write_error)?;
         if let Some(hasher) = hasher {
-            self.hold_name(path)?;
+            self.hold_name(path.as_os_str().len())?;
             self.digests.insert(path.to_owned(), hasher.finish());
         }
         self.keep_attributes(path, entry, Attributes::FILE | entry.mode & Attributes::PERMISSIONS)
@@ -459,11 +486,11 @@ impl<'a> UnpackedTree<'a> {
         self.create_parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;
         if let Some(digest) = self.digests.get(&from).cloned() {
-            self.hold_name(path)?;
+            self.hold_name(path.as_os_str().len())?;
             self.digests.insert(path.to_owned(), digest);
         }
         if let Some(attributes) = self.attributes.get(&from).copied() {
-            self.hold_name(path)?;
+            self.hold_name(path.as_os_str().len())?;
             self.attributes.insert(path.to_owned(), Attributes { size: 0, ..attributes });
         }
         Ok(())
@@ -477,14 +504,14 @@ impl<'a> UnpackedTree<'a> {
         let (uid, gid) = entry.owner.ok_or_else(|| {
             ArchiveError::Damaged(format!("the owner of '{}' is not a number", printable(&entry.name)))
         })?;
-        self.hold_name(path)?;
+        self.hold_name(path.as_os_str().len())?;
         self.attributes.insert(path.to_owned(), Attributes { mode, uid, gid, size: entry.size });
         Ok(())
     }
 
     /// Counts a name that is held until the end against the limit.
-    fn hold_name(&mut self, path: &Path) -> Result<(), ArchiveError> {
-        self.held_name_bytes += path.as_os_str().len() + HELD_NAME_OVERHEAD_BYTES;
+    pub(crate) fn hold_name(&mut self, name_bytes: usize) -> Result<(), ArchiveError> {
+        self.held_name_bytes += name_bytes + HELD_NAME_OVERHEAD_BYTES;
         if self.held_name_bytes > MAX_HELD_NAME_BYTES {
             return Err(ArchiveError::TooLarge { unit: "bytes of names", limit: MAX_HELD_NAME_BYTES as u64 });
         }
@@ -529,7 +556,7 @@ impl<'a> UnpackedTree<'a> {
                 let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
                 if self.options.returns_attributes {
-                    self.hold_name(path)?;
+                    self.hold_name(path.as_os_str().len())?;
                     self.attributes.insert(path.to_owned(), Attributes::IMPLICIT_DIRECTORY);
                 }
             }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::archive::{self, Links, Options};
+use crate::archive;
 use crate::digest::Digest;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use base::files::{open_inside, remove_tree};
@@ -151,8 +151,7 @@ pub(super) fn unpack(
         let unpack_error = |error| Error::io(format!("unpacking {layer_name}"), error);
         let file = open_inside(image, path).map_err(unpack_error)?;
         let directory = work.join("layer");
-        let options = Options { links: Links::Verbatim, skips_devices: true, ..Options::default() };
-        archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &options)?;
+        archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &super::options())?;
         merge(&directory, root).map_err(unpack_error)?;
         remove_tree(&directory).map_err(unpack_error)?;
     }

@@ -1,8 +1,8 @@
 //! Userlands: root file systems in which CPIs are compiled and run.
 //!
-//! A userland comes as a directory, as a tarball, as an OCI image in a file, or as a stemcell whose image
-//! is a tarball of a root file system. A directory is used where it is. A tarball is unpacked into the
-//! cache once, under the name of its content:
+//! A userland comes as a directory, as a tarball, as an OCI image in a file, as the image of a disk, or as a
+//! stemcell whose image is one of these. A directory is used where it is. A file is unpacked into the cache
+//! once, under the name of its content:
 //!
 //! ```text
 //! userlands/.<key>.lock    locked while it is unpacked
@@ -17,7 +17,7 @@ mod image;
 mod tree;
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ use crate::archive::{self, Links, Options};
 use crate::cache::Cache;
 use crate::digest::{Algorithm, Digest};
 use crate::limits::MAX_DOCUMENT_BYTES;
-use crate::{InterruptCheck, Source, stemcell};
+use crate::{InterruptCheck, Source, disk_image, stemcell};
 use base::events::{Stage, Unit};
 use base::files::{JsonLayout, UnlockOnDrop, open_inside, read_json, remove_tree, write_json};
 use base::{Error, Result};
@@ -130,7 +130,7 @@ fn lock(path: &Path, interrupt_check: &InterruptCheck, stage: &Stage) -> Result<
     }
 }
 
-/// Unpacks a tarball to `root`: a stemcell, or the root file system itself.
+/// Unpacks a file to `root`: a stemcell, or the root file system itself.
 fn unpack(
     source: &Source,
     source_name: &str,
@@ -138,73 +138,83 @@ fn unpack(
     root: &Path,
     stage: &Stage,
 ) -> Result<UnpackedRecord> {
-    let file =
-        File::open(&source.path).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
-    let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error| error.about(source_name))?;
     let work = tempfile::tempdir_in(directory)
         .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))?;
-    if manifest.is_none() {
-        unpack_root_or_image(source, source_name, work.path(), root, stage)?;
+    if !is_stemcell(&source.path, source_name)? {
+        unpack_root(&source.path, source_name, work.path(), root, stage)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
     let stemcell = stemcell::open(source, None, work.path(), stage)?;
-    check_image(&stemcell.image, source_name)?;
-    unpack_root(&stemcell.image, &format!("the image of {source_name}"), root, stage)?;
+    unpack_root(&stemcell.image, &format!("the image of {source_name}"), work.path(), root, stage)?;
     let operating_system = Some(stemcell.operating_system).filter(|name| !name.is_empty());
     Ok(UnpackedRecord { operating_system })
 }
 
-/// Unpacks a tarball that is the root file system itself, or an OCI image with its layers.
-fn unpack_root_or_image(
-    source: &Source,
-    source_name: &str,
-    work: &Path,
-    root: &Path,
-    stage: &Stage,
-) -> Result<()> {
-    let content = work.join("content");
-    unpack_tree(&source.path, source_name, &content, stage)?;
-    let tree = match image::layers(&content, source_name)? {
-        None => content,
-        Some(layers) => {
-            let tree = work.join("tree");
+fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
+    let read_error = |error| Error::io(format!("reading {source_name}"), error);
+    if disk_image::is_disk(&head(path).map_err(read_error)?) {
+        return Ok(false);
+    }
+    let file = File::open(path).map_err(read_error)?;
+    let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES);
+    manifest.map(|manifest| manifest.is_some()).map_err(|error| error.about(source_name))
+}
+
+/// Unpacks an image to `root`: a disk, an OCI image, or an archive with a disk or with the root file system
+/// itself.
+fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage: &Stage) -> Result<()> {
+    let read_error = |error| Error::io(format!("reading {source_name}"), error);
+    let (content, tree) = (work.join("content"), work.join("tree"));
+    let start = head(image).map_err(read_error)?;
+    if start.is_empty() {
+        return Err(not_a_root_error(source_name, "it is empty, as that of a light stemcell"));
+    }
+    let tree = if disk_image::is_disk(&start) {
+        unpack_disk(image, source_name, &tree, stage)?;
+        tree
+    } else {
+        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+        archive::unpack_file(image, source_name, &content, None, &options(), &mut progress)?;
+        if let Some(layers) = image::layers(&content, source_name)? {
             image::unpack(&content, &layers, work, &tree, source_name)?;
             tree
+        } else if let Some(disk) = disk_in(&content).map_err(read_error)? {
+            unpack_disk(&disk, source_name, &tree, stage)?;
+            tree
+        } else {
+            content
         }
     };
     check_root(&tree, source_name)?;
     fs::rename(&tree, root).map_err(|error| Error::io(format!("creating '{}'", root.display()), error))
 }
 
-fn unpack_root(archive: &Path, source_name: &str, root: &Path, stage: &Stage) -> Result<()> {
-    unpack_tree(archive, source_name, root, stage)?;
-    check_root(root, source_name).inspect_err(|_| {
-        // A failure to clean up must not hide the first error.
-        let _ = remove_tree(root);
+/// Returns the rules for unpacking. Links are for the userland, which has devices of its own.
+fn options() -> Options<'static> {
+    Options { links: Links::Verbatim, skips_devices: true, ..Options::default() }
+}
+
+fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Result<()> {
+    let file = File::open(disk).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
+    disk_image::unpack(file, source_name, tree, &options(), &mut |done| {
+        stage.progress(done, None, Unit::Bytes)
     })
 }
 
-fn unpack_tree(archive: &Path, source_name: &str, directory: &Path, stage: &Stage) -> Result<()> {
-    let options = Options { links: Links::Verbatim, skips_devices: true, ..Options::default() };
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    archive::unpack_file(archive, source_name, directory, None, &options, &mut progress).map(drop)
+/// Returns the image of a disk in an unpacked archive: `root.img`, or the only entry at its top.
+fn disk_in(tree: &Path) -> io::Result<Option<PathBuf>> {
+    let entries: Vec<fs::DirEntry> = fs::read_dir(tree)?.collect::<io::Result<_>>()?;
+    let root_image = entries.iter().find(|entry| entry.file_name() == "root.img");
+    let ((Some(entry), _) | (None, [entry])) = (root_image, entries.as_slice()) else { return Ok(None) };
+    let is_disk = entry.file_type()?.is_file() && disk_image::is_disk(&head(&entry.path())?);
+    Ok(is_disk.then(|| entry.path()))
 }
 
-/// Fails if the image of a stemcell is empty or a qcow2 disk.
-fn check_image(image: &Path, source_name: &str) -> Result<()> {
-    let read_error = |error| Error::io(format!("reading '{}'", image.display()), error);
-    let mut file = File::open(image).map_err(read_error)?;
-    let size = file.metadata().map_err(read_error)?.len();
-    let mut start = [0; 4];
-    let read = file.read(&mut start).map_err(read_error)?;
-    file.seek(SeekFrom::Start(0)).map_err(read_error)?;
-    let problem = match &start[..read] {
-        _ if size == 0 => "it is a light stemcell, whose image is empty",
-        [b'Q', b'F', b'I', 0xfb] => "its image is a disk in the format qcow2",
-        _ => return Ok(()),
-    };
-    Err(not_a_root_error(source_name, problem))
+/// Returns the beginning of a file, by which a disk is recognised.
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(disk_image::HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 /// Fails if a tree is no root file system.
@@ -213,8 +223,8 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
     if has("bin") || has("usr/bin") {
         return Ok(());
     }
-    let problem = match has("root.img") || has("image.vmdk") || has("disk.raw") {
-        true => "its image is a disk",
+    let problem = match has("image.vmdk") {
+        true => "it is a disk in the format VMDK",
         false => "it has neither /bin nor /usr/bin",
     };
     Err(not_a_root_error(source_name, problem))
@@ -222,8 +232,8 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
 
 fn not_a_root_error(source_name: &str, problem: &str) -> Error {
     Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
-        "give a directory, a tarball of a root file system, an OCI image (`docker save`), or a stemcell for \
-         warden",
+        "give a directory, a tarball of a root file system, an OCI image (`docker save`), a disk with ext4, \
+         or a stemcell for warden or OpenStack",
     )
 }
 

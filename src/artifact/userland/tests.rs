@@ -25,6 +25,19 @@ impl World {
         path
     }
 
+    /// Makes a disk with ext4.
+    fn disk(&self) -> PathBuf {
+        let (tree, disk) = (self.directory.path().join("tree"), self.directory.path().join("disk"));
+        fs::create_dir_all(tree.join("usr/bin")).unwrap();
+        fs::write(tree.join("usr/bin/sh"), "#!").unwrap();
+        let mut command = std::process::Command::new("mke2fs");
+        command.args(["-q", "-F", "-t", "ext4", "-d"]).arg(tree).arg(&disk).arg("4m");
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        disk
+    }
+
     fn open(&self, path: &Path, expected: Option<&str>) -> Result<Userland> {
         let expected = expected.map(|text| Digest::parse(text, "it").unwrap());
         let source = Source::local(path).unwrap();
@@ -105,7 +118,10 @@ fn trees_that_are_no_root_file_system_are_refused() {
     type Fill = fn(&mut tar::Builder<Vec<u8>>);
     let cases: [(&str, Fill); 3] = [
         ("it has neither /bin nor /usr/bin", |builder| add(builder, Regular, "a", 0o644, "")),
-        ("its image is a disk", |builder| add(builder, Regular, "root.img", 0o644, "")),
+        ("it is a disk in the format VMDK", |builder| {
+            add(builder, Regular, "image.vmdk", 0o644, "");
+            add(builder, Regular, "image.ovf", 0o644, "");
+        }),
         ("'bin' is not a directory", |builder| {
             add(builder, Symlink, "bin", 0o777, "/etc");
             add(builder, Regular, "bin/passwd", 0o644, "");
@@ -137,10 +153,32 @@ fn stemcell_for_warden_has_a_root_file_system() {
     let userland = world.open(&stemcell(&image), None).unwrap();
     assert_eq!(userland.operating_systems[0], "ubuntu-jammy");
     assert!(userland.root.join("usr/bin/sh").is_file() && !userland.root.join("stemcell.MF").exists());
-    for (image, expected) in [(&b""[..], "it is a light stemcell"), (b"QFI\xfb..", "format qcow2")] {
-        let error = world.open(&stemcell(image), None).unwrap_err().to_string();
+    let disk = fs::read(world.disk()).unwrap();
+    let in_archive = fs::read(world.tarball("root-image", |builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(disk.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, "root.img", &disk[..]).unwrap();
+    }));
+    for image in [disk, in_archive.unwrap()] {
+        let userland = world.open(&stemcell(&image), None).unwrap();
+        assert_eq!(userland.operating_systems[0], "ubuntu-jammy");
+        assert!(userland.root.join("usr/bin/sh").is_file());
+    }
+    for (image, expected) in [(&b""[..], "light stemcell"), (b"QFI\xfb..", "it is truncated")] {
+        let error = world.open(&stemcell(image), None).unwrap_err().chain().join(": ");
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn disk_is_unpacked_once() {
+    let world = World::new();
+    let disk = world.disk();
+    let root = world.open(&disk, None).unwrap().root;
+    assert_eq!(fs::read_to_string(root.join("usr/bin/sh")).unwrap(), "#!");
+    fs::write(root.join("mark"), "").unwrap();
+    assert!(world.open(&disk, None).unwrap().root.join("mark").exists());
 }
 
 #[test]

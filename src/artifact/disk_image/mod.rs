@@ -1,0 +1,188 @@
+//! Images of disks: unpacks the root file system of a disk with ext4, without a mount and without root.
+//!
+//! The image is raw or qcow2. The file system is on the whole disk or in a partition. Images are untrusted
+//! like archives: their files are written by the rules of [`archive`](crate::archive), and all numbers in
+//! them are checked before they are used. Reading ends for any image, because each step uses up a part of
+//! the [`Budget`].
+
+mod ext4;
+mod partitions;
+mod qcow2;
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::archive::{self, ArchiveError, Limits, Options, UnpackedTree, read_error};
+use base::Result;
+use ext4::Ext4;
+use qcow2::Qcow2;
+
+/// The number of bytes by which [`is_disk`] recognises a disk.
+pub const HEAD_BYTES: u64 = 2048;
+
+const SECTOR_BYTES: u64 = 512;
+/// The end of a boot record.
+const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
+const OTHER_FORMATS: [(&[u8], &str); 4] =
+    [(b"KDMV", "VMDK"), (b"# Disk DescriptorFile", "VMDK"), (b"conectix", "VHD"), (b"vhdxfile", "VHDX")];
+const CONVERT: &str = "convert the disk: `qemu-img convert -O qcow2 FILE NEW`";
+
+/// A disk whose bytes can be read at any offset.
+trait ReadAt {
+    /// Fills `buffer`. Bytes after the end of the disk are an error.
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+/// A raw image.
+struct Raw<R>(R);
+
+impl<R: Read + Seek> ReadAt for Raw<R> {
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.seek(SeekFrom::Start(offset))?;
+        self.0.read_exact(buffer)
+    }
+}
+
+/// The work that was done for an image, and its limits.
+#[derive(Clone, Copy)]
+struct Budget {
+    limits: Limits,
+    image_bytes: u64,
+    bytes: u64,
+    entries: u64,
+}
+
+impl Budget {
+    /// Counts bytes of files, directories and tables before they are read.
+    fn spend(&mut self, bytes: u64) -> std::result::Result<(), ArchiveError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.limits.bytes {
+            return Err(ArchiveError::TooLarge { unit: "bytes", limit: self.limits.bytes });
+        }
+        // The content of a sparse file is not in the image.
+        if self.bytes > Limits::RATIO_FLOOR_BYTES && self.bytes / self.image_bytes.max(1) > self.limits.ratio
+        {
+            return Err(ArchiveError::TooLarge {
+                unit: "bytes per byte of the image",
+                limit: self.limits.ratio,
+            });
+        }
+        Ok(())
+    }
+
+    fn count_entry(&mut self) -> std::result::Result<(), ArchiveError> {
+        self.entries += 1;
+        match self.entries > self.limits.entries {
+            true => Err(ArchiveError::TooLarge { unit: "entries", limit: self.limits.entries }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns true if a file that begins with these [`HEAD_BYTES`] is the image of a disk and no archive.
+pub fn is_disk(head: &[u8]) -> bool {
+    let is_archive = head.starts_with(&[0x1f, 0x8b]) || head.get(257..262) == Some(b"ustar");
+    let is_disk = head.starts_with(&qcow2::MAGIC)
+        || other_format(head).is_some()
+        || head.get(510..512) == Some(&BOOT_SIGNATURE)
+        || ext4::has_magic(head);
+    is_disk && !is_archive
+}
+
+fn other_format(head: &[u8]) -> Option<&'static str> {
+    OTHER_FORMATS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| *format)
+}
+
+/// Unpacks the root file system of the disk `image` into the new directory `dest`, whose parent must exist:
+/// the first ext4 file system that has `/bin` or `/usr/bin`. `source_name` names the image in errors.
+/// `progress` is called with the bytes read so far.
+pub fn unpack(
+    image: impl Read + Seek,
+    source_name: &str,
+    dest: &Path,
+    options: &Options<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    archive::unpack_entries(source_name, dest, options, |tree| {
+        unpack_root(image, options.limits, tree, progress)
+    })
+}
+
+fn unpack_root(
+    mut image: impl Read + Seek,
+    limits: Limits,
+    tree: &mut UnpackedTree<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> std::result::Result<(), ArchiveError> {
+    let image_bytes = image.seek(SeekFrom::End(0)).map_err(ArchiveError::Read)?;
+    image.seek(SeekFrom::Start(0)).map_err(ArchiveError::Read)?;
+    let mut head = Vec::new();
+    image.by_ref().take(SECTOR_BYTES).read_to_end(&mut head).map_err(ArchiveError::Read)?;
+    if let Some(format) = other_format(&head) {
+        return Err(unsupported_error(format!("the disk is in the format {format}")));
+    }
+    let (mut qcow2, mut raw);
+    let disk: &mut dyn ReadAt = if head.starts_with(&qcow2::MAGIC) {
+        qcow2 = Qcow2::open(image)?;
+        &mut qcow2
+    } else {
+        raw = Raw(image);
+        &mut raw
+    };
+    let budget = Budget { limits, image_bytes, bytes: 0, entries: 0 };
+    open_root(disk, budget)?.unpack(tree, progress)
+}
+
+/// Opens the first file system that is a root file system.
+fn open_root(disk: &mut dyn ReadAt, mut budget: Budget) -> std::result::Result<Ext4<'_>, ArchiveError> {
+    let starts = partitions::starts(disk).map_err(read_error)?;
+    let mut first_error = None;
+    for start in starts {
+        // A start after the end of the disk is that of no file system.
+        let Ok(Some(file_system)) = ext4::FileSystem::read(disk, start) else { continue };
+        let has_programs = file_system.and_then(|file_system| {
+            let mut ext4 = Ext4 { disk: &mut *disk, file_system, budget };
+            let has_programs = ext4.has_programs();
+            budget = ext4.budget;
+            has_programs.map(|has_programs| (file_system, has_programs))
+        });
+        match has_programs {
+            Ok((file_system, true)) => return Ok(Ext4 { disk, file_system, budget }),
+            Ok((_, false)) => {}
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| ArchiveError::Disk {
+        problem: "the disk has no ext4 file system with /bin or /usr/bin".to_owned(),
+        hint: "give a disk with a root file system of ext4, in no or in a primary partition",
+    }))
+}
+
+fn unsupported_error(problem: String) -> ArchiveError {
+    ArchiveError::Disk { problem, hint: CONVERT }
+}
+
+fn damaged_error(problem: &str) -> ArchiveError {
+    ArchiveError::Damaged(problem.to_owned())
+}
+
+/// Returns the little-endian number at an offset, which the caller has checked.
+fn le16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(array(bytes, at))
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+fn le64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
+
+/// Returns `N` bytes at an offset; zeros if they are not all there.
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
+}
+
+#[cfg(test)]
+mod tests;

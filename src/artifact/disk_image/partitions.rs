@@ -1,0 +1,43 @@
+//! The partitions of a disk, in the formats MBR (primary partitions) and GPT (UEFI specification, "GUID
+//! Partition Table"). Sectors have 512 bytes.
+
+use std::io;
+
+use super::{BOOT_SIGNATURE, ReadAt, SECTOR_BYTES, le32, le64};
+
+/// The type of the entry that covers a disk with a GPT.
+const PROTECTIVE: u8 = 0xee;
+/// The maximum number of partitions in a GPT. It has at least 128 entries.
+const MAX_PARTITIONS: u32 = 1024;
+
+/// Returns the offsets at which a file system can begin: that of the disk itself, and those of its
+/// partitions in the order of their table.
+pub(super) fn starts(disk: &mut dyn ReadAt) -> io::Result<Vec<u64>> {
+    let mut starts = vec![0];
+    let mut sector = [0; SECTOR_BYTES as usize];
+    disk.read_at(0, &mut sector)?;
+    if sector[510..] != BOOT_SIGNATURE {
+        return Ok(starts);
+    }
+    let entries: Vec<&[u8]> = sector[446..510].chunks(16).collect();
+    if !entries.iter().any(|entry| entry[4] == PROTECTIVE) {
+        let used = entries.iter().filter(|entry| entry[4] != 0);
+        starts.extend(used.map(|entry| u64::from(le32(entry, 8)) * SECTOR_BYTES));
+        return Ok(starts);
+    }
+    disk.read_at(SECTOR_BYTES, &mut sector)?;
+    let (table, count, entry_bytes) = (le64(&sector, 72), le32(&sector, 80), le32(&sector, 84));
+    if !sector.starts_with(b"EFI PART") {
+        return Ok(starts);
+    }
+    for index in 0..count.min(MAX_PARTITIONS) {
+        let mut entry = [0; 40];
+        let offset = table.saturating_mul(SECTOR_BYTES);
+        disk.read_at(offset.saturating_add(u64::from(index) * u64::from(entry_bytes)), &mut entry)?;
+        // An unused entry has no type.
+        if entry[..16] != [0; 16] {
+            starts.push(le64(&entry, 32).saturating_mul(SECTOR_BYTES));
+        }
+    }
+    Ok(starts)
+}
