@@ -25,7 +25,7 @@ pub struct CpiVersionArgs {
 pub struct CpiUserlandArgs {
     /// Compile and run CPIs of releases in this root file system [default: that of the manifest, or host]
     ///
-    /// A directory, a tarball, a stemcell tarball for warden, or `host` for this machine. Overrides
+    /// A directory, a tarball, a disk with ext4, a stemcell tarball, or `host` for this machine. Overrides
     /// `userland` in the manifest and in the CPI config.
     #[arg(long, hide_short_help = true, value_name = "FILE|DIR|URL|host", value_hint = ValueHint::AnyPath)]
     cpi_userland: Option<String>,

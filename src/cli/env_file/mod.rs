@@ -100,6 +100,8 @@ enum OptionUse {
     ProgramDirectory,
     /// Names a bucket or directory with compiled CPIs that run.
     SharedCache,
+    /// Names a root file system in which CPIs run, or this machine.
+    Userland,
     /// Chooses the renderer of job templates, which may be Ruby.
     Renderer,
     /// Names a server to contact.

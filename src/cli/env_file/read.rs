@@ -20,6 +20,8 @@ enum ValueShape {
     Path,
     /// A path, or text that begins with this prefix.
     PathUnless(&'static str),
+    /// A path, a URL, or this word.
+    PathOrUrlUnless(&'static str),
     /// Text or a number.
     Text,
     /// Text or a number, or a list of them, for an option that can be repeated.
@@ -30,7 +32,7 @@ enum ValueShape {
 
 /// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
 /// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
+const OPTIONS: [(&str, ValueShape, OptionUse); 32] = [
     ("agent_timeout", ValueShape::Text, OptionUse::Setting),
     ("boot_timeout", ValueShape::Text, OptionUse::Setting),
     ("cache", ValueShape::Text, OptionUse::SharedCache),
@@ -42,6 +44,7 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
     ("cpi_api_version", ValueShape::Text, OptionUse::Setting),
     ("cpi_config", ValueShape::Path, OptionUse::CpiConfig),
     ("cpi_timeout", ValueShape::Text, OptionUse::Setting),
+    ("cpi_userland", ValueShape::PathOrUrlUnless("host"), OptionUse::Userland),
     ("drain_timeout", ValueShape::Text, OptionUse::Setting),
     ("encrypt_to", ValueShape::PathUnless("age1"), OptionUse::Recipients),
     ("gw_host", ValueShape::Text, OptionUse::Server),
@@ -215,6 +218,10 @@ impl Reader {
             }
             ValueShape::PathUnless(_) => {
                 self.path(name, value).into_iter().map(PathBuf::into_os_string).collect()
+            }
+            ValueShape::PathOrUrlUnless(word) if value.as_str() == Some(word) => vec![word.into()],
+            ValueShape::PathOrUrlUnless(_) => {
+                self.path_or_url(name, value).into_iter().map(PathBuf::into_os_string).collect()
             }
             ValueShape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
             ValueShape::Texts => {

@@ -151,6 +151,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
     contacted.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
     contacted.extend(file.values_of(&[OptionUse::SharedCache]).filter_map(|url| service(&url)));
+    contacted.extend(file.values_of(&[OptionUse::Userland]).filter_map(|url| host(&url)));
     list("contact", contacted);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
@@ -182,6 +183,8 @@ fn option_programs(file: &EnvFile) -> BTreeSet<String> {
             format!("compiled CPIs with a trusted signature from '{}'", without_credentials(&url))
         }),
     );
+    let userlands = file.values_of(&[OptionUse::Userland]).filter(|url| UserlandRef::named(url).is_some());
+    programs.extend(userlands.map(|url| format!("CPIs of releases in '{}'", without_credentials(&url))));
     if file.values_of(&[OptionUse::Renderer]).any(|renderer| renderer != "native") {
         programs.insert("Ruby, for job templates".to_owned());
     }

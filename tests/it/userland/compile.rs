@@ -180,6 +180,10 @@ fn option_and_directory_name_a_userland() {
     let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
     let refused = userland_env.run_info().exits_with(3);
     assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
+    // The key of an env file overrides the manifest. Its path is relative to the env file.
+    userland_env.env.hello.world.write("env/userland.yml", "cpi_userland: missing.tar\n");
+    let refused = userland_env.run(&["cpi", "info"], &["--env-file", "env/userland.yml"]).exits_with(3);
+    assert!(refused.stderr.contains("env/missing.tar' cannot be used"), "{}", refused.stderr);
     let directory = machine.path("root");
     unpack_root(&directory);
     // Its files are used where they are, with the socket of the option's machine.
