@@ -54,7 +54,7 @@ fn checked(path: &Path) -> Option<VarsStore> {
     let reporter = Reporter::silent();
     let within = Duration::from_secs(86_400);
     let check = VarsRequest::Check { declared: Vec::new(), within };
-    let _ = list(path, &encryption);
+    let _ = list(path, &encryption, &reporter);
     if let Ok(text) = run(path, &encryption, &check, &reporter) {
         assert!(!text.chars().any(|character| character.is_control() && character != '\n'), "{text:?}");
     }
