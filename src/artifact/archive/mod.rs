@@ -51,6 +51,31 @@ impl Limits {
     /// The ratio is checked above this number of unpacked bytes. Small files of zeros compress a thousandfold
     /// and are harmless.
     pub const RATIO_FLOOR_BYTES: u64 = 128 << 20;
+
+    /// Checks the number of unpacked bytes, and their ratio to the bytes of the source. `ratio_unit` is the
+    /// unit of the ratio in the error.
+    pub(crate) fn check_bytes(
+        &self,
+        unpacked: u64,
+        source_bytes: u64,
+        ratio_unit: &'static str,
+    ) -> Result<(), ArchiveError> {
+        if unpacked > self.bytes {
+            return Err(ArchiveError::TooLarge { unit: "bytes", limit: self.bytes });
+        }
+        if unpacked > Self::RATIO_FLOOR_BYTES && unpacked / source_bytes.max(1) > self.ratio {
+            return Err(ArchiveError::TooLarge { unit: ratio_unit, limit: self.ratio });
+        }
+        Ok(())
+    }
+
+    /// Checks the number of entries.
+    pub(crate) fn check_entries(&self, entries: u64) -> Result<(), ArchiveError> {
+        match entries > self.entries {
+            true => Err(ArchiveError::TooLarge { unit: "entries", limit: self.entries }),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Default for Limits {

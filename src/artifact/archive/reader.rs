@@ -35,16 +35,8 @@ impl<R: Read> Read for BudgetReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.unpacked += count as u64;
-        if self.unpacked > self.limits.bytes {
-            let refused = ArchiveError::TooLarge { unit: "bytes", limit: self.limits.bytes };
-            return Err(io::Error::other(refused));
-        }
-        let ratio = self.unpacked / self.packed.get().max(1);
-        if self.unpacked > Limits::RATIO_FLOOR_BYTES && ratio > self.limits.ratio {
-            let refused =
-                ArchiveError::TooLarge { unit: "bytes per compressed byte", limit: self.limits.ratio };
-            return Err(io::Error::other(refused));
-        }
+        let checked = self.limits.check_bytes(self.unpacked, self.packed.get(), "bytes per compressed byte");
+        checked.map_err(io::Error::other)?;
         Ok(count)
     }
 }
@@ -130,9 +122,7 @@ impl<R: Read> Entries<R> {
                 };
             };
             self.count += 1;
-            if self.count > self.limits.entries {
-                return Err(ArchiveError::TooLarge { unit: "entries", limit: self.limits.entries });
-            }
+            self.limits.check_entries(self.count)?;
             let kind = header.entry_type();
             let damaged_error = |error: io::Error| ArchiveError::Damaged(error.to_string());
             let size = header.entry_size().map_err(damaged_error)?;

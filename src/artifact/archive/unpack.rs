@@ -549,10 +549,7 @@ impl<'a> UnpackedTree<'a> {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.created_directories += 1;
-                let limit = self.options.limits.entries;
-                if self.created_directories > limit {
-                    return Err(ArchiveError::TooLarge { unit: "entries", limit });
-                }
+                self.options.limits.check_entries(self.created_directories)?;
                 let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
                 if self.options.returns_attributes {

@@ -38,9 +38,13 @@ struct Raw<R>(R);
 
 impl<R: Read + Seek> ReadAt for Raw<R> {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.0.seek(SeekFrom::Start(offset))?;
-        self.0.read_exact(buffer)
+        read_exact_at(&mut self.0, offset, buffer)
     }
+}
+
+fn read_exact_at(file: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(buffer)
 }
 
 /// The work that was done for an image, and its limits.
@@ -56,26 +60,13 @@ impl Budget {
     /// Counts bytes of files, directories and tables before they are read.
     fn spend(&mut self, bytes: u64) -> std::result::Result<(), ArchiveError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.limits.bytes {
-            return Err(ArchiveError::TooLarge { unit: "bytes", limit: self.limits.bytes });
-        }
         // The content of a sparse file is not in the image.
-        if self.bytes > Limits::RATIO_FLOOR_BYTES && self.bytes / self.image_bytes.max(1) > self.limits.ratio
-        {
-            return Err(ArchiveError::TooLarge {
-                unit: "bytes per byte of the image",
-                limit: self.limits.ratio,
-            });
-        }
-        Ok(())
+        self.limits.check_bytes(self.bytes, self.image_bytes, "bytes per byte of the image")
     }
 
     fn count_entry(&mut self) -> std::result::Result<(), ArchiveError> {
         self.entries += 1;
-        match self.entries > self.limits.entries {
-            true => Err(ArchiveError::TooLarge { unit: "entries", limit: self.limits.entries }),
-            false => Ok(()),
-        }
+        self.limits.check_entries(self.entries)
     }
 }
 
