@@ -8,12 +8,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use flate2::read::DeflateDecoder;
 
-use super::{ReadAt, damaged_error, unsupported_error};
+use super::{ReadAt, damaged_error, read_exact_at, unsupported_error};
 use crate::archive::{ArchiveError, read_error};
 
 pub(super) const MAGIC: [u8; 4] = *b"QFI\xfb";
 /// The length of the header with the fields of version 3 that this module reads.
-const HEADER_BYTES: usize = 105;
+const HEADER_BYTES: u64 = 105;
 /// The maximum size of the table L1 in bytes, as in QEMU.
 const MAX_L1_BYTES: u64 = 32 << 20;
 /// The maximum number of clusters, and of tables L2, in memory.
@@ -67,19 +67,20 @@ impl Cache {
 impl<R: Read + Seek> Qcow2<R> {
     /// Reads the header and the table L1.
     pub(super) fn open(mut file: R) -> Result<Self, ArchiveError> {
-        let mut header = [0; HEADER_BYTES];
-        let header_read = read_up_to(&mut file, 0, &mut header).map_err(read_error)?;
-        let version = be32(&header, 4);
-        if header_read < 72 || !header.starts_with(&MAGIC) {
+        let mut header = Vec::new();
+        file.seek(SeekFrom::Start(0)).map_err(read_error)?;
+        file.by_ref().take(HEADER_BYTES).read_to_end(&mut header).map_err(read_error)?;
+        if header.len() < 72 || !header.starts_with(&MAGIC) {
             return Err(ArchiveError::Truncated);
         }
+        let version = be32(&header, 4);
         let features = match version {
             2 => 0,
             3 => be64(&header, 72),
             _ => return Err(unsupported_error(format!("the disk is in version {version} of qcow2"))),
         };
         let header_length = if version == 3 { be32(&header, 100) } else { 72 };
-        let is_zlib = header_length <= 104 || header[104] == 0;
+        let is_zlib = header_length <= 104 || header.get(104).is_none_or(|number| *number == 0);
         let problem = if be64(&header, 8) != 0 {
             "the disk needs another file, its backing file"
         } else if features & EXTERNAL_DATA != 0 {
@@ -111,9 +112,7 @@ impl<R: Read + Seek> Qcow2<R> {
             return Err(damaged_error("its table of clusters is too short"));
         }
         let mut l1 = vec![0; tables as usize * 8];
-        if read_up_to(&mut file, be64(&header, 40), &mut l1).map_err(read_error)? < l1.len() {
-            return Err(ArchiveError::Truncated);
-        }
+        read_exact_at(&mut file, be64(&header, 40), &mut l1).map_err(read_error)?;
         let l1 = l1.chunks_exact(8).map(|entry| be64(entry, 0) & OFFSET).collect();
         let (tables, clusters) = Default::default();
         Ok(Qcow2 { file, bytes, cluster_bits, l1, tables, clusters })
@@ -132,7 +131,7 @@ impl<R: Read + Seek> Qcow2<R> {
         }
         let table = tables.get_or_read(table, || {
             let mut bytes = vec![0; cluster_bytes];
-            read_exact(file, table, &mut bytes)?;
+            read_exact_at(file, table, &mut bytes)?;
             Ok(bytes)
         })?;
         let entry = be64(table, (cluster % (1 << entries_bits)) as usize * 8);
@@ -150,7 +149,7 @@ impl<R: Read + Seek> Qcow2<R> {
             buffer.fill(0);
             return Ok(());
         }
-        read_exact(file, place + start as u64, buffer)
+        read_exact_at(file, place + start as u64, buffer)
     }
 }
 
@@ -185,19 +184,6 @@ fn inflate(
     // The data may end before the last sector, and the file with it.
     let data = file.take((sectors + 1) * 512 - offset % 512);
     DeflateDecoder::new(data).read_exact(cluster)
-}
-
-fn read_exact(file: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    match read_up_to(file, offset, buffer)? < buffer.len() {
-        true => Err(io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(()),
-    }
-}
-
-/// Reads until `buffer` is full or the file ends. Returns the number of bytes read.
-fn read_up_to(file: &mut (impl Read + Seek), offset: u64, mut buffer: &mut [u8]) -> io::Result<usize> {
-    file.seek(SeekFrom::Start(offset))?;
-    Ok(io::copy(&mut file.take(buffer.len() as u64), &mut buffer)? as usize)
 }
 
 fn be32(bytes: &[u8], at: usize) -> u32 {
