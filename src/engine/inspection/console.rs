@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::lines::LineSplitter;
-use super::logs::{FOLLOWED_LINES, LINES_BETWEEN_SIGNAL_CHECKS, printable_line};
+use super::logs::{FOLLOWED_LINES, printable_line};
 use super::read_state;
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::prepare;
@@ -23,6 +23,8 @@ use manifest::{Inputs, cpi_label};
 
 /// The number of lines that are printed if the request has none and does not follow.
 const PRINTED_LINES: usize = 100;
+/// The number of printed lines between two checks for signals.
+const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// The pause between two looks at a console that is followed.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
 

@@ -29,8 +29,6 @@ const BUFFER_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 256 << 10;
 /// The maximum number of blocks that are redacted in parallel.
 const MAX_THREADS: usize = 8;
-/// The number of printed lines between two checks for signals.
-pub(super) const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
 const BINARY_LOGS: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
@@ -230,7 +228,7 @@ struct LineBlock {
 impl<'p> BlockPrinter<'p> {
     fn new(run: &'p RunContext, print: &'p mut dyn FnMut(&str)) -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        BlockPrinter { run, print, threads, blocks: vec![LineBlock::default()] }
+        BlockPrinter { run, print, threads, blocks: Vec::new() }
     }
 
     fn add(&mut self, line: &[u8]) -> Result<()> {
