@@ -88,8 +88,8 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
             Error::usage(format!("the cloud properties '{text}' are not a YAML mapping"))
                 .with_hint("write them as a mapping, such as '{key: value}'")
         };
-        let more: Mapping =
-            serde_yaml::from_str(text).map_err(|error| not_a_mapping_error().with_source(error))?;
+        let more: Mapping = documents::decode(text.as_bytes(), "--cloud-properties")
+            .map_err(|error| not_a_mapping_error().with_source(error))?;
         let properties = manifest.entry("cloud_properties".into()).or_insert(Value::Null);
         if properties.is_null() {
             *properties = Value::Mapping(Mapping::new());

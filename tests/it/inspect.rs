@@ -147,6 +147,11 @@ fn stemcell_is_repacked_with_requested_changes() {
     let run =
         world.run(["repack-stemcell", "--cloud-properties", "[1]", "stemcell.tgz", "x.tgz"]).exits_with(2);
     assert!(run.stderr.contains("cloud properties"), "{}", run.stderr);
+    // A parser whose time grows with the square of the depth would not end.
+    let deep = format!("{{a: {}", "[".repeat(100_000));
+    let run =
+        world.run(["repack-stemcell", "--cloud-properties", &deep, "stemcell.tgz", "x.tgz"]).exits_with(2);
+    assert!(run.stderr.contains("nested"), "{}", run.stderr);
     world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).exits_with(1);
     assert!(!world.exists("x.tgz"));
     assert_eq!(world.leftovers(), Vec::<String>::new());
