@@ -33,8 +33,10 @@ pub mod digest;
 pub mod disk_image;
 mod documents;
 mod fetch;
+mod image_url;
 pub mod inspect;
 pub mod limits;
+mod oci;
 mod read_ahead;
 pub mod release;
 pub mod rewrite;
@@ -66,9 +68,10 @@ pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{
     AgentProxy, ArrivingFile, Fetcher, ProxyFailure, ReadArriving, client, fetch_document, relay,
 };
+pub use image_url::ImageUrl;
 pub use release::Release;
 pub use shared_cache::SharedCache;
-pub use source::{ArtifactIdentity, Source, Stamp};
+pub use source::{ArtifactIdentity, ImageBlob, Source, Stamp};
 pub use stemcell::Stemcell;
 pub use url::{ArtifactUrl, HttpUrl, url_problem};
 pub use userland::Userland;

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
+use super::image_url::ImageUrl;
 use super::url::HttpUrl;
 use base::files::input;
 use base::{Error, Result};
@@ -18,6 +19,8 @@ pub struct Source {
     pub path: PathBuf,
     /// True for a directory in source form, which is packed while it is read.
     pub is_dir: bool,
+    /// The other files of an OCI image, whose index or manifest is `path`. `None` if it is no image.
+    pub image: Option<Vec<ImageBlob>>,
     /// Path or URL for messages.
     shown: String,
 }
@@ -29,12 +32,22 @@ impl Source {
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
         }
-        Ok(Source { path: path.to_owned(), is_dir: metadata.is_dir(), shown: path.display().to_string() })
+        Ok(Source {
+            path: path.to_owned(),
+            is_dir: metadata.is_dir(),
+            image: None,
+            shown: path.display().to_string(),
+        })
     }
 
     /// Returns the file `path`, which was downloaded from `url`, as a source.
     pub(super) fn downloaded(path: &Path, url: &HttpUrl) -> Result<Self> {
         Ok(Source { shown: url.to_string(), ..Source::local(path)? })
+    }
+
+    /// Returns the image that was downloaded from `url` as a source. `path` is its index or its manifest.
+    pub(super) fn downloaded_image(path: &Path, url: &ImageUrl, blobs: Vec<ImageBlob>) -> Result<Self> {
+        Ok(Source { shown: url.to_string(), image: Some(blobs), ..Source::local(path)? })
     }
 
     /// Returns the name of the source in messages, such as `the release '/x/hello.tgz'`.
@@ -59,6 +72,17 @@ impl Source {
     pub(super) fn stamp(&self) -> Option<Stamp> {
         if self.is_dir { None } else { Stamp::of(&self.path).ok() }
     }
+}
+
+/// A verified file of an OCI image.
+#[derive(Debug, Clone)]
+pub struct ImageBlob {
+    /// The digest by which the image names it.
+    pub digest: Digest,
+    /// The file in the cache.
+    pub path: PathBuf,
+    /// True for a layer, false for a manifest.
+    pub is_layer: bool,
 }
 
 /// Path, size, inode and modification time of a file. As long as they stay the same, the file counts as

@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 
 use url::ParseError;
 
+use super::image_url::ImageUrl;
 use base::encoding::percent_decode;
 use base::{Error, Result};
 
-/// The parsed `url` of a stemcell or release. Displays without credentials.
+/// The parsed `url` of a stemcell, release or userland. Displays without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactUrl {
     /// A tarball, or a directory in source form, on this machine.
     Local(PathBuf),
     /// A tarball to download.
     Http(HttpUrl),
+    /// An image in a registry. Only a userland can be one.
+    Image(ImageUrl),
 }
 
 impl fmt::Display for ArtifactUrl {
@@ -22,6 +25,7 @@ impl fmt::Display for ArtifactUrl {
         match self {
             ArtifactUrl::Local(path) => write!(f, "{}", path.display()),
             ArtifactUrl::Http(url) => url.fmt(f),
+            ArtifactUrl::Image(url) => url.fmt(f),
         }
     }
 }
@@ -45,6 +49,12 @@ impl ArtifactUrl {
                 };
             }
             Some("file") => &url["file://".len()..],
+            Some("oci") => {
+                return Err(Error::invalid(
+                    "the `url` of a stemcell or release begins with oci://, but only a userland can be an image",
+                )
+                .with_hint("use http://, https://, file:// or a path"));
+            }
             Some(other) => {
                 return Err(Error::invalid(format!(
                     "the `url` '{other}://…' of a stemcell or release has an unsupported scheme"
@@ -70,11 +80,20 @@ impl ArtifactUrl {
         Ok(ArtifactUrl::Local(path))
     }
 
+    /// Parses the `url` of a userland, which can also begin with `oci://`.
+    pub fn parse_userland(url: &str, manifest_directory: &Path, home: Option<&Path>) -> Result<Self> {
+        match ImageUrl::parse(url.trim())? {
+            Some(url) => Ok(ArtifactUrl::Image(url)),
+            None => Self::parse(url, manifest_directory, home),
+        }
+    }
+
     /// Returns the parts that must be redacted.
     pub fn secrets(&self) -> Vec<String> {
         match self {
             ArtifactUrl::Local(_) => Vec::new(),
             ArtifactUrl::Http(url) => url.secrets(),
+            ArtifactUrl::Image(url) => url.secrets(),
         }
     }
 }

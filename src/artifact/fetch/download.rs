@@ -17,6 +17,7 @@ use ureq::typestate::AgentScope;
 use super::InterruptCheck;
 use super::arriving::Arrival;
 use super::connection::ProxyDialer;
+use super::image::RegistryAccess;
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
@@ -91,6 +92,8 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
 pub(super) struct Download<'a> {
     pub(super) agent: &'a ureq::Agent,
     pub(super) url: &'a HttpUrl,
+    /// The registry of an image, if the file is part of one.
+    pub(super) registry: Option<&'a RegistryAccess<'a>>,
     pub(super) expected: Option<&'a Digest>,
     pub(super) stage: &'a Stage,
     pub(super) interrupt_check: &'a InterruptCheck,
@@ -324,7 +327,10 @@ impl Download<'_> {
     fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, AttemptFailure> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.request_once(&url, from, tag)?;
+            let mut response = self.request_once(&url, from, tag)?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.get_token(&url, response.headers())? {
+                response = self.request_once(&url, from, tag)?;
+            }
             if !is_redirect(&response) {
                 return Ok(response);
             }
@@ -346,6 +352,30 @@ impl Download<'_> {
         ))
     }
 
+    /// Gets a token for the image if `headers`, of an answer of `url`, ask for one. Returns false if they do
+    /// not.
+    fn get_token(&self, url: &HttpUrl, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
+        let Some(registry) = self.registry.filter(|_| self.url.may_share_credentials(url)) else {
+            return Ok(false);
+        };
+        registry.get_token(self.agent, headers).map_err(|error| {
+            let request_error = self.request_error(error.message);
+            match error.is_temporary {
+                true => AttemptFailure::Temporary(request_error, None),
+                false => {
+                    let hint = registry.hint(StatusCode::UNAUTHORIZED.as_u16());
+                    AttemptFailure::Final(request_error.with_hint(hint))
+                }
+            }
+        })
+    }
+
+    /// Returns the header `Authorization` of a request for `url`, to which redirects may have led.
+    fn authorization(&self, url: &HttpUrl) -> Option<String> {
+        let registry = self.registry.filter(|_| self.url.may_share_credentials(url));
+        registry.and_then(RegistryAccess::authorization).or_else(|| redirect::authorization(self.url, url))
+    }
+
     /// Sends one request.
     fn request_once(
         &self,
@@ -355,8 +385,11 @@ impl Download<'_> {
     ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let address = url.without_user();
         let mut request = self.agent.get(&address);
-        if let Some(authorization) = redirect::authorization(self.url, url) {
+        if let Some(authorization) = self.authorization(url) {
             request = request.header("authorization", authorization);
+        }
+        if let Some(types) = self.registry.and_then(|registry| registry.accepted_types(self.url)) {
+            request = request.header("accept", types);
         }
         if let Some(from) = from {
             request = request.header("range", format!("bytes={from}-"));
@@ -399,10 +432,13 @@ impl Download<'_> {
             408 | 425 | 429 | 500..=599 => {
                 AttemptFailure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
             }
-            401 | 403 => AttemptFailure::Final(
-                error.with_hint("check the credentials in the URL: https://USER:PASSWORD@HOST/PATH"),
-            ),
-            _ => AttemptFailure::Final(error.with_hint(self.how_to_look())),
+            status => AttemptFailure::Final(error.with_hint(match (self.registry, status) {
+                (Some(registry), _) => registry.hint(status),
+                (None, 401 | 403) => {
+                    "check the credentials in the URL: https://USER:PASSWORD@HOST/PATH".to_owned()
+                }
+                (None, _) => self.how_to_look(),
+            })),
         }
     }
 }

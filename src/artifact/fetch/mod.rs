@@ -8,6 +8,7 @@ mod arriving;
 mod connection;
 mod document;
 mod download;
+mod image;
 #[cfg(unix)]
 mod jumpbox;
 mod proxy;
@@ -33,6 +34,7 @@ use base::events::{Reporter, Stage};
 use base::{Error, Result};
 use connection::ProxyDialer;
 use download::Download;
+use image::RegistryAccess;
 use net::http_client;
 use proxy::Proxies;
 use rustls::ClientConfig;
@@ -165,16 +167,18 @@ impl<'c> Fetcher<'c> {
         match url {
             ArtifactUrl::Local(path) => Source::local(path),
             ArtifactUrl::Http(url) => {
-                Source::downloaded(&self.download(url, expected, title, reporter, read)?, url)
+                Source::downloaded(&self.download(url, None, expected, title, reporter, read)?, url)
             }
+            ArtifactUrl::Image(url) => self.obtain_image(url, expected, title, reporter),
         }
     }
 
-    /// Returns the file of the cache with this digest, and downloads it first if it is missing. Runs that
-    /// want the same file wait for each other, so that it is downloaded once.
+    /// Returns the file of the cache with this digest, and downloads it first if it is missing, perhaps from a
+    /// `registry` of images. Runs that want the same file wait for each other, so that it is downloaded once.
     fn download(
         &self,
         url: &HttpUrl,
+        registry: Option<&RegistryAccess<'_>>,
         expected: Option<&Digest>,
         title: &str,
         reporter: &Reporter,
@@ -211,7 +215,8 @@ impl<'c> Fetcher<'c> {
             // The scope waits for the thread, whose reads fail after this.
             let _ending = BreakOnDrop(&arrival);
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
-            let download = Download { agent, url, expected, stage: &stage, interrupt_check, arrival };
+            let download =
+                Download { agent, url, registry, expected, stage: &stage, interrupt_check, arrival };
             let copied = download.copy_from(&self.shared_cache, &file, &body)?;
             let is_copied = copied.is_some();
             if !is_copied && self.is_offline {
@@ -283,7 +288,7 @@ fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
         );
     match expected {
         Some(_) => error,
-        None => error.with_note("a cache finds a file by its `sha1`, which the manifest lacks"),
+        None => error.with_note("a cache finds a file by its digest, which the manifest lacks"),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::http::{ForwardProxy, Server, answer, part};
 use crate::shared_cache::{SharedCacheSettings, SharedDirectory, SharedStorage};
 use crate::tarballs::{sha1, sha256, sha512};
 use base::ErrorKind;
+use base::encoding::basic_authorization;
 use base::events::{Event, Sink};
 
 /// A cache for one test, with the events of its downloads.
@@ -72,7 +73,7 @@ impl World {
         let cache = Cache::open(&self.root())?;
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupt_check))?;
         let fetcher = fetcher.with_shared_cache(&self.shared_cache);
-        let url = ArtifactUrl::parse(url, self.directory.path(), None)?;
+        let url = ArtifactUrl::parse_userland(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
         fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
@@ -196,7 +197,7 @@ fn nothing_is_downloaded_offline() {
     let error = obtain(&world, Some(&digest)).unwrap_err();
     assert!(error.to_string().ends_with("is in no cache, and --offline forbids to download it"), "{error}");
     assert!(error.notes().is_empty());
-    assert!(obtain(&world, None).unwrap_err().notes()[0].contains("`sha1`"));
+    assert!(obtain(&world, None).unwrap_err().notes()[0].contains("by its digest"));
     assert!(server.requests().is_empty() && world.files("partial").is_empty());
 
     let online = World::sharing(shared.path());
@@ -667,5 +668,137 @@ fn signal_ends_a_stalled_download() {
         let error = waiting.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Interrupted(2), "{answer:?}: {error:?}");
         assert!(started.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", started.elapsed());
+    }
+}
+
+/// A registry with one image for the architecture of this machine and one for another. It wants a token, and
+/// redirects to another server for layers, as public ones do.
+struct ImageRegistry {
+    server: Server,
+    layer_server: Server,
+    /// The digest of the index.
+    digest: String,
+}
+
+const TOKEN_HEADER: &str = "Bearer t0ken";
+
+impl ImageRegistry {
+    fn start() -> Self {
+        let architecture = if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" };
+        let layer_server = Server::of_file(b"a layer");
+        let layer_url = layer_server.url("/layer");
+        let layers = format!(r#"{{"layers": [{{"digest": "{}"}}]}}"#, sha256(b"a layer"));
+        let manifest = |architecture: &str, digest: &str| {
+            format!(r#"{{"digest": "{digest}", "platform": {{"architecture": "{architecture}"}}}}"#)
+        };
+        let manifests =
+            [manifest("other", &sha256(b"")), manifest(architecture, &sha256(layers.as_bytes()))].join(",");
+        let index = format!(r#"{{"manifests": [{manifests}]}}"#);
+        let digest = sha256(index.as_bytes());
+        let server = Server::start(move |request, _| {
+            let (path, host) = (request.path(), request.header("host").unwrap_or_default());
+            let challenge = format!(r#"Bearer realm="http://{host}/token?a=b",service="it""#);
+            let authorization = request.header("authorization").unwrap_or_default();
+            let is_document = path.contains("/manifests/");
+            if path == "/token?a=b&service=it&scope=repository%3Ao%2Fx%3Apull"
+                && authorization == basic_authorization("us", "pa55")
+            {
+                return answer("200 OK", &[], br#"{"token": "t0ken"}"#);
+            }
+            if authorization != TOKEN_HEADER {
+                return answer("401 Unauthorized", &[("WWW-Authenticate", &challenge)], b"");
+            }
+            if is_document && !request.header("accept").unwrap_or_default().contains("image.index.v1+json") {
+                return answer("406 Not Acceptable", &[], b"");
+            }
+            match path.strip_prefix("/v2/o/x/").unwrap_or_default() {
+                "manifests/1" => answer("200 OK", &[], index.as_bytes()),
+                path if is_document && path.ends_with(&sha256(index.as_bytes())) => {
+                    answer("200 OK", &[], index.as_bytes())
+                }
+                path if is_document && path.ends_with(&sha256(layers.as_bytes())) => {
+                    answer("200 OK", &[], layers.as_bytes())
+                }
+                path if path == format!("blobs/{}", sha256(b"a layer")) => {
+                    answer("307 Temporary Redirect", &[("Location", &layer_url)], b"")
+                }
+                _ => answer("404 Not Found", &[], b""),
+            }
+        });
+        ImageRegistry { server, layer_server, digest }
+    }
+
+    fn url(&self, user: &str, image: &str) -> String {
+        format!("oci://{user}127.0.0.1:{}/{image}", self.server.port())
+    }
+}
+
+#[test]
+fn image_is_downloaded_with_a_token_of_the_registry() {
+    let (world, registry) = (World::new(), ImageRegistry::start());
+    let url = registry.url("us:pa55@", "o/x:1");
+    let source = world.obtain_unless(&url, None, || Ok(())).unwrap();
+    let blobs: Vec<_> =
+        source.image.unwrap().iter().map(|blob| (blob.is_layer, fs::read(&blob.path).unwrap())).collect();
+    assert_eq!(blobs.len(), 2, "the manifest of this machine, and its layer");
+    assert_eq!(blobs[1], (true, b"a layer".to_vec()));
+    let tokens =
+        registry.server.requests().iter().filter(|request| request.path().contains("/token")).count();
+    assert_eq!(tokens, 1);
+    // The token is for the registry alone.
+    assert!(registry.layer_server.requests().iter().all(|request| request.header("authorization").is_none()));
+
+    let before = registry.server.requests().len();
+    world.obtain_unless(&url, None, || Ok(())).unwrap();
+    let after = registry.server.requests();
+    let paths: Vec<&str> = after[before..].iter().map(|request| request.path()).collect();
+    assert!(paths.iter().all(|path| path.contains("/manifests/1") || path.contains("/token")), "{paths:?}");
+}
+
+#[test]
+fn image_with_a_digest_is_obtained_without_a_request() {
+    let (world, registry) = (World::new(), ImageRegistry::start());
+    let url = registry.url("us:pa55@", &format!("o/x@{}", registry.digest));
+    let source = world.obtain_unless(&url, None, || Ok(())).unwrap();
+    assert_eq!(sha256(&fs::read(&source.path).unwrap()), registry.digest);
+    let before = registry.server.requests().len();
+    world.obtain_unless(&url, None, || Ok(())).unwrap();
+    assert_eq!(registry.server.requests().len(), before);
+
+    // The index has another digest than the manifest.
+    let refused =
+        World::new().obtain_unless(&registry.url("us:pa55@", "o/x:1"), Some(&sha256(b"")), || Ok(()));
+    assert!(text(&refused.unwrap_err()).contains(&registry.digest[7..]));
+}
+
+#[test]
+fn refusing_registry_is_explained_without_the_password() {
+    let (world, registry) = (World::new(), ImageRegistry::start());
+    for (user, image, parts) in [
+        ("us:wr0ng@", "o/x:1", ["gave no token", "it answered 401", "oci://USER:PASSWORD@HOST"]),
+        ("us:pa55@", "o/x:2", ["/v2/o/x/manifests/2' failed", "404", "its tag"]),
+        ("us:pa55@", &format!("o/x@{}", sha256(b"")), ["manifests/sha256:", "404", "its digest"]),
+    ] {
+        let error = text(&world.obtain_unless(&registry.url(user, image), None, || Ok(())).unwrap_err());
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(!error.contains("wr0ng") && !error.contains("pa55"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_documents_of_an_image_are_refused() {
+    for (document, problem) in [
+        ("[", "is not valid"),
+        ("{}", "has 0 layers"),
+        (r#"{"layers": [{"digest": "sha256:1"}]}"#, "64 hex digits"),
+        (r#"{"manifests": [{"digest": "x", "platform": {"architecture": "vax"}}]}"#, "no image for"),
+        (r#"{"layers": [{"digest": "a9993e364706816aba3e25717850c26c9cd0d89d"}]}"#, "SHA-1"),
+    ] {
+        let server = Server::of_file(document.as_bytes());
+        let url = format!("oci://127.0.0.1:{}/x", server.port());
+        let error = text(&World::new().obtain_unless(&url, None, || Ok(())).unwrap_err());
+        assert!(error.contains(problem), "{document}: {error}");
     }
 }

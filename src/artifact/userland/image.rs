@@ -1,21 +1,23 @@
-//! OCI images as files: the layout of `oci-archive:` (`index.json`, `blobs/`) and that of `docker save`
-//! (`manifest.json`). Formats: the OCI image specification, `image-layout.md` and `layer.md`.
+//! OCI images: downloaded from a registry, or as files with the layout of `oci-archive:` (`index.json`,
+//! `blobs/`) or of `docker save` (`manifest.json`). Formats: `image-layout.md` and `layer.md` of the OCI image
+//! specification.
 //!
 //! The layers are unpacked one after the other, and each is merged into the tree of those below it. A file
 //! `.wh.NAME` in a layer deletes NAME, and `.wh..wh..opq` deletes all that lower layers have in its
 //! directory.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::archive;
 use crate::digest::Digest;
 use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::oci::{self, ImageDocument};
+use crate::source::ImageBlob;
 use base::files::{open_inside, remove_tree};
 use base::text::json_problem;
 use base::{Error, Result};
@@ -24,35 +26,13 @@ const INDEX: &str = "index.json";
 const MANIFEST: &str = "manifest.json";
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
-/// The maximum number of layers, as that of overlay file systems.
-const MAX_LAYERS: usize = 500;
 
 /// A layer of an image.
 pub(super) struct Layer {
-    /// The path of its tarball in the image.
-    path: PathBuf,
+    /// Its tarball.
+    file: File,
+    /// The digest that the manifest of the image has. `docker save` writes none.
     digest: Option<Digest>,
-}
-
-/// A reference to a blob.
-#[derive(Deserialize)]
-struct Descriptor {
-    digest: String,
-    platform: Option<Platform>,
-}
-
-#[derive(Deserialize)]
-struct Platform {
-    architecture: String,
-}
-
-/// An index, which has manifests, or the manifest of an image, which has layers.
-#[derive(Deserialize)]
-struct IndexOrManifest {
-    #[serde(default)]
-    manifests: Vec<Descriptor>,
-    #[serde(default)]
-    layers: Vec<Descriptor>,
 }
 
 /// An entry of `manifest.json`.
@@ -62,94 +42,83 @@ struct SavedImage {
     layers: Vec<PathBuf>,
 }
 
-/// Returns the layers of an unpacked image, the lowest first. Returns `None` if the tree is no image.
-pub(super) fn layers(image: &Path, source_name: &str) -> Result<Option<Vec<Layer>>> {
+/// Opens the layers of an unpacked image, the lowest first. Returns `None` if the tree is no image.
+pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<Layer>>> {
     let has = |name: &str| image.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    let open = |path: &Path, digest| {
+        let read_error = |error| Error::io(format!("reading '{}' of {image_name}", path.display()), error);
+        open_inside(image, path).map(|file| Layer { file, digest }).map_err(read_error)
+    };
     let layers = if has(INDEX) && has("oci-layout") {
-        layers_of_index(image, source_name)?
+        let index =
+            ImageDocument::decode(&read(image, Path::new(INDEX), image_name)?, &about(INDEX, image_name))?;
+        let digests = oci::layers(index, image_name, &mut |digest| {
+            let path = blob_path(digest);
+            let json = read(image, &path, image_name)?;
+            digest
+                .check(
+                    &Digest::compute(&json, &[digest.strongest()]),
+                    &format!("the manifest of {image_name}"),
+                )
+                .map_err(|mismatch| mismatch.with_hint("download the image again, or save it again"))?;
+            ImageDocument::decode(&json, &about(&path.display().to_string(), image_name))
+        })?;
+        digests.into_iter().map(|digest| open(&blob_path(&digest), Some(digest))).collect::<Result<_>>()?
     } else if has(MANIFEST) {
-        let saved: Vec<SavedImage> = read(image, Path::new(MANIFEST), source_name)?;
-        let [saved] = saved.as_slice() else {
-            return Err(Error::invalid(format!("{source_name} has {} images, not one", saved.len()))
+        let json = read(image, Path::new(MANIFEST), image_name)?;
+        let images: Vec<SavedImage> = serde_json::from_slice(&json).map_err(|error| {
+            Error::invalid(format!("{} is not valid", about(MANIFEST, image_name)))
+                .with_source(json_problem(&error))
+        })?;
+        let [saved] = images.as_slice() else {
+            return Err(Error::invalid(format!("{image_name} has {} images, not one", images.len()))
                 .with_hint("save one image alone: `docker save IMAGE -o FILE`"));
         };
-        saved.layers.iter().map(|path| Layer { path: path.clone(), digest: None }).collect()
+        oci::check_layer_count(saved.layers.len(), image_name)?;
+        saved.layers.iter().map(|path| open(path, None)).collect::<Result<_>>()?
     } else {
         return Ok(None);
     };
-    if layers.is_empty() || layers.len() > MAX_LAYERS {
-        return Err(Error::invalid(format!(
-            "{source_name} has {} layers, not 1 to {MAX_LAYERS}",
-            layers.len()
-        )));
-    }
     Ok(Some(layers))
 }
 
-fn layers_of_index(image: &Path, source_name: &str) -> Result<Vec<Layer>> {
-    let mut document: IndexOrManifest = read(image, Path::new(INDEX), source_name)?;
-    // An index may have another one with a manifest for each platform.
-    for _ in 0..2 {
-        if document.manifests.is_empty() {
-            break;
-        }
-        let architecture = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
-        let fits = |manifest: &&Descriptor| {
-            manifest.platform.as_ref().is_none_or(|platform| platform.architecture == architecture)
-        };
-        let manifest = document.manifests.iter().find(fits).ok_or_else(|| {
-            Error::invalid(format!("{source_name} has no image for the architecture '{architecture}'"))
-                .with_hint(format!("save the image of that platform: `--platform linux/{architecture}`"))
-        })?;
-        let blob = blob(manifest, source_name)?;
-        let digest = Digest::of_file(&image.join(&blob.path), &[crate::digest::Algorithm::Sha256])?;
-        if let Some(expected) = &blob.digest {
-            expected
-                .check(&digest, &format!("the manifest of {source_name}"))
-                .map_err(|mismatch| mismatch.with_hint("download the image again, or save it again"))?;
-        }
-        document = read(image, &blob.path, source_name)?;
-    }
-    document.layers.iter().map(|layer| blob(layer, source_name)).collect()
+/// Opens the layers of a downloaded image, the lowest first.
+pub(super) fn open_downloaded_layers(blobs: &[ImageBlob], image_name: &str) -> Result<Vec<Layer>> {
+    let open = |blob: &ImageBlob| {
+        let file = File::open(&blob.path)
+            .map_err(|error| Error::io(format!("reading a layer of {image_name}"), error))?;
+        Ok(Layer { file, digest: Some(blob.digest.clone()) })
+    };
+    blobs.iter().filter(|blob| blob.is_layer).map(open).collect()
 }
 
-/// Returns the place of a blob, which its digest names.
-fn blob(descriptor: &Descriptor, source_name: &str) -> Result<Layer> {
-    let digest = Digest::parse(&descriptor.digest, source_name)?;
-    let (algorithm, digits) = descriptor.digest.split_once(':').unwrap_or_default();
-    Ok(Layer { path: Path::new("blobs").join(algorithm).join(digits), digest: Some(digest) })
+/// Returns the name of a file of the image for messages.
+fn about(file: &str, image_name: &str) -> String {
+    format!("'{file}' of {image_name}")
 }
 
-fn read<T: DeserializeOwned>(image: &Path, path: &Path, source_name: &str) -> Result<T> {
-    let read_error = |error| Error::io(format!("reading '{}' of {source_name}", path.display()), error);
-    let mut text = Vec::new();
+/// Returns the path of the file with a digest in the layout of `oci-archive:`.
+fn blob_path(digest: &Digest) -> PathBuf {
+    let algorithm = digest.strongest();
+    Path::new("blobs").join(algorithm.name()).join(digest.hex(algorithm).unwrap_or_default())
+}
+
+fn read(image: &Path, path: &Path, image_name: &str) -> Result<Vec<u8>> {
+    let read_error = |error| Error::io(format!("reading '{}' of {image_name}", path.display()), error);
+    let mut content = Vec::new();
     let file = open_inside(image, path).map_err(read_error)?;
-    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(read_error)?;
-    serde_json::from_slice(&text).map_err(|error| {
-        Error::invalid(format!("'{}' of {source_name} is not valid", path.display()))
-            .with_source(json_problem(&error))
-    })
+    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut content).map_err(read_error)?;
+    Ok(content)
 }
 
 /// Unpacks the layers of an image into the new directory `root`. `work` is for single layers.
-pub(super) fn unpack(
-    image: &Path,
-    layers: &[Layer],
-    work: &Path,
-    root: &Path,
-    source_name: &str,
-) -> Result<()> {
+pub(super) fn unpack(layers: Vec<Layer>, work: &Path, root: &Path, image_name: &str) -> Result<()> {
     let create_error = |error| Error::io(format!("creating '{}'", root.display()), error);
     fs::create_dir(root).map_err(create_error)?;
     fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(create_error)?;
-    for (index, Layer { path, digest }) in layers.iter().enumerate() {
-        let layer_name = format!("layer {} of {source_name}", index + 1);
+    for (index, Layer { file, digest }) in layers.into_iter().enumerate() {
+        let layer_name = format!("layer {} of {image_name}", index + 1);
         let unpack_error = |error| Error::io(format!("unpacking {layer_name}"), error);
-        let file = open_inside(image, path).map_err(unpack_error)?;
         let directory = work.join("layer");
         archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &super::options())?;
         merge(&directory, root).map_err(unpack_error)?;

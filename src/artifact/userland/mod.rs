@@ -1,7 +1,7 @@
 //! Userlands: root file systems in which CPIs are compiled and run.
 //!
-//! A userland comes as a directory, as a tarball, as an OCI image in a file, as the image of a disk, or as a
-//! stemcell whose image is one of these. A directory is used where it is. A file is unpacked into the cache
+//! A userland comes as a directory, as a tarball, as an OCI image in a file or in a registry, as the image of a
+//! disk, or as a stemcell whose image is one of these. A directory is used where it is. A file is unpacked into the cache
 //! once, under the name of its content:
 //!
 //! ```text
@@ -140,6 +140,13 @@ fn unpack(
 ) -> Result<UnpackedRecord> {
     let work = tempfile::tempdir_in(directory)
         .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))?;
+    if let Some(blobs) = &source.image {
+        let tree = work.path().join("tree");
+        let layers = image::open_downloaded_layers(blobs, source_name)?;
+        image::unpack(layers, work.path(), &tree, source_name)?;
+        install_root(&tree, source_name, root)?;
+        return Ok(UnpackedRecord { operating_system: None });
+    }
     if !is_stemcell(&source.path, source_name)? {
         unpack_root(&source.path, source_name, work.path(), root, stage)?;
         return Ok(UnpackedRecord { operating_system: None });
@@ -175,8 +182,8 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
     } else {
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         archive::unpack_file(image, source_name, &content, None, &options(), &mut progress)?;
-        if let Some(layers) = image::layers(&content, source_name)? {
-            image::unpack(&content, &layers, work, &tree, source_name)?;
+        if let Some(layers) = image::open_layers(&content, source_name)? {
+            image::unpack(layers, work, &tree, source_name)?;
             tree
         } else if let Some(disk) = disk_in(&content).map_err(read_error)? {
             unpack_disk(&disk, source_name, &tree, stage)?;
@@ -185,8 +192,13 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
             content
         }
     };
-    check_root(&tree, source_name)?;
-    fs::rename(&tree, root).map_err(|error| Error::io(format!("creating '{}'", root.display()), error))
+    install_root(&tree, source_name, root)
+}
+
+/// Checks the unpacked `tree`, and moves it to `root`.
+fn install_root(tree: &Path, source_name: &str, root: &Path) -> Result<()> {
+    check_root(tree, source_name)?;
+    fs::rename(tree, root).map_err(|error| Error::io(format!("creating '{}'", root.display()), error))
 }
 
 /// Returns the rules for unpacking. Links are for the userland, which has devices of its own.
@@ -232,8 +244,7 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
 
 fn not_a_root_error(source_name: &str, problem: &str) -> Error {
     Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
-        "give a directory, a tarball of a root file system, an OCI image (`docker save`), a disk with ext4, \
-         or a stemcell for warden or OpenStack",
+        "give a directory, a tarball of a root file system, an OCI image, a disk with ext4, or a stemcell for warden or OpenStack",
     )
 }
 

@@ -82,7 +82,7 @@ fn add_cpi(
     stage: &Stage,
 ) -> Result<()> {
     let Some(userland_ref) = resolved_cpis.userland_of(name)? else { return Ok(()) };
-    if let Some((digest, path)) = resolved_cpis.download_userland(&userland_ref, stage)? {
+    for (digest, path) in resolved_cpis.download_userland(&userland_ref, stage)? {
         bundle.add_download(&digest, &path)?;
     }
     let installed = match has_packages {

@@ -208,10 +208,13 @@ pub(crate) fn locate_userland(
     let directory = userland_ref.file.as_deref().map_or(directory, parent);
     let directory = fs::canonicalize(directory)
         .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
-    let url = ArtifactUrl::parse(&userland_ref.url, &directory, home(run))?;
+    let url = ArtifactUrl::parse_userland(&userland_ref.url, &directory, home(run))?;
     url.secrets().iter().for_each(|secret| run.redactor.add(secret));
-    let expected =
-        userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+    let sha1 = userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+    let expected = match (&url, sha1) {
+        (ArtifactUrl::Image(image), None) => image.digest().cloned(),
+        (_, sha1) => sha1,
+    };
     Ok((url, expected))
 }
 
@@ -312,7 +315,7 @@ impl<'m> WantedArtifact<'m> {
             _ => {
                 let unpack = || unpack_release(run, &source, expected.as_ref(), &identity.name, stage);
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
-                let is_downloaded = matches!(url, ArtifactUrl::Http(_));
+                let is_downloaded = !matches!(url, ArtifactUrl::Local(_));
                 Ok(ObtainedArtifact { source, is_downloaded, expected, identity, unpacked, unpacked_release })
             }
         }

@@ -16,6 +16,7 @@ pub(crate) mod gate;
 pub(crate) mod hello;
 pub(crate) mod hostile;
 pub(crate) mod http;
+pub(crate) mod image_registry;
 pub(crate) mod ironic;
 pub(crate) mod island;
 pub(crate) mod keys;

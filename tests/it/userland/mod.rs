@@ -4,5 +4,6 @@
 mod compile;
 mod hostile;
 mod life;
+mod registry_image;
 mod setup;
 mod shared;

@@ -115,7 +115,7 @@ fn userland_with_a_digest_is_exported() {
     let url = server.url("/root.tgz");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}'"));
     let refused = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
-    let error = format!("the userland '{url}' has no `sha1`");
+    let error = format!("the userland '{url}' has no digest");
     assert!(refused.stderr.contains(&error), "{}", refused.stderr);
     assert!(!user.env.hello.world.exists("bundle.tgz"));
 

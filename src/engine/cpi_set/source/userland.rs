@@ -1,6 +1,7 @@
 //! The userland of a CPI: chosen, obtained, verified and entered once, before its packages are compiled.
 
 use std::fs;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,25 +18,27 @@ use base::{Error, Result};
 use manifest::UserlandRef;
 
 impl ResolvedCpis<'_> {
-    /// Downloads a userland that is not on this machine. Returns its digest in the manifest, which it needs,
-    /// and its file.
+    /// Downloads a userland that is not on this machine. Returns its files, each with its digest. The first one
+    /// has the digest of the manifest, which it needs.
     pub(crate) fn download_userland(
         &self,
         userland_ref: &UserlandRef,
         stage: &Stage,
-    ) -> Result<Option<(Digest, PathBuf)>> {
+    ) -> Result<Vec<(Digest, PathBuf)>> {
         let Located { url, expected, .. } = self.locate(userland_ref)?;
         if matches!(url, ArtifactUrl::Local(_)) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let expected = expected.ok_or_else(|| {
-            Error::invalid(format!("the userland '{url}' has no `sha1`, by which a cache finds it"))
-                .with_hint(
-                    "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
-                )
+            Error::invalid(format!("the userland '{url}' has no digest, by which a cache finds it"))
+                .with_hint(match &url {
+                    ArtifactUrl::Image(_) => "add the digest of the image: oci://HOST/NAME@sha256:DIGEST",
+                    _ => "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
+                })
         })?;
         let source = self.download(&url, Some(&expected), stage).context(|| cannot_be_used(userland_ref))?;
-        Ok(Some((expected, source.path)))
+        let blobs = source.image.into_iter().flatten().map(|blob| (blob.digest, blob.path));
+        Ok(iter::once((expected, source.path)).chain(blobs).collect())
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
@@ -44,7 +47,7 @@ impl ResolvedCpis<'_> {
         let located = self.locate(&userland_ref)?;
         match &located.url {
             ArtifactUrl::Local(path) => Source::local(path).map(drop),
-            ArtifactUrl::Http(_) => Ok(()),
+            ArtifactUrl::Http(_) | ArtifactUrl::Image(_) => Ok(()),
         }
         .context(|| cannot_be_used(&userland_ref))
     }

@@ -1,0 +1,55 @@
+//! Userlands that are images in a registry.
+
+use super::setup::{UserlandEnv, release, root};
+use crate::cpi_release::setup::Machine;
+use crate::support::image_registry::{ImageRegistry, USER};
+
+#[test]
+fn image_of_a_registry_is_a_userland() {
+    let (machine, registry) = (Machine::new(), ImageRegistry::start());
+    let layer = std::fs::read(root()).unwrap();
+    let digest = registry.push("org/jammy", "7", &[&layer]);
+    let host = registry.host();
+    let userland = |image: &str, user: &str| {
+        UserlandEnv::new(&machine, &release(""), &format!("url: 'oci://{user}{host}/{image}'"))
+    };
+    let user = format!("{}:{}@", USER.0, USER.1);
+
+    let refused = userland("org/jammy:7", "").run_info().exits_with(1);
+    for part in ["the userland cannot be used", "401 Unauthorized", "oci://USER:PASSWORD@HOST/NAME"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    let refused = userland("org/jammy:8", &user).run_info().exits_with(1);
+    assert!(refused.stderr.contains("404") && refused.stderr.contains("its tag"), "{}", refused.stderr);
+
+    let env = userland("org/jammy:7", &user);
+    env.run_info().success();
+    // A tag has no digest, by which another machine could find the image.
+    let refused = env.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
+    assert!(refused.stderr.contains("oci://HOST/NAME@sha256:DIGEST"), "{}", refused.stderr);
+
+    let env = userland(&format!("org/jammy@{digest}"), "");
+    drop(registry);
+    env.run_info().success();
+    let exported = env.run(&["cache", "export"], &["bundle.tgz"]).success();
+    assert!(exported.stdout.starts_with("2 downloads and 0 compiled packages exported"), "{exported:?}");
+    let world = &env.env.hello.world;
+    let other = Machine::new();
+    let mut import = world.monopile(["cache", "import", "bundle.tgz"]);
+    import.env("XDG_CACHE_HOME", other.path("cache"));
+    assert_eq!(world.finish(import).success().stdout, "2 entries imported\n");
+    let user = UserlandEnv::new(&other, &release(""), &format!("url: 'oci://{host}/org/jammy@{digest}'"));
+    user.run_info().success();
+}
+
+#[test]
+fn stemcell_cannot_be_an_image() {
+    let machine = Machine::new();
+    let mut user = UserlandEnv::new(&machine, &release(""), "url: host");
+    user.env.hello.add_ops(
+        "stemcell.yml",
+        "- {type: replace, path: /resource_pools/name=vms/stemcell/url, value: 'oci://h/stemcell:1'}\n",
+    );
+    let refused = user.run(&["create-env"], &[]).exits_with(3);
+    assert!(refused.stderr.contains("only a userland can be an image"), "{}", refused.stderr);
+}
