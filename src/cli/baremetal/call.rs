@@ -89,7 +89,7 @@ impl<'c> Call<'c> {
     }
 
     /// Returns true if the option without a value was given.
-    pub(super) fn has(&self, option: &str) -> bool {
+    pub(super) fn has_flag(&self, option: &str) -> bool {
         self.get(option).unwrap_or_default()
     }
 
@@ -111,7 +111,7 @@ impl<'c> Call<'c> {
 
     /// Returns the fields of the resource that have an option for this purpose.
     pub(super) fn fields(&self, purpose: Purpose) -> impl Iterator<Item = &'static Field> + use<> {
-        self.resource().fields.iter().filter(move |field| field.has(purpose))
+        self.resource().fields.iter().filter(move |field| field.has_option_for(purpose))
     }
 
     /// Returns the value for a field, unless its option was left out. Keys and values form an object.
@@ -121,7 +121,7 @@ impl<'c> Call<'c> {
             ValueKind::Text | ValueKind::Choice(_) => text().map(Value::String),
             ValueKind::Number => self.get::<u32>(field.option).map(Value::from),
             ValueKind::Bool => text().map(|text| Value::Bool(text == "true")),
-            ValueKind::Switch(value) => self.has(field.option).then_some(Value::Bool(value)),
+            ValueKind::Switch(value) => self.has_flag(field.option).then_some(Value::Bool(value)),
             ValueKind::Node => match text() {
                 Some(node) => Some(Value::String(self.ironic()?.node_uuid(&node)?)),
                 None => None,
@@ -151,7 +151,7 @@ impl<'c> Call<'c> {
 
     /// With `--power-off`, powers off the node of an object of the resource, which the operator must confirm.
     pub(super) fn power_off_node(&self, id: &str) -> Result<()> {
-        if !self.has("power-off") {
+        if !self.has_flag("power-off") {
             return Ok(());
         }
         let ironic = self.ironic()?;
@@ -177,18 +177,18 @@ impl<'c> Call<'c> {
     }
 
     /// Does `action` for every object, also after a failure. `action` returns a sentence about its result.
-    /// `name` and `failed` describe a failure: "volume target", "was not deleted". Returns the first failure.
+    /// `name` and `failure` describe a failure: "volume target", "was not deleted". Returns the first failure.
     pub(super) fn run_for_each(
         &self,
         name: &str,
         ids: &[String],
-        failed: &str,
+        failure: &str,
         action: &dyn Fn(&str) -> Result<String>,
     ) -> Result<CommandResult> {
         let mut failures = Vec::new();
         for id in ids {
             match action(id) {
-                Ok(done) => self.session.reporter.note(done),
+                Ok(sentence) => self.session.reporter.note(sentence),
                 Err(error) => failures.push((id, error)),
             }
         }
@@ -196,14 +196,14 @@ impl<'c> Call<'c> {
         let mut failures = failures.into_iter();
         let Some((id, first)) = failures.next() else { return Ok(CommandResult::Output(Vec::new())) };
         for (id, error) in failures {
-            self.session.reporter.warn(format!("{name} {id} {failed}: {}", error.chain().join(": ")));
+            self.session.reporter.warn(format!("{name} {id} {failure}: {}", error.chain().join(": ")));
         }
-        let others = match count - 1 {
+        let more_failures = match count - 1 {
             0 => String::new(),
             1 => ", and another failed as well".to_owned(),
             more => format!(", and {more} others failed as well"),
         };
-        Err(first.context(format!("{name} {id} {failed}{others}")))
+        Err(first.context(format!("{name} {id} {failure}{more_failures}")))
     }
 
     /// Prints one object.
@@ -220,7 +220,7 @@ impl<'c> Call<'c> {
 
     /// Masks the user names of a volume target, unless `--show-usernames` was given.
     fn mask(&self, object: &mut JsonObject) {
-        if self.resource().collection == Collection::Targets && !self.has("show-usernames") {
+        if self.resource().collection == Collection::Targets && !self.has_flag("show-usernames") {
             ironic::mask_usernames(object);
         }
     }

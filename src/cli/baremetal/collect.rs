@@ -40,7 +40,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let report = run_script(host.as_deref())?;
     let types = call.texts("type");
     let mut connectors = initiators(&report);
-    connectors.retain(|(kind, _)| types.is_empty() || types.iter().any(|requested| requested == kind));
+    connectors.retain(|(kind, _)| types.is_empty() || types.iter().any(|name| name == kind));
     let machine = host.map_or_else(|| "this machine".to_owned(), |host| format!("'{host}'"));
     let unreadable = report.lines().find_map(|line| line.strip_prefix("unreadable="));
     if let Some(file) = unreadable.filter(|_| types.is_empty() || types.iter().any(|kind| kind == "iqn")) {
@@ -57,25 +57,26 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let ironic = call.ironic()?;
     let node = ironic.node_uuid(&call.text("node").unwrap_or_default())?;
     let existing = ironic.list(Collection::Connectors, &ListOptions::of_node(&node))?;
-    let mut listed = Vec::new();
+    let mut connectors_of_machine = Vec::new();
     for (kind, id) in connectors {
-        let has = |connector: &JsonObject, key: &str, value: &str| {
+        let has_value = |connector: &JsonObject, key: &str, value: &str| {
             connector.get(key).is_some_and(|field| field == value)
         };
-        let is_same =
-            |connector: &&JsonObject| has(connector, "type", kind) && has(connector, "connector_id", &id);
-        listed.push(match existing.iter().find(is_same) {
+        let is_same = |connector: &&JsonObject| {
+            has_value(connector, "type", kind) && has_value(connector, "connector_id", &id)
+        };
+        connectors_of_machine.push(match existing.iter().find(is_same) {
             Some(connector) => connector.clone(),
             None => {
                 let fields = [("node_uuid", node.as_str()), ("type", kind), ("connector_id", &id)];
                 let fields = fields.map(|(key, value)| (key.to_owned(), Value::from(value)));
-                let created = ironic.create(Collection::Connectors, fields.into_iter().collect())?;
+                let connector = ironic.create(Collection::Connectors, fields.into_iter().collect())?;
                 call.session.reporter.note(format!("created the connector {kind} {id}"));
-                created
+                connector
             }
         });
     }
-    call.list(call.resource().short, listed)
+    call.list(call.resource().short, connectors_of_machine)
 }
 
 /// Runs the script here, or on a host through ssh, and returns its output.

@@ -57,24 +57,25 @@ const GROUPS: &[(&str, &str)] = &[
     ("volume target", "Manage volume targets: the volumes of nodes"),
 ];
 
-const NODE_ID: Field = Field::new("id", "", "NODE", ValueKind::Text, "Node, by name or UUID").positional();
-const NODE_IDS: Field = Field::new("id", "", "NODE", ValueKind::List, "Nodes, by name or UUID").positional();
-const RECORD_ID: Field = Field::new("id", "", "UUID", ValueKind::Text, "UUID of the record").positional();
+const NODE_ID: Field = Field::new("id", "", "NODE", ValueKind::Text, "Node, by name or UUID").as_positional();
+const NODE_IDS: Field =
+    Field::new("id", "", "NODE", ValueKind::List, "Nodes, by name or UUID").as_positional();
+const RECORD_ID: Field = Field::new("id", "", "UUID", ValueKind::Text, "UUID of the record").as_positional();
 const RECORD_IDS: Field =
-    Field::new("id", "", "UUID", ValueKind::List, "UUIDs of the records to delete").positional();
+    Field::new("id", "", "UUID", ValueKind::List, "UUIDs of the records to delete").as_positional();
 const DEVICE: Field =
     Field::new("device", "", "DEVICE", ValueKind::Text, "Boot device, such as pxe, disk or cdrom")
-        .positional();
+        .as_positional();
 const TRAITS: Field =
-    Field::new("trait", "", "TRAIT", ValueKind::List, "Traits, such as CUSTOM_SSD").positional();
+    Field::new("trait", "", "TRAIT", ValueKind::List, "Traits, such as CUSTOM_SSD").as_positional();
 
 const FIELDS: Field =
     Field::new("fields", "", "FIELD", ValueKind::List, "Show only these fields, separated by commas");
 
 /// The options of commands that list objects.
 const LISTING: &[Field] = &[
-    Field::switch("long", "Show all fields").also_shown_as(&["detail"]),
-    FIELDS.without("long"),
+    Field::switch("long", "Show all fields").with_visible_alias(&["detail"]),
+    FIELDS.with_conflict("long"),
     Field::new("limit", "", "N", ValueKind::Number, "List at most N records; 0 lists all"),
     Field::new("marker", "", "UUID", ValueKind::Text, "List only records after the one with this UUID"),
     Field::new(
@@ -125,7 +126,7 @@ const POWER_TIMEOUT: Field = Field::new(
 );
 const SOFT: Field = Field::switch("soft", "Ask the operating system to shut down");
 const CLEAN_STEPS: Field =
-    Field::new("clean-steps", "", "JSON", ValueKind::Text, "Cleaning steps, a JSON list").required();
+    Field::new("clean-steps", "", "JSON", ValueKind::Text, "Cleaning steps, a JSON list").as_required();
 const RESCUE_PASSWORD: Field = Field::new(
     "rescue-password",
     "",
@@ -135,7 +136,7 @@ const RESCUE_PASSWORD: Field = Field::new(
 )
 .more("Other users of this machine can see the command line.");
 const PERSISTENT: Field = Field::switch("persistent", "Boot from the device each time, not only once");
-const SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
+const ONLY_SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
 const REASON: Field = Field::new("reason", "", "TEXT", ValueKind::Text, "Reason of the maintenance");
 const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").more(
     "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The \
@@ -143,11 +144,11 @@ const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if
 );
 /// An option that OpenStack's client has. Ironic refuses to remove `boot_index`, and scripts get its error.
 const UNSET_BOOT_INDEX: Field =
-    Field::switch("boot-index", "Remove `boot_index`").spelled(&["boot_index"]).hidden();
+    Field::switch("boot-index", "Remove `boot_index`").with_aliases(&["boot_index"]).as_hidden();
 const SHOW_USERNAMES: Field =
     Field::switch("show-usernames", "Show `auth_username` of targets, which is masked otherwise");
 const COLLECT: &[Field] = &[
-    Field::new("node", "", "NODE", ValueKind::Node, "Node, by name or UUID").required(),
+    Field::new("node", "", "NODE", ValueKind::Node, "Node, by name or UUID").as_required(),
     Field::new(
         "ssh",
         "",
@@ -156,7 +157,7 @@ const COLLECT: &[Field] = &[
         "Collect on this machine, with the ssh of this one",
     ),
     Field::new("type", "", "TYPE", ValueKind::Choice(CONNECTOR_TYPES), "Collect only this type (repeatable)")
-        .repeated(),
+        .as_repeatable(),
 ];
 
 /// The commands.
@@ -376,7 +377,7 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
         more: "",
         examples: &["baremetal node boot device show node-1"],
         resource: &NODE,
-        args: &[ArgGroup::OfCommand(&[NODE_ID, SUPPORTED]), ArgGroup::PrintsOne],
+        args: &[ArgGroup::OfCommand(&[NODE_ID, ONLY_SUPPORTED]), ArgGroup::PrintsOne],
         transition: None,
         run: states::show_boot_device,
     },
@@ -717,7 +718,7 @@ impl CommandSpec {
         };
         let command = self.args.iter().fold(command, |command, group| match group {
             ArgGroup::Fields(purpose) => {
-                let fields = self.resource.fields.iter().filter(|field| field.has(*purpose));
+                let fields = self.resource.fields.iter().filter(|field| field.has_option_for(*purpose));
                 command.args(fields.map(|field| field.arg(*purpose)))
             }
             ArgGroup::OfCommand(fields) | ArgGroup::Query(fields) => {
@@ -732,9 +733,11 @@ impl CommandSpec {
     /// Breaks the usage of a command before its required options, if it does not fit into 80 columns.
     fn with_folded_usage(&self, command: Command) -> Command {
         const TEXT_COLUMNS: usize = 72;
-        let required = command.get_opts().filter(|arg| arg.is_required_set());
-        let required: Vec<String> = required.map(|arg| arg.clone().num_args(1).to_string()).collect();
-        let (start, end) = (format!("monopile baremetal {} [OPTIONS]", self.path), required.join(" "));
+        let required_options = command.get_opts().filter(|arg| arg.is_required_set());
+        let required_options: Vec<String> =
+            required_options.map(|arg| arg.clone().num_args(1).to_string()).collect();
+        let (start, end) =
+            (format!("monopile baremetal {} [OPTIONS]", self.path), required_options.join(" "));
         let has_words = command.get_positionals().next().is_some();
         match has_words || start.len() + end.len() < TEXT_COLUMNS {
             true => command,

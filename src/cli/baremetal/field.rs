@@ -50,12 +50,12 @@ pub(super) struct Field {
     /// The rest of the long help.
     pub more: &'static str,
     pub kind: ValueKind,
-    /// Other spellings of the option. They are hidden, except the first with [`Field::also_shown_as`].
+    /// Other spellings of the option. They are hidden, except the first with [`Field::with_visible_alias`].
     pub aliases: &'static [&'static str],
     shows_alias: bool,
     /// An option that must not be given as well.
     conflict: &'static str,
-    /// The bits of its purposes and properties: `CREATE` to `HIDDEN`.
+    /// The bits of its purposes and properties: `CREATE` to `IS_HIDDEN`.
     uses: u8,
 }
 
@@ -75,13 +75,13 @@ pub(super) enum Purpose {
 }
 
 const CREATE: u8 = 1;
-const REQUIRED: u8 = 2;
+const IS_REQUIRED: u8 = 2;
 const SET: u8 = 4;
 const UNSET: u8 = 8;
 const FILTER: u8 = 16;
-const POSITIONAL: u8 = 32;
-const REPEATED: u8 = 64;
-const HIDDEN: u8 = 128;
+const IS_POSITIONAL: u8 = 32;
+const IS_REPEATABLE: u8 = 64;
+const IS_HIDDEN: u8 = 128;
 
 impl Field {
     /// Describes a field that commands create and set.
@@ -111,13 +111,13 @@ impl Field {
         Field::new(option, option, "", ValueKind::Switch(true), help)
     }
 
-    pub(super) const fn required(self) -> Field {
-        Field { uses: self.uses | REQUIRED, ..self }
+    pub(super) const fn as_required(self) -> Field {
+        Field { uses: self.uses | IS_REQUIRED, ..self }
     }
 
     /// Makes the field a positional argument of a new object.
-    pub(super) const fn positional(self) -> Field {
-        Field { uses: CREATE | REQUIRED | POSITIONAL, ..self }
+    pub(super) const fn as_positional(self) -> Field {
+        Field { uses: CREATE | IS_REQUIRED | IS_POSITIONAL, ..self }
     }
 
     /// Only new objects take the field.
@@ -138,11 +138,11 @@ impl Field {
         Field { uses: self.uses | FILTER, ..self }
     }
 
-    pub(super) const fn spelled(self, aliases: &'static [&'static str]) -> Field {
+    pub(super) const fn with_aliases(self, aliases: &'static [&'static str]) -> Field {
         Field { aliases, ..self }
     }
 
-    pub(super) const fn also_shown_as(self, aliases: &'static [&'static str]) -> Field {
+    pub(super) const fn with_visible_alias(self, aliases: &'static [&'static str]) -> Field {
         Field { aliases, shows_alias: true, ..self }
     }
 
@@ -151,45 +151,45 @@ impl Field {
     }
 
     /// Accepts the option several times.
-    pub(super) const fn repeated(self) -> Field {
-        Field { uses: self.uses | REPEATED, ..self }
+    pub(super) const fn as_repeatable(self) -> Field {
+        Field { uses: self.uses | IS_REPEATABLE, ..self }
     }
 
     /// Hides the option from the help.
-    pub(super) const fn hidden(self) -> Field {
-        Field { uses: self.uses | HIDDEN, ..self }
+    pub(super) const fn as_hidden(self) -> Field {
+        Field { uses: self.uses | IS_HIDDEN, ..self }
     }
 
     /// Rejects the option together with another one.
-    pub(super) const fn without(self, conflict: &'static str) -> Field {
+    pub(super) const fn with_conflict(self, conflict: &'static str) -> Field {
         Field { conflict, ..self }
     }
 
     /// Returns true if the field has an option for this purpose.
-    pub(super) fn has(&self, purpose: Purpose) -> bool {
-        let needed = match purpose {
+    pub(super) fn has_option_for(&self, purpose: Purpose) -> bool {
+        let purpose_bit = match purpose {
             Purpose::Create => CREATE,
             Purpose::Set => SET,
             Purpose::Unset => UNSET,
             Purpose::Filter => FILTER,
             Purpose::OfCommand => return true,
         };
-        self.uses & needed != 0
+        self.uses & purpose_bit != 0
     }
 
     /// Describes the option for clap.
     pub(super) fn arg(&self, purpose: Purpose) -> Arg {
         let arg = Arg::new(self.option);
-        let is_positional = self.uses & POSITIONAL != 0;
+        let is_positional = self.uses & IS_POSITIONAL != 0;
         let arg = match (is_positional, self.aliases) {
             (true, _) => arg,
-            (false, [first, others @ ..]) if self.shows_alias => {
-                arg.long(self.option).visible_alias(*first).aliases(others.iter().copied())
+            (false, [first, hidden_aliases @ ..]) if self.shows_alias => {
+                arg.long(self.option).visible_alias(*first).aliases(hidden_aliases.iter().copied())
             }
             (false, aliases) => arg.long(self.option).aliases(aliases.iter().copied()),
         };
         let is_required =
-            self.uses & REQUIRED != 0 && matches!(purpose, Purpose::Create | Purpose::OfCommand);
+            self.uses & IS_REQUIRED != 0 && matches!(purpose, Purpose::Create | Purpose::OfCommand);
         let arg = match purpose {
             Purpose::Filter => arg.help(format!("List only those with this `{}`", self.key)),
             Purpose::Unset => match self.kind {
@@ -201,8 +201,8 @@ impl Field {
             },
             _ => arg.help(self.help).required(is_required),
         };
-        let arg = arg.hide(self.uses & HIDDEN != 0);
-        let arg = if self.uses & REPEATED == 0 { arg } else { arg.action(ArgAction::Append) };
+        let arg = arg.hide(self.uses & IS_HIDDEN != 0);
+        let arg = if self.uses & IS_REPEATABLE == 0 { arg } else { arg.action(ArgAction::Append) };
         let arg = if self.conflict.is_empty() { arg } else { arg.conflicts_with(self.conflict) };
         let arg = match self.more {
             "" => arg,

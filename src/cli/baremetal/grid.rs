@@ -48,13 +48,13 @@ impl Grid<'_> {
         }
         let fair = (room / widths.len().max(1)).max(self.minimum);
         let (narrow, wide): (Vec<usize>, Vec<usize>) = widths.iter().partition(|width| **width <= fair);
-        let shared = room.saturating_sub(narrow.iter().sum());
-        let share = (shared / wide.len().max(1)).max(self.minimum);
+        let wide_room = room.saturating_sub(narrow.iter().sum());
+        let share = (wide_room / wide.len().max(1)).max(self.minimum);
         let last_wide = widths.iter().rposition(|width| *width > fair);
         for (column, (width, title)) in widths.iter_mut().zip(&titles).enumerate() {
             if *width > fair {
                 // The last one also gets the columns that the division leaves.
-                let rest = if Some(column) == last_wide { shared % wide.len().max(1) } else { 0 };
+                let rest = if Some(column) == last_wide { wide_room % wide.len().max(1) } else { 0 };
                 *width = (*width).min(share + rest).max(*title);
             }
         }

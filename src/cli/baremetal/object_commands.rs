@@ -24,7 +24,7 @@ pub(super) fn create(call: &Call) -> Result<CommandResult> {
 /// Lists objects.
 pub(super) fn list(call: &Call) -> Result<CommandResult> {
     let mut options = ListOptions {
-        has_all_fields: call.has("long"),
+        has_all_fields: call.has_flag("long"),
         fields: call.texts("fields"),
         limit: call.get("limit").map(|limit: u32| limit as usize).filter(|limit| *limit > 0),
         marker: call.text("marker"),
@@ -89,7 +89,7 @@ pub(super) fn set(call: &Call) -> Result<CommandResult> {
 
 /// Removes the named fields and keys of objects.
 pub(super) fn unset(call: &Call) -> Result<CommandResult> {
-    if call.has("boot-index") {
+    if call.has_flag("boot-index") {
         return Err(Error::usage("--boot-index cannot be unset: every volume target has one")
             .with_hint("to change it: `monopile baremetal volume target set UUID --boot-index N`"));
     }
@@ -100,7 +100,7 @@ pub(super) fn unset(call: &Call) -> Result<CommandResult> {
                 let keys = call.texts(field.option);
                 patch = keys.iter().fold(patch, |patch, key| patch.remove(&[field.key, key]));
             }
-            _ if call.has(field.option) => patch = patch.remove(&[field.key]),
+            _ if call.has_flag(field.option) => patch = patch.remove(&[field.key]),
             _ => {}
         }
     }

@@ -94,14 +94,14 @@ impl Output {
         Output {
             format: call.text("format"),
             columns: call.all(COLUMNS),
-            noindent: call.has("noindent"),
+            noindent: call.has_flag("noindent"),
             max_width: call.get("max-width").unwrap_or_default(),
-            fit_width: call.has("fit-width"),
-            print_empty: call.has("print-empty"),
+            fit_width: call.has_flag("fit-width"),
+            print_empty: call.has_flag("print-empty"),
             prefix: call.text("prefix").unwrap_or_default(),
             quote: call.text("quote").unwrap_or_default(),
             sort_columns: call.texts("sort-column"),
-            is_descending: call.has("sort-descending"),
+            is_descending: call.has_flag("sort-descending"),
         }
     }
 
@@ -116,17 +116,19 @@ impl Output {
         let rows = objects.iter().map(|object| columns.iter().map(|column| cell(object, column)).collect());
         let mut rows: Vec<Vec<Value>> = rows.collect();
         self.sort(columns, &mut rows);
-        let kept = self.select(columns)?;
+        let selected_columns = self.select(columns)?;
         let keep = |row: Vec<Value>| -> Vec<Value> {
-            let cells = row.into_iter().zip(columns).filter(|(_, column)| kept.contains(column));
+            let cells = row.into_iter().zip(columns).filter(|(_, column)| selected_columns.contains(column));
             cells.map(|(value, _)| value).collect()
         };
         let rows: Vec<Vec<Value>> = rows.into_iter().map(keep).collect();
         let objects = || -> Value {
-            let pairs = |row: &Vec<Value>| kept.iter().map(ToString::to_string).zip(row.clone()).collect();
+            let pairs = |row: &Vec<Value>| {
+                selected_columns.iter().map(ToString::to_string).zip(row.clone()).collect()
+            };
             rows.iter().map(|row| Value::Object(pairs(row))).collect()
         };
-        self.print(session, &kept, &rows, MIN_CELL_COLUMNS.0, objects)
+        self.print(session, &selected_columns, &rows, MIN_CELL_COLUMNS.0, objects)
     }
 
     /// Prints one object, field by field.
@@ -134,8 +136,8 @@ impl Output {
         object.retain(|key, _| !LINKS.contains(&key.as_str()));
         object.sort_keys();
         let field_names: Vec<String> = object.keys().cloned().collect();
-        let kept = self.select(&field_names.iter().map(String::as_str).collect::<Vec<_>>())?;
-        object.retain(|key, _| kept.contains(&key.as_str()));
+        let selected_names = self.select(&field_names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        object.retain(|key, _| selected_names.contains(&key.as_str()));
         let fields = object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
         let fields: Vec<Vec<Value>> = fields.collect();
         match self.format(session) {
@@ -238,7 +240,7 @@ impl Output {
     /// Formats rows as CSV (RFC 4180), but like Python doubles backslashes. With `--quote none`, a backslash
     /// escapes what would need quotes.
     fn csv(&self, columns: &[&str], rows: &[Vec<Value>]) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""));
+        let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""));
         let special = |letter: char| matches!(letter, '"' | ',' | '\\' | '\n' | '\r');
         let cell = |text: &str, may_be_bare: bool| match self.quote.as_str() {
             "none" => {
@@ -246,9 +248,9 @@ impl Output {
                 text.chars().flat_map(escape).collect()
             }
             "minimal" if !text.contains(special) => text.to_owned(),
-            "all" | "minimal" => quoted(text),
+            "all" | "minimal" => quote(text),
             _ if may_be_bare => text.to_owned(),
-            _ => quoted(text),
+            _ => quote(text),
         };
         let value = |value: &Value| match value {
             Value::Null => cell("", false),

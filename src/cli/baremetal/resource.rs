@@ -18,7 +18,7 @@ pub(super) struct Resource {
 pub(super) const CONNECTOR_TYPES: &[&str] = &["iqn", "ip", "mac", "wwnn", "wwpn", "port", "portgroup"];
 
 const NODE_OPTION: Field =
-    Field::new("node", "node_uuid", "NODE", ValueKind::Node, "Node, by name or UUID").required();
+    Field::new("node", "node_uuid", "NODE", ValueKind::Node, "Node, by name or UUID").as_required();
 const UUID_OPTION: Field =
     Field::new("uuid", "uuid", "UUID", ValueKind::Text, "UUID of the new record [default: a random one]")
         .only_created();
@@ -32,7 +32,7 @@ pub(super) static CONNECTOR: Resource = Resource {
     fields: &[
         NODE_OPTION,
         Field::new("type", "type", "TYPE", ValueKind::Choice(CONNECTOR_TYPES), "Type of the connector ID")
-            .required()
+            .as_required()
             .can_filter(),
         Field::new(
             "connector-id",
@@ -41,9 +41,9 @@ pub(super) static CONNECTOR: Resource = Resource {
             ValueKind::Text,
             "ID of the initiator: its name for iqn",
         )
-        .required()
+        .as_required()
         .can_filter()
-        .spelled(&["connector_id"]),
+        .with_aliases(&["connector_id"]),
         UUID_OPTION,
         EXTRA,
     ],
@@ -63,13 +63,13 @@ pub(super) static TARGET: Resource = Resource {
             ValueKind::Text,
             "Type of access, such as iscsi or fibre_channel",
         )
-        .required()
+        .as_required()
         .can_filter()
-        .also_shown_as(&["volume-type", "volume_type"]),
+        .with_visible_alias(&["volume-type", "volume_type"]),
         Field::new("volume-id", "volume_id", "ID", ValueKind::Text, "ID of the volume on the storage")
-            .required()
+            .as_required()
             .can_filter()
-            .spelled(&["volume_id"]),
+            .with_aliases(&["volume_id"]),
         Field::new(
             "boot-index",
             "boot_index",
@@ -77,9 +77,9 @@ pub(super) static TARGET: Resource = Resource {
             ValueKind::Number,
             "Boot order among the targets of the node, which boots from 0",
         )
-        .required()
+        .as_required()
         .can_filter()
-        .spelled(&["boot_index"]),
+        .with_aliases(&["boot_index"]),
         Field::new(
             "property",
             "properties",
@@ -88,7 +88,7 @@ pub(super) static TARGET: Resource = Resource {
             "Set this property, such as target_iqn or target_portal (repeatable)",
         )
         .can_unset()
-        .spelled(&["properties"]),
+        .with_aliases(&["properties"]),
         UUID_OPTION,
         EXTRA,
     ],
@@ -111,7 +111,7 @@ pub(super) static PORT: Resource = Resource {
     name: "port",
     fields: &[
         Field::new("address", "address", "ADDRESS", ValueKind::Text, "MAC address of the network card")
-            .positional(),
+            .as_positional(),
         NODE_OPTION,
         UUID_OPTION,
         text("name", "name", "NAME", "Name of the new port"),
@@ -145,12 +145,12 @@ const fn text(option: &'static str, key: &'static str, value: &'static str, help
 
 /// Describes the field of a hardware interface.
 macro_rules! interface {
-    ($name:literal, $shown:literal) => {
+    ($name:literal, $title:literal) => {
         text(
             concat!($name, "-interface"),
             concat!($name, "_interface"),
             "INTERFACE",
-            concat!($shown, " interface"),
+            concat!($title, " interface"),
         )
     };
 }
@@ -171,7 +171,7 @@ pub(super) static NODE: Resource = Resource {
             ValueKind::Text,
             "Driver that controls the machine, such as ipmi or redfish",
         )
-        .required(),
+        .as_required(),
         text("name", "name", "NAME", "Name of the node"),
         UUID_OPTION,
         text("resource-class", "resource_class", "CLASS", "Resource class, by which manifests choose nodes"),
@@ -221,7 +221,7 @@ pub(super) static NODE: Resource = Resource {
             ValueKind::Switch(false),
             "Do not clean the node automatically",
         )
-        .without("automated-clean"),
+        .with_conflict("automated-clean"),
         Field::new("protected", "protected", "", ValueKind::Switch(true), "Protect the node from undeploy")
             .only_set()
             .can_unset(),
