@@ -34,8 +34,8 @@ fn pack_pages(target: &Path) -> std::io::Result<()> {
         let page = docs.join(name).with_extension("md");
         println!("cargo::rerun-if-changed={}", page.display());
         let text = with_pictures_as_text(&std::fs::read_to_string(page)?, docs)?;
-        let packed = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), BEST);
-        std::fs::write(target.join(name).with_extension("deflate"), packed)?;
+        let compressed_text = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), BEST);
+        std::fs::write(target.join(name).with_extension("deflate"), compressed_text)?;
     }
     Ok(())
 }

@@ -134,22 +134,22 @@ mod tests {
     use super::*;
     use crate::cli::grammar;
 
-    fn refused(line: &str) -> String {
-        let error = grammar::whole().try_get_matches_from(line.split(' ')).unwrap_err();
+    fn error_text(line: &str) -> String {
+        let error = grammar::for_all_commands().try_get_matches_from(line.split(' ')).unwrap_err();
         explain_bosh_only_command(error).to_string()
     }
 
     #[test]
     fn bosh_only_commands_get_an_explanation() {
         for name in DIRECTOR_COMMANDS {
-            let text = refused(&format!("monopile {name} -n"));
+            let text = error_text(&format!("monopile {name} -n"));
             let expected = format!("error: '{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`");
             assert!(text.starts_with(&expected), "{text}");
             assert!(!text.contains("similar"), "{text}");
         }
         for name in RELEASE_COMMANDS {
-            assert!(refused(&format!("monopile {name}")).contains(&format!("use `bosh {name}`\n")));
+            assert!(error_text(&format!("monopile {name}")).contains(&format!("use `bosh {name}`\n")));
         }
-        assert!(refused("monopile creat-env").contains("unrecognized subcommand"));
+        assert!(error_text("monopile creat-env").contains("unrecognized subcommand"));
     }
 }

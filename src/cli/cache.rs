@@ -102,8 +102,8 @@ struct ExportArgs {
 #[derive(Debug, Clone, Args)]
 struct SideArgs {
     /// Use the shared cache of --cache instead of the cache of this machine
-    #[arg(long)]
-    shared: bool,
+    #[arg(id = "shared", long = "shared")]
+    is_shared: bool,
 }
 
 impl CacheArgs {
@@ -111,33 +111,33 @@ impl CacheArgs {
         let storage = || shared_cache::storage(&session.globals, &session.redactor);
         let prints_json = session.globals.prints_json();
         match self.command {
-            CacheCommand::List { side } if side.shared => {
+            CacheCommand::List { side } if side.is_shared => {
                 let entries = artifact::shared_cache::list(&*storage()?)?;
                 match prints_json {
                     true => CommandResult::json(&entries),
-                    false => Ok(text(shared_entries_table(&entries, &session.layout()))),
+                    false => Ok(text_output(shared_entries_table(&entries, &session.layout()))),
                 }
             }
             CacheCommand::List { .. } => {
                 let entries = cache::list(&session.cache_dir()?)?;
                 match prints_json {
                     true => CommandResult::json(&entries),
-                    false => Ok(text(entries_table(&entries, &session.layout()))),
+                    false => Ok(text_output(entries_table(&entries, &session.layout()))),
                 }
             }
             CacheCommand::Prune { unused, all, side } => {
                 let age = if all { Duration::ZERO } else { unused };
-                let pruned = match side.shared {
+                let removal = match side.is_shared {
                     true => artifact::shared_cache::prune(&*storage()?, age)?,
                     false => cache::prune(&session.cache_dir()?, age)?,
                 };
                 match prints_json {
-                    true => CommandResult::json(&pruned),
-                    false => Ok(text(pruned_text(pruned))),
+                    true => CommandResult::json(&removal),
+                    false => Ok(text_output(removal_text(removal))),
                 }
             }
             CacheCommand::Verify { side } => {
-                let verified = match side.shared {
+                let verification = match side.is_shared {
                     true => {
                         let keys = shared_cache::trusted_keys(&session.globals)?;
                         artifact::shared_cache::verify(&*storage()?, &keys)?
@@ -145,15 +145,15 @@ impl CacheArgs {
                     false => engine::cpi::install::verify_cache(&session.cache_dir()?)?,
                 };
                 let output = match prints_json {
-                    true => CommandResult::json(&verified)?,
-                    false => text(verified_text(&verified, &session.layout())),
+                    true => CommandResult::json(&verification)?,
+                    false => text_output(verification_text(&verification, &session.layout())),
                 };
-                match verified.damaged.len() {
+                match verification.damaged.len() {
                     0 => Ok(output),
                     count => Ok(output.with_problem(
                         Error::failure(format!(
                             "{count} of {} entries of the cache cannot be used",
-                            verified.entries
+                            verification.entries
                         ))
                         .with_hint(
                             "a run replaces those that it needs; in a shared cache, one with --cache-write",
@@ -189,7 +189,7 @@ impl ExportArgs {
         let content = bundle::export(&request, &prepared_run.run)?;
         match session.globals.prints_json() {
             true => CommandResult::json(&content),
-            false => Ok(text(content_text(content))),
+            false => Ok(text_output(content_text(content))),
         }
     }
 }
@@ -199,17 +199,17 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     let file = paths::expand(file, paths::home().as_deref());
     let prepared_run = session.prepare_run(PathBuf::new(), None, false)?;
     let keys = shared_cache::trusted_keys(&session.globals)?;
-    let verified = bundle::import(&file, &keys, &prepared_run.run)?;
-    let count = verified.damaged.len();
+    let verification = bundle::import(&file, &keys, &prepared_run.run)?;
+    let count = verification.damaged.len();
     let output = match (session.globals.prints_json(), count) {
-        (true, _) => CommandResult::json(&verified)?,
-        (false, 0) => text(format!("{} entries imported\n", verified.entries)),
-        (false, _) => text(verified_text(&verified, &session.layout())),
+        (true, _) => CommandResult::json(&verification)?,
+        (false, 0) => text_output(format!("{} entries imported\n", verification.entries)),
+        (false, _) => text_output(verification_text(&verification, &session.layout())),
     };
     let problem = || {
         Error::failure(format!(
             "{count} of {} entries of '{}' cannot be used",
-            verified.entries,
+            verification.entries,
             file.display()
         ))
         .with_hint("for packages, trust the key that signed them: --cache-trust KEY.pub")
@@ -218,7 +218,7 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     Ok(if count == 0 { output } else { output.with_problem(problem()) })
 }
 
-fn text(text: String) -> CommandResult {
+fn text_output(text: String) -> CommandResult {
     CommandResult::Output(text.into_bytes())
 }
 
@@ -249,8 +249,13 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
     format!("{table}\n{count} entries, {}\n", base::text::bytes(sizes.sum()))
 }
 
-fn pruned_text(pruned: Pruned) -> String {
-    format!("{} removed, {} freed; {} kept\n", pruned.removed, base::text::bytes(pruned.bytes), pruned.kept)
+fn removal_text(removal: Pruned) -> String {
+    format!(
+        "{} removed, {} freed; {} kept\n",
+        removal.removed,
+        base::text::bytes(removal.bytes),
+        removal.kept
+    )
 }
 
 fn content_text(content: BundleContent) -> String {
@@ -258,13 +263,13 @@ fn content_text(content: BundleContent) -> String {
     format!("{downloads} downloads and {packages} compiled packages exported, {}\n", base::text::bytes(bytes))
 }
 
-fn verified_text(verified: &Verified, layout: &Layout) -> String {
+fn verification_text(verification: &Verified, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Problem"]);
-    for entry in &verified.damaged {
+    for entry in &verification.damaged {
         table.row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);
     }
-    match verified.damaged.is_empty() {
-        true => format!("{} entries verified\n", verified.entries),
+    match verification.damaged.is_empty() {
+        true => format!("{} entries verified\n", verification.entries),
         false => table.print(layout),
     }
 }

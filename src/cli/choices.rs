@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn numbers_outside_the_limits_name_the_limits() {
         assert_eq!(number(1, Some(3))("3"), Ok(3));
-        for wrong in ["0", "4", "x", ""] {
-            assert_eq!(number(1, Some(3))(wrong), Err("expected a whole number from 1 to 3".to_owned()));
+        for text in ["0", "4", "x", ""] {
+            assert_eq!(number(1, Some(3))(text), Err("expected a whole number from 1 to 3".to_owned()));
         }
         assert_eq!(number(1_u16, None)("70000"), Err("expected a whole number of at least 1".to_owned()));
     }

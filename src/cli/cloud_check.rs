@@ -35,7 +35,8 @@ pub(super) struct CloudCheckArgs {
     report: bool,
 
     /// Do this repair without asking, and no other (repeatable)
-    #[arg(long, value_name = "REPAIR", value_parser = PossibleValuesParser::new(Repair::ALL.map(described)))]
+    #[arg(long, value_name = "REPAIR",
+          value_parser = PossibleValuesParser::new(Repair::ALL.map(possible_value)))]
     resolution: Vec<String>,
 
     /// Treat the agent as dead if it does not answer within this time
@@ -60,23 +61,23 @@ impl CloudCheckArgs {
         if self.report {
             return report(&request.report_request(), &prepared_run.run, session);
         }
-        let mut interrupted = ui::prompt::NOTHING_DONE;
+        let mut interrupt_message = ui::prompt::NOTHING_DONE;
         let choose = &mut |choice: &RepairChoice<'_>| {
-            let asks = || self.choose(session, choice, interrupted);
+            let asks = || self.choose(session, choice, interrupt_message);
             let decision = prepared_run.run.paths.state.while_prompting(asks)?;
             if matches!(decision, Decision::Repair(_)) {
-                interrupted = "interrupted: the repairs before this question are done";
+                interrupt_message = "interrupted: the repairs before this question are done";
             }
             Ok(decision)
         };
-        let checked = inspection::cloud_check(&request, &prepared_run.run, choose)?;
+        let check_result = inspection::cloud_check(&request, &prepared_run.run, choose)?;
         let output = match session.globals.prints_json() {
-            true => CommandResult::json(&checked.problems)?,
-            false => CommandResult::Output(problems_table(&checked, session).into_bytes()),
+            true => CommandResult::json(&check_result.problems)?,
+            false => CommandResult::Output(problems_table(&check_result, session).into_bytes()),
         };
-        let output = output.with_summary(summary(&checked));
-        Ok(match checked.remaining_error() {
-            Some(error) if session.is_interactive() || !checked.has_safe_repairs() => {
+        let output = output.with_summary(summary(&check_result));
+        Ok(match check_result.remaining_error() {
+            Some(error) if session.is_interactive() || !check_result.has_safe_repairs() => {
                 output.with_problem(error)
             }
             Some(error) => {
@@ -90,7 +91,7 @@ impl CloudCheckArgs {
         &self,
         session: &Session,
         choice: &RepairChoice<'_>,
-        interrupted: &'static str,
+        interrupt_message: &'static str,
     ) -> Result<Decision> {
         let RepairChoice { problem, repairs, .. } = choice;
         let wants = |is_wanted: &dyn Fn(&Repair) -> bool| {
@@ -107,7 +108,7 @@ impl CloudCheckArgs {
         }
         session.reporter.warn(&problem.description);
         for repair in *repairs {
-            if ui::prompt::confirm_or(&repair.question(choice), interrupted)? {
+            if ui::prompt::confirm_or(&repair.question(choice), interrupt_message)? {
                 return Ok(Decision::Repair(*repair));
             }
         }
@@ -116,7 +117,7 @@ impl CloudCheckArgs {
 }
 
 /// Describes a repair for the help of `--resolution`.
-fn described(repair: Repair) -> PossibleValue {
+fn possible_value(repair: Repair) -> PossibleValue {
     PossibleValue::new(repair.name()).help(match repair {
         Repair::RebootVm => "Reboot the VM, and start its jobs",
         Repair::RecreateVm => "Delete the VM and create a new one, with the same persistent disk",
@@ -130,22 +131,22 @@ fn described(repair: Repair) -> PossibleValue {
 
 /// Reports everything on record with its actual status.
 pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
-    let checked = inspection::report(request, run)?;
+    let cloud_report = inspection::report(request, run)?;
     let output = match session.globals.prints_json() {
-        true => CommandResult::json(&checked.findings)?,
-        false => CommandResult::Output(findings_table(&checked, session).into_bytes()),
+        true => CommandResult::json(&cloud_report.findings)?,
+        false => CommandResult::Output(findings_table(&cloud_report, session).into_bytes()),
     };
-    Ok(match checked.problem() {
+    Ok(match cloud_report.problem() {
         Some(error) => output.with_problem(error),
         None => output,
     })
 }
 
-fn findings_table(checked: &CloudReport, session: &Session) -> String {
+fn findings_table(report: &CloudReport, session: &Session) -> String {
     let layout = &session.layout();
     let mut table =
         Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]).with_details("Details");
-    for finding in &checked.findings {
+    for finding in &report.findings {
         let status = match finding.status {
             FindingStatus::AsRecorded => "as recorded",
             FindingStatus::Drifted => "NOT AS RECORDED",
@@ -165,7 +166,7 @@ fn findings_table(checked: &CloudReport, session: &Session) -> String {
     }
     // The CPI API cannot check these.
     let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.kind);
-    let mut findings = checked.findings.iter();
+    let mut findings = report.findings.iter();
     let is_well =
         findings.all(|finding| finding.status == FindingStatus::AsRecorded || is_unchecked(finding));
     let verdict = match is_well && !layout.is_for_programs() {
@@ -174,22 +175,22 @@ fn findings_table(checked: &CloudReport, session: &Session) -> String {
     };
     // A table would break the command.
     let has_several_calls =
-        checked.findings.iter().any(|finding| finding.calls().is_some_and(|count| count > 1));
+        report.findings.iter().any(|finding| finding.calls().is_some_and(|count| count > 1));
     let list_command = match has_several_calls && !layout.is_for_programs() {
-        true => session.completed("\nTo list the failed calls: `monopile state show MANIFEST`\n"),
+        true => session.complete_commands("\nTo list the failed calls: `monopile state show MANIFEST`\n"),
         false => String::new(),
     };
     table.print(layout) + verdict + &list_command
 }
 
-fn problems_table(checked: &CloudCheckResult, session: &Session) -> String {
-    if let Some(verdict) = checked.all_clear() {
-        return session.completed(&format!("{verdict}\n"));
+fn problems_table(check_result: &CloudCheckResult, session: &Session) -> String {
+    if let Some(verdict) = check_result.all_clear() {
+        return session.complete_commands(&format!("{verdict}\n"));
     }
     let mut table = Table::new(["Problem", "Possible repairs", "Result"]);
-    for treated in &checked.problems {
-        let (problem, repairs) = (&treated.problem, names(&treated.problem.repairs));
-        table.row([problem.description.clone(), repairs, result(treated)]);
+    for treated_problem in &check_result.problems {
+        let (problem, repairs) = (&treated_problem.problem, names(&treated_problem.problem.repairs));
+        table.row([problem.description.clone(), repairs, result(treated_problem)]);
     }
     table.print(&session.layout())
 }
@@ -198,10 +199,10 @@ fn names(repairs: &[Repair]) -> String {
     repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
 }
 
-fn result(treated: &TreatedProblem) -> String {
-    let repairs: Vec<&str> = treated.attempts.iter().map(|attempt| attempt.repair.name()).collect();
+fn result(treated_problem: &TreatedProblem) -> String {
+    let repairs: Vec<&str> = treated_problem.attempts.iter().map(|attempt| attempt.repair.name()).collect();
     let repairs = repairs.join(", then ");
-    match (treated.is_solved, repairs.is_empty(), treated.is_declined) {
+    match (treated_problem.is_solved, repairs.is_empty(), treated_problem.is_declined) {
         (true, true, _) => "solved without a repair".to_owned(),
         (true, false, _) => format!("repaired by {repairs}"),
         (false, true, true) => "declined".to_owned(),
@@ -212,8 +213,8 @@ fn result(treated: &TreatedProblem) -> String {
 }
 
 /// Summarizes a check without unsolved problems for the history.
-fn summary(checked: &CloudCheckResult) -> String {
-    match (checked.problems.as_slice(), checked.remaining_error()) {
+fn summary(check_result: &CloudCheckResult) -> String {
+    match (check_result.problems.as_slice(), check_result.remaining_error()) {
         ([], None) => "no problem found".to_owned(),
         ([], Some(error)) => error.to_string(),
         (problems, _) => problems.iter().map(result).collect::<Vec<_>>().join("; "),

@@ -44,10 +44,10 @@ impl CreateEnvArgs {
         session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
         let (request, prepared_run) = self.deploy.prepare(session)?;
-        let created = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
+        let result = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
         // The first step of a saved plan makes it outdated.
         let is_used_up = plan.is_some() && session.has_started_a_step();
-        created.map(CommandResult::Summary).map_err(|error| match error.kind() {
+        result.map(CommandResult::Summary).map_err(|error| match error.kind() {
             _ if !is_used_up => error,
             ErrorKind::Interrupted(_) => {
                 error.with_hint("run the same command without --plan to continue: the saved plan is outdated")

@@ -51,11 +51,11 @@ impl DeleteEnvArgs {
         }
         lines
             .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
-        let recorded = match &deletions.other_environment {
+        let environment_name = match &deletions.other_environment {
             Some(other) => other.name.clone(),
             None => self.target.environment_name(),
         };
-        let environment = match recorded {
+        let environment = match environment_name {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
             None => format!("the environment recorded in '{}'", self.target.state()?.display()),
         };

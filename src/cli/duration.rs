@@ -27,8 +27,8 @@ const MAX_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 /// A parser of clap for `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
-        Ok(seconds) => limited(Duration::from_secs(seconds), MAX_TIMEOUT),
-        Err(_) => limited(sum(text)?, MAX_TIMEOUT),
+        Ok(seconds) => check_limit(Duration::from_secs(seconds), MAX_TIMEOUT),
+        Err(_) => check_limit(sum(text)?, MAX_TIMEOUT),
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
-    limited(sum(text)?, MAX_AGE)
+    check_limit(sum(text)?, MAX_AGE)
 }
 
 /// Adds up numbers that each have a unit.
@@ -71,7 +71,7 @@ fn expected_format() -> String {
     "expected numbers with the units ms, s, m, h, d or w, such as 90s, 1h30m or 2d".to_owned()
 }
 
-fn limited(duration: Duration, longest: Duration) -> Result<Duration, String> {
+fn check_limit(duration: Duration, longest: Duration) -> Result<Duration, String> {
     match duration > longest {
         true => Err(format!("the duration is longer than {} days", longest.as_secs() / 86_400)),
         false => Ok(duration),
@@ -96,10 +96,10 @@ mod tests {
         assert_eq!(seconds("1w1ms"), Ok(604_800.001));
         assert_eq!(positive("0ms"), Err("the time must be longer than 0".to_owned()));
         assert_eq!(positive("1ms"), parse("1ms"));
-        for wrong in
+        for text in
             ["", "m", "5x", "5y", "-1s", "1.5s", "10 m", "1h30", "99999999999999999999h", "9999999999999999h"]
         {
-            parse(wrong).unwrap_err();
+            parse(text).unwrap_err();
         }
     }
 
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(hours("1w2d"), Ok(9.0 * 24.0));
         assert_eq!(hours("366000d"), Ok(24.0 * 366_000.0));
         assert_eq!(hours("366001d"), Err("the duration is longer than 366000 days".to_owned()));
-        for wrong in ["", "7", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
-            parse_age(wrong).unwrap_err();
+        for text in ["", "7", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
+            parse_age(text).unwrap_err();
         }
     }
 }

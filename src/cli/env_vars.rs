@@ -77,8 +77,8 @@ static PASSED_ON: [Variable; 7] = [
 /// Returns the variables for documents.
 pub fn variables() -> impl Iterator<Item = &'static Variable> {
     let files = [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
-    let others = [&TMPDIR, &SUDO_UID, &PAGER, &NO_COLOR, &TERM];
-    files.into_iter().chain(others).chain(&LOCALE).chain(&PASSED_ON)
+    let other_variables = [&TMPDIR, &SUDO_UID, &PAGER, &NO_COLOR, &TERM];
+    files.into_iter().chain(other_variables).chain(&LOCALE).chain(&PASSED_ON)
 }
 
 /// A base directory of the XDG specification, according to which relative values are ignored.

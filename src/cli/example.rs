@@ -18,7 +18,7 @@ use base::{Error, Result};
 pub(super) struct ExampleArgs {
     /// Example to write [default: list all examples]
     #[arg(value_name = "NAME",
-          value_parser = PossibleValuesParser::new(EXAMPLES.map(described)))]
+          value_parser = PossibleValuesParser::new(EXAMPLES.map(possible_value)))]
     name: Option<String>,
 
     /// Write the folder of the example into this directory
@@ -166,7 +166,7 @@ impl ExampleArgs {
 }
 
 /// Describes an example for the help.
-fn described(example: Example) -> PossibleValue {
+fn possible_value(example: Example) -> PossibleValue {
     PossibleValue::new(example.name).help(example.description)
 }
 
@@ -181,9 +181,9 @@ fn list(session: &Session) -> Result<CommandResult> {
     Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example, which `requested` is or uses. Fails if a file with other content exists,
-/// and leaves it unchanged.
-fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
+/// Writes the files of an example, which `requested_name` is or uses. Fails if a file with other content
+/// exists, and leaves it unchanged.
+fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
         let write_error = |error| {
@@ -196,14 +196,16 @@ fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(write_error)?;
         let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
         if path.exists() {
-            let note = match example.name == requested {
+            let note = match example.name == requested_name {
                 true => "it was not overwritten".to_owned(),
-                false => format!("it was not overwritten; '{requested}' uses the example '{}'", example.name),
+                false => {
+                    format!("it was not overwritten; '{requested_name}' uses the example '{}'", example.name)
+                }
             };
             return Err(Error::invalid(format!("'{}' exists with other content", path.display()))
                 .with_note(note)
                 .with_hint(format!(
-                    "write the example into another directory: `monopile example {requested} DIR`"
+                    "write the example into another directory: `monopile example {requested_name} DIR`"
                 )));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);

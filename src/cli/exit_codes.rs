@@ -152,39 +152,41 @@ const ASKING: Names = &[
 ];
 
 /// The meaning of "130, 143" for commands that change no state.
-const INTERRUPTED: &str = "interrupted (SIGINT, SIGTERM)";
+const INTERRUPT_MEANING: &str = "interrupted (SIGINT, SIGTERM)";
 
 /// Returns the exit codes that the command at `path` can end with. For a group of commands, returns none.
 pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> {
     if command.has_subcommands() {
         return Vec::new();
     }
-    let has = |option: &str| {
+    let has_option = |option: &str| {
         command.get_arguments().any(|arg| !arg.is_hide_set() && arg.get_long() == Some(option))
     };
     let is = |names: &[&str]| is_in(names, path);
     let can_end_with = |code: &str| match code {
         "3" => !is(&["cache list", "cache prune", "completion"]),
-        "4" => has("wait-for-lock") || is(&["cache prune"]),
-        "5" => has("insecure-agent"),
+        "4" => has_option("wait-for-lock") || is(&["cache prune"]),
+        "5" => has_option("insecure-agent"),
         "6" => is(&["status", "cloud-check", "state verify"]),
         "7" => is(&["plan"]),
-        "130, 143" => has("vars-exec") || is(&["cache import", "state backup", "state forget"]),
+        "130, 143" => has_option("vars-exec") || is(&["cache import", "state backup", "state forget"]),
         _ => true,
     };
     let own_codes =
         OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
     let narrow =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
-    let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
-    let refused = match (is(ASKING) || has("power-off"), has("env-file")) {
+    let interrupt_code = (!has_option("wait-for-lock")).then_some(("130, 143", INTERRUPT_MEANING));
+    let usage_code = match (is(ASKING) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
         (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
         (false, false) => Some(("2", "the command line is wrong")),
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
-    for (code, meaning) in own_codes.chain(narrow).chain(interrupted).chain(refused).chain(exit_code::TABLE) {
-        if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
+    for (code, meaning) in
+        own_codes.chain(narrow).chain(interrupt_code).chain(usage_code).chain(exit_code::TABLE)
+    {
+        if can_end_with(code) && !codes.iter().any(|(other, _)| *other == code) {
             codes.push((code, meaning));
         }
     }
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn named_commands_exist() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         let command_leaves = command_leaves(&grammar);
         let mut names: Vec<&str> =
             NARROW_MEANINGS.iter().flat_map(|(commands, _)| commands.names()).collect();
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn each_command_has_its_exit_codes() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         let command_leaves = command_leaves(&grammar);
         let codes_of = |command_path: &str| -> String {
             let (path, command) = command_leaves.iter().find(|(path, _)| path == command_path).unwrap();

@@ -74,7 +74,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
     // Without calls, there are no timings.
     let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
     // The summary is shown after a run without output, and recorded in any case.
-    let result = result.and_then(|finished| match finished {
+    let result = result.and_then(|result| match result {
         CommandResult::Summary(summary) => Ok((summary, true, 0)),
         CommandResult::Output(bytes) => write_output(&bytes).map(|()| (String::new(), false, 0)),
         CommandResult::Summarized(bytes, summary) => write_output(&bytes).map(|()| (summary, false, 0)),
@@ -159,8 +159,8 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     }
     let exit_code = ErrorKind::Usage.exit_code();
     // clap writes "tip" where other errors have "hint".
-    let rendered = error.render();
-    let text = plain_numbers(&base::text::clean(&rendered.to_string())).replace("\n  tip: ", "\n  hint: ");
+    let styled_text = error.render();
+    let text = plain_numbers(&base::text::clean(&styled_text.to_string())).replace("\n  tip: ", "\n  hint: ");
     let text = with_help_of(&text, command);
     if is_json {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
@@ -195,7 +195,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
         let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
-                let text = plain_numbers(&rendered.ansi().to_string()).replace("tip:\x1b", "hint:\x1b");
+                let text = plain_numbers(&styled_text.ansi().to_string()).replace("tip:\x1b", "hint:\x1b");
                 with_help_of(&text, command)
             }
             _ => text,
@@ -230,8 +230,8 @@ fn plain_numbers(text: &str) -> String {
 /// characters of foreign values. A pipe or file gets every byte.
 fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let cleaned = stdout.is_terminal().then(|| ui::for_terminal(bytes));
-    match stdout.write_all(cleaned.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
+    let clean_bytes = stdout.is_terminal().then(|| ui::for_terminal(bytes));
+    match stdout.write_all(clean_bytes.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(output_error(error)),
         _ => Ok(()),
     }
@@ -240,14 +240,14 @@ fn write_output(bytes: &[u8]) -> Result<()> {
 /// Returns the error for a failed write to standard output.
 pub(super) fn output_error(error: std::io::Error) -> base::Error {
     let is_full = is_full(error.kind());
-    let failed = base::Error::failure("writing to standard output failed").with_source(error);
+    let error = base::Error::failure("writing to standard output failed").with_source(error);
     match is_full {
         // The shell has chosen the file.
-        true => failed.with_hint(
+        true => error.with_hint(
             "the file that standard output goes to is on a full file system: free space there, or redirect \
              the output to another file",
         ),
-        false => failed,
+        false => error,
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) enum LogFormat {
 
 /// Returns the bosh CLI's global options for a director, which have no effect here. They are accepted for
 /// scripts written for the bosh CLI, and hidden from help, completions and documents.
-pub(super) fn ignored() -> impl Iterator<Item = Arg> {
+pub(super) fn ignored_args() -> impl Iterator<Item = Arg> {
     const OPTIONS: [(&str, Option<char>); 7] = [
         ("environment", Some('e')),
         ("deployment", Some('d')),

@@ -59,24 +59,24 @@ pub(super) const VERSION_LINE: &str = concat!("monopile ", version_text!(), "\n"
 
 /// Returns the answer to a command line that asks only for the version. Programs use it to detect monopile,
 /// so it must be fast.
-pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
+pub(super) fn version_answer(words: &[OsString]) -> Option<&'static str> {
     let [_, word] = words else { return None };
     let asks_for_version = ["-v", "-V", "--version"].iter().any(|option| word == option);
     asks_for_version.then_some(VERSION_LINE)
 }
 
 /// Returns the grammar with all commands described.
-pub(super) fn whole() -> Command {
-    describing(|_| true, &|_| true)
+pub(super) fn for_all_commands() -> Command {
+    describe_commands(|_| true, &|_| true)
 }
 
 /// Returns the grammar in which only commands among the words of a command line are described.
 pub(super) fn for_words(words: &[OsString]) -> Command {
-    describing(|name| words.iter().any(|word| word == name), &|command| help::is_asked(words, command))
+    describe_commands(|name| words.iter().any(|word| word == name), &|command| help::is_asked(words, command))
 }
 
 /// Returns the grammar in which only commands whose name or alias is `is_described` are described.
-fn describing(is_described: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
+fn describe_commands(is_described: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
     let grammar = Cli::command();
     let (template, short, long) =
         (help::template(&grammar), help::short_overview(&grammar), help::overview(&grammar));
@@ -104,14 +104,14 @@ mod tests {
     use crate::cli::globals;
 
     /// Returns the matches for these words, or the error, which may be help or the version.
-    fn parsed(grammar: Command, words: &[OsString]) -> Result<String, String> {
-        let matches = grammar.args(globals::ignored()).try_get_matches_from(words);
+    fn parse_result(grammar: Command, words: &[OsString]) -> Result<String, String> {
+        let matches = grammar.args(globals::ignored_args()).try_get_matches_from(words);
         matches.map(|matches| format!("{matches:?}")).map_err(|error| error.render().ansi().to_string())
     }
 
     #[test]
     fn clap_accepts_the_grammar() {
-        whole().args(globals::ignored()).debug_assert();
+        for_all_commands().args(globals::ignored_args()).debug_assert();
     }
 
     #[test]
@@ -129,10 +129,10 @@ mod tests {
             [("-v", true), ("-V", true), ("--version", true), ("-h", false), ("-vv", false)]
         {
             let words = ["monopile", option].map(OsString::from);
-            let answer = parsed(whole(), &words).unwrap_err();
-            assert_eq!(version(&words), is_version.then_some(answer.as_str()), "{option}");
+            let answer = parse_result(for_all_commands(), &words).unwrap_err();
+            assert_eq!(version_answer(&words), is_version.then_some(answer.as_str()), "{option}");
         }
-        assert_eq!(version(&["monopile", "plan", "-v"].map(OsString::from)), None);
+        assert_eq!(version_answer(&["monopile", "plan", "-v"].map(OsString::from)), None);
     }
 
     /// Undescribed commands make no difference.
@@ -175,16 +175,20 @@ mod tests {
         ]
         .map(str::to_owned)
         .into();
-        for command in whole().get_subcommands() {
+        for command in for_all_commands().get_subcommands() {
             let name = command.get_name();
             let rests = ["", "--help", "-h", "a", "a b c d", "--no-such-flag", "--stat x", "-n a --json"];
             lines.extend(rests.iter().map(|rest| format!("{name} {rest}")));
         }
-        let whole = whole();
+        let full_grammar = for_all_commands();
         for line in lines {
             let words: Vec<OsString> =
                 ["monopile"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-            assert_eq!(parsed(for_words(&words), &words), parsed(whole.clone(), &words), "monopile {line}");
+            assert_eq!(
+                parse_result(for_words(&words), &words),
+                parse_result(full_grammar.clone(), &words),
+                "monopile {line}"
+            );
         }
     }
 }

@@ -93,14 +93,14 @@ impl EnvironmentWords {
         if is_empty && !self.is_manifest_found || !text.contains(PROGRAM) {
             return text.to_owned();
         }
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         let mut parts = text.split(PROGRAM);
-        let mut completed = parts.next().unwrap_or_default().to_owned();
+        let mut complete_text = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            completed.push_str(PROGRAM);
-            completed.push_str(&self.with_words(&grammar, part).unwrap_or_else(|| part.to_owned()));
+            complete_text.push_str(PROGRAM);
+            complete_text.push_str(&self.with_words(&grammar, part).unwrap_or_else(|| part.to_owned()));
         }
-        completed
+        complete_text
     }
 
     /// Completes a text that begins with the words of a command. Returns `None` if it needs nothing.
@@ -132,12 +132,12 @@ impl EnvironmentWords {
         let options = self.options.iter().filter(|(option, _)| has_option(option));
         // `vars rotate -m MANIFEST` names the manifest itself.
         let manifest_options = options.clone().filter(|_| takes("manifests") && rest.contains(" -m "));
-        let added = manifest_options.chain(&self.global_options).filter(|_| is_quoted);
-        let added = added
+        let extra_options = manifest_options.chain(&self.global_options).filter(|_| is_quoted);
+        let extra_options = extra_options
             .fold(String::new(), |text, (option, value)| format!("{text} --{option} {}", shell_word(value)));
         if !takes_manifest || has_words || rest.contains("--state ") {
-            let changed = format!("{}{added}{}", &text[..command_end], &text[command_end..]);
-            return (!added.is_empty()).then_some(changed);
+            let new_text = format!("{}{extra_options}{}", &text[..command_end], &text[command_end..]);
+            return (!extra_options.is_empty()).then_some(new_text);
         }
         let mut words: Vec<String> = Vec::new();
         words.extend(match &self.manifest {
@@ -157,7 +157,7 @@ impl EnvironmentWords {
         words.insert(0, text[..at].trim_end().to_owned());
         words.extend((!rest.is_empty()).then(|| rest.to_owned()));
         let command = words.join(" ").replace(" ,", ",");
-        Some(format!("{command}{added}{}", &text[command_end..]))
+        Some(format!("{command}{extra_options}{}", &text[command_end..]))
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
             "`monopile create-env` again"
         );
         assert_eq!(found_manifest.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
-        let encrypted = EnvironmentWords {
+        let encrypted_environment = EnvironmentWords {
             manifest: Some("m.yml".to_owned()),
             global_options: vec![("identity", "key.txt".to_owned())],
             ..EnvironmentWords::default()
@@ -291,7 +291,7 @@ mod tests {
             ("`monopile vars rotate s.yml a`", "`monopile vars rotate s.yml a --identity key.txt`"),
             ("`monopile completion bash`", "`monopile completion bash`"),
         ] {
-            assert_eq!(encrypted.complete(text), expected);
+            assert_eq!(encrypted_environment.complete(text), expected);
         }
     }
 }

@@ -86,7 +86,7 @@ fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> Strin
         let mut row = vec![
             record.started.clone(),
             record.command.clone(),
-            took(recorded_run),
+            run_duration(recorded_run),
             outcome_label(recorded_run),
             plan.map(|plan| plan.headline.clone()).unwrap_or_default(),
             details,
@@ -107,7 +107,7 @@ fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
         let mut head = vec![
             record.started.clone(),
             record.command.clone(),
-            took(recorded_run),
+            run_duration(recorded_run),
             outcome_label(recorded_run),
         ];
         head.retain(|part| !part.is_empty());
@@ -138,9 +138,9 @@ fn duration(milliseconds: u64) -> String {
 }
 
 /// Formats the time since a start in RFC 3339, such as `3 min ago`.
-pub(super) fn ago(started: &str, now: OffsetDateTime) -> String {
-    let Ok(started_at) = OffsetDateTime::parse(started, &Rfc3339) else { return started.to_owned() };
-    let since = now - started_at;
+pub(super) fn age(start: &str, now: OffsetDateTime) -> String {
+    let Ok(start_time) = OffsetDateTime::parse(start, &Rfc3339) else { return start.to_owned() };
+    let since = now - start_time;
     match since.whole_minutes() {
         ..1 => "just now".to_owned(),
         minutes @ 1..60 => format!("{minutes} min ago"),
@@ -149,7 +149,7 @@ pub(super) fn ago(started: &str, now: OffsetDateTime) -> String {
     }
 }
 
-pub(super) fn took(recorded_run: &RecordedRun) -> String {
+pub(super) fn run_duration(recorded_run: &RecordedRun) -> String {
     recorded_run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
@@ -173,8 +173,8 @@ fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
             let first = lines.next();
             // An error that announces a list has its first item in the next line.
             let second = first.filter(|line| line.ends_with(':')).and(lines.next());
-            let shown = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");
-            (!shown.is_empty()).then(|| base::text::clean(&shown).into_owned())
+            let summary = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");
+            (!summary.is_empty()).then(|| base::text::clean(&summary).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", recorded_run.record.pid)),
         (None, _) if recorded_run.record.begun_steps == Some(0) => {
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn age_of_a_run_has_one_unit() {
         let now = OffsetDateTime::parse("2026-03-05T12:00:00Z", &Rfc3339).unwrap();
-        for (started, expected) in [
+        for (start, expected) in [
             ("2026-03-05T11:59:30Z", "just now"),
             ("2026-03-05T12:00:05Z", "just now"),
             ("2026-03-05T11:57:00Z", "3 min ago"),
@@ -199,7 +199,7 @@ mod tests {
             ("2026-03-01T12:00:00Z", "4 days ago"),
             ("earlier", "earlier"),
         ] {
-            assert_eq!(ago(started, now), expected);
+            assert_eq!(age(start, now), expected);
         }
     }
 }

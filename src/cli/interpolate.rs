@@ -36,13 +36,13 @@ impl InterpolateArgs {
         };
         let inputs = self.manifest.inputs()?;
         let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);
-        let (text, loaded) = match inputs.has_programs() {
+        let (text, manifest) = match inputs.has_programs() {
             true => signals::count_during(interpolate)?,
             false => interpolate()?,
         };
-        loaded.report_messages(&session.reporter);
+        manifest.report_messages(&session.reporter);
         // The process ends soon, and freeing a large tree takes time.
-        std::mem::forget(loaded);
+        std::mem::forget(manifest);
         if let Some(document) = session.document() {
             document.add_block(text);
             return Ok(CommandResult::Document);

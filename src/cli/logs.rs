@@ -98,11 +98,12 @@ impl LogsArgs {
         let prepared_run = self.vm.prepare_run(session, state)?;
         let run = &prepared_run.run;
         if let Some(path) = target {
-            let saved = inspection::save_logs(&request, run, &path)?;
+            let archive = inspection::save_logs(&request, run, &path)?;
             return match session.globals.prints_json() {
-                true => CommandResult::json(&saved),
+                true => CommandResult::json(&archive),
                 false => Ok(CommandResult::Output(
-                    format!("{} ({})\n", saved.path.display(), base::text::bytes(saved.bytes)).into_bytes(),
+                    format!("{} ({})\n", archive.path.display(), base::text::bytes(archive.bytes))
+                        .into_bytes(),
                 )),
             };
         }
@@ -120,7 +121,7 @@ impl LogsArgs {
                 run.end_by_sigpipe();
             }
         };
-        let printed = match (self.console, self.follow) {
+        let result = match (self.console, self.follow) {
             (true, _) => inspection::print_console(&console, run, &mut print),
             (false, true) => inspection::follow_logs(&request, run, &mut print),
             (false, false) => inspection::print_logs(&request, run, &mut print),
@@ -131,7 +132,7 @@ impl LogsArgs {
         match write_error {
             Some(std::io::ErrorKind::BrokenPipe) => {}
             Some(kind) => return Err(output_error(kind.into())),
-            None => printed?,
+            None => result?,
         }
         Ok(CommandResult::Output(Vec::new()))
     }
@@ -146,10 +147,10 @@ impl LogsArgs {
     }
 
     fn jobs(&self) -> Result<Vec<String>> {
-        if let Some(wrong) =
+        if let Some(bad_name) =
             self.job.iter().find(|job| job.is_empty() || job.contains(['/', '*', '?', '[', '{']))
         {
-            return Err(Error::usage(format!("'{wrong}' (--job) is not the name of a job"))
+            return Err(Error::usage(format!("'{bad_name}' (--job) is not the name of a job"))
                 .with_hint("--filter GLOB selects files by name"));
         }
         Ok(self.job.clone())

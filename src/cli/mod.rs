@@ -583,7 +583,7 @@ impl Command {
 
 /// Returns the grammar of the command line, for completions and documents.
 pub fn command() -> clap::Command {
-    env_file::with_optional_words(grammar::whole())
+    env_file::with_optional_words(grammar::for_all_commands())
 }
 
 /// Applies an env file to a command (`create-env`) without running it. Returns the programs, files and hosts
@@ -622,12 +622,12 @@ fn run() -> ExitCode {
     if let Some(code) = complete::try_answer(&args) {
         return code;
     }
-    if let Some(text) = grammar::version(&args) {
+    if let Some(text) = grammar::version_answer(&args) {
         // A closed standard output is not an error.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let mut grammar = grammar::for_words(&args).args(globals::ignored());
+    let mut grammar = grammar::for_words(&args).args(globals::ignored_args());
     let (cli, environment_words, remarks) = match env_file::parse_command_line(&grammar, &args) {
         CommandLine::Understood(cli, environment_words, remarks) => (cli, environment_words, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),

@@ -71,9 +71,9 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path)
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))?;
     // Only the file system knows the directory above one that is reached by a link.
-    let resolved = || Some(absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?));
+    let real_path = || Some(absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?));
     let has_parent = absolute.components().any(|component| component == Component::ParentDir);
-    Ok(has_parent.then(resolved).flatten().unwrap_or(absolute))
+    Ok(has_parent.then(real_path).flatten().unwrap_or(absolute))
 }
 
 /// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.

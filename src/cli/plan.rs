@@ -59,19 +59,19 @@ impl PlanArgs {
                     .with_owner_hint(path, "--out FILE")
             })?;
         }
-        let mut finished = show(&plan_report, session)?;
+        let mut output = show(&plan_report, session)?;
         if let Some(path) = &self.out {
-            let apply = session.completed(&plan_report.command(&path.to_string_lossy()));
-            let saved = format!("saved the plan to '{}'; apply it: {apply}", path.display());
-            match &mut finished {
+            let apply = session.complete_commands(&plan_report.command(&path.to_string_lossy()));
+            let note = format!("saved the plan to '{}'; apply it: {apply}", path.display());
+            match &mut output {
                 CommandResult::Output(text) if !session.globals.prints_json() => {
-                    text.extend_from_slice(base::text::clean(&format!("{saved}\n")).as_bytes());
+                    text.extend_from_slice(base::text::clean(&format!("{note}\n")).as_bytes());
                 }
-                _ => session.reporter.note(saved),
+                _ => session.reporter.note(note),
             }
         }
         let has_pending_changes = self.detailed_exitcode && plan_report.action != PlanAction::Nothing;
-        Ok(if has_pending_changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
+        Ok(if has_pending_changes { output.with_exit_code(exit_code::CHANGES_PENDING) } else { output })
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Comman
     if session.globals.prints_json() {
         return CommandResult::json(plan_report);
     }
-    let text = session.completed(&format!("{}\n", plan_report.text().join("\n")));
+    let text = session.complete_commands(&format!("{}\n", plan_report.text().join("\n")));
     let mut text = session.redactor.clean_and_redact(&text);
     if let Some(columns) = session.columns() {
         text = ui::wrap(&text, columns);

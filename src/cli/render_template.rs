@@ -48,16 +48,16 @@ impl RenderTemplateArgs {
             input::read_text(&path, input::MAX_FILE_BYTES)
                 .map_err(|error| input::read_error("the file", &path, error))
         };
-        let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
+        let message = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let text = read(&self.context)?;
         let json = serde_json::from_str(&text)
-            .map_err(|error| Error::invalid(wrong.clone()).with_source(json_problem(&error)))?;
-        templates::check_context(&text).map_err(|error| error.context(wrong.clone()))?;
-        let context = templates::context(&json).map_err(|error| error.context(wrong))?;
+            .map_err(|error| Error::invalid(message.clone()).with_source(json_problem(&error)))?;
+        templates::check_context(&text).map_err(|error| error.context(message.clone()))?;
+        let context = templates::context(&json).map_err(|error| error.context(message))?;
         let renderer = templates::renderer(self.renderer.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
-        let rendered = renderer.render(&name, &read(&self.template)?, &context);
+        let result = renderer.render(&name, &read(&self.template)?, &context);
         let template_error = |error| templates::render_error(error, &context, ContextSource::File);
-        Ok(CommandResult::Output(rendered.map_err(template_error)?))
+        Ok(CommandResult::Output(result.map_err(template_error)?))
     }
 }

@@ -91,12 +91,12 @@ impl RunLog {
         let Some(log) = self.file.get() else { return };
         let text = self.redactor.clean_and_redact(text.trim_end());
         let mut open = log.lock();
-        let (file, written) = &mut *open;
-        if *written >= MAX_LOG_BYTES {
+        let (file, size) = &mut *open;
+        if *size >= MAX_LOG_BYTES {
             return;
         }
-        *written += text.len() as u64 + 1;
-        let end = if *written >= MAX_LOG_BYTES { "\n(the log is full)\n" } else { "\n" };
+        *size += text.len() as u64 + 1;
+        let end = if *size >= MAX_LOG_BYTES { "\n(the log is full)\n" } else { "\n" };
         // A log that cannot be written must not stop the run.
         let _ = file.write_all(format!("{text}{end}").as_bytes());
     }
@@ -109,8 +109,8 @@ impl RunLog {
         let text = String::from_utf8_lossy(&bytes);
         let clean = self.redactor.redact(&text);
         if clean != text {
-            let replaced = Replacement::write(&log.path, clean.as_bytes(), 0o600);
-            if replaced.and_then(Replacement::put_in_place).is_err() {
+            let replacement = Replacement::write(&log.path, clean.as_bytes(), 0o600);
+            if replacement.and_then(Replacement::put_in_place).is_err() {
                 // The log is removed, because it may hold secrets.
                 let _ = fs::remove_file(&log.path);
             }
@@ -245,7 +245,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path();
         let logs = std::thread::scope(|scope| {
-            let started: Vec<_> = (0..40)
+            let threads: Vec<_> = (0..40)
                 .map(|number| {
                     scope.spawn(move || {
                         let log = RunLog::new(Redactor::default());
@@ -256,7 +256,7 @@ mod tests {
                     })
                 })
                 .collect();
-            started.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
         for log in &logs {
             assert!(fs::read_to_string(log.path().unwrap()).unwrap().contains("here"));

@@ -31,15 +31,15 @@ pub(super) struct RunRecorder {
 #[derive(Default)]
 struct RunProgress {
     /// The running stages with their depths.
-    open: Vec<(StageId, usize)>,
+    open_stages: Vec<(StageId, usize)>,
     /// The recorded stages: each before those below it, otherwise in the order of their starts.
-    recorded: Vec<(StageId, FinishedStage)>,
+    recorded_stages: Vec<(StageId, FinishedStage)>,
     /// The steps that have begun.
     steps: Vec<StartedStep>,
     /// True if the effect of the last step is done.
     is_applied: bool,
     /// The number of planned steps.
-    planned: usize,
+    planned_step_count: usize,
     /// The path or URL of the state.
     state: Option<String>,
 }
@@ -48,11 +48,13 @@ impl RunProgress {
     /// Returns the index after the last recorded stage below `parent`. Stages of other parents may come after
     /// it.
     fn end_of(&self, parent: Option<StageId>) -> usize {
-        let parent_index = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
-        let Some(parent_index) = parent_index else { return self.recorded.len() };
-        let depth = self.recorded[parent_index].1.depth;
-        let count_below =
-            self.recorded[parent_index + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
+        let parent_index = self.recorded_stages.iter().position(|(id, _)| Some(*id) == parent);
+        let Some(parent_index) = parent_index else { return self.recorded_stages.len() };
+        let depth = self.recorded_stages[parent_index].1.depth;
+        let count_below = self.recorded_stages[parent_index + 1..]
+            .iter()
+            .take_while(|(_, stage)| stage.depth > depth)
+            .count();
         parent_index + 1 + count_below
     }
 
@@ -107,7 +109,7 @@ impl RunRecorder {
     ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
-        let stages = self.ended().into_iter().map(|stage| RecordedStage {
+        let stages = self.finished_stages().into_iter().map(|stage| RecordedStage {
             name: self.redact(&stage.name),
             depth: stage.depth,
             outcome: stage.outcome.to_owned(),
@@ -123,16 +125,21 @@ impl RunRecorder {
     }
 
     /// Returns the finished stages.
-    fn ended(&self) -> Vec<FinishedStage> {
+    fn finished_stages(&self) -> Vec<FinishedStage> {
         let progress = self.progress();
-        let is_open = |id: &StageId| progress.open.iter().any(|(open, _)| open == id);
-        progress.recorded.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
+        let is_open = |id: &StageId| progress.open_stages.iter().any(|(open, _)| open == id);
+        progress
+            .recorded_stages
+            .iter()
+            .filter(|(id, _)| !is_open(id))
+            .map(|(_, stage)| stage.clone())
+            .collect()
     }
 
     /// Reports the steps and stages so far. `has_failed` marks the last step as failed, unless a step has
     /// failed already.
     pub(super) fn report(&self, has_failed: bool) -> Option<RunReport> {
-        let stages = self.ended();
+        let stages = self.finished_stages();
         let progress = self.progress();
         let state = Some(progress.state.clone()?);
         let mut steps = progress.steps.clone();
@@ -142,7 +149,7 @@ impl RunRecorder {
         {
             fail(last, progress.is_applied);
         }
-        let steps_left = progress.planned.saturating_sub(steps.len());
+        let steps_left = progress.planned_step_count.saturating_sub(steps.len());
         Some(RunReport { steps, steps_left, stages, state })
     }
 
@@ -157,10 +164,10 @@ impl RunRecorder {
 
     /// Records the plan. A failure is ignored, because the end of the record also reports it.
     fn record_plan(&self, headline: &str, steps: &[ReportedStep]) {
-        let step = |reported: &ReportedStep| ReportedStep {
-            step: reported.step.clone(),
-            description: self.redact(&reported.description),
-            reason: self.redact(&reported.reason),
+        let step = |planned_step: &ReportedStep| ReportedStep {
+            step: planned_step.step.clone(),
+            description: self.redact(&planned_step.description),
+            reason: self.redact(&planned_step.reason),
         };
         let plan = RecordedPlan { headline: self.redact(headline), steps: steps.iter().map(step).collect() };
         if let Some(running) = self.running().as_mut() {
@@ -186,11 +193,11 @@ impl RunRecorder {
         let mut progress = self.progress();
         match event {
             Event::StageStarted { id, parent, name, usual } => {
-                let parent_stage = progress.open.iter().find(|(open, _)| Some(*open) == *parent);
+                let parent_stage = progress.open_stages.iter().find(|(open, _)| Some(*open) == *parent);
                 let depth = parent_stage.map_or(0, |(_, depth)| depth + 1);
-                progress.open.push((*id, depth));
-                if depth <= MAX_STAGE_DEPTH && progress.recorded.len() < MAX_RECORDED_STAGES {
-                    let recorded = FinishedStage {
+                progress.open_stages.push((*id, depth));
+                if depth <= MAX_STAGE_DEPTH && progress.recorded_stages.len() < MAX_RECORDED_STAGES {
+                    let stage = FinishedStage {
                         name: name.clone(),
                         depth,
                         outcome: Outcome::Failed.word(),
@@ -198,19 +205,19 @@ impl RunRecorder {
                         usual: *usual,
                     };
                     let at = progress.end_of(*parent);
-                    progress.recorded.insert(at, (*id, recorded));
+                    progress.recorded_stages.insert(at, (*id, stage));
                 }
             }
             Event::StageFinished { id, outcome, elapsed } => {
-                let Some(at) = progress.open.iter().position(|(open, _)| open == id) else { return };
-                let (_, depth) = progress.open.swap_remove(at);
+                let Some(at) = progress.open_stages.iter().position(|(open, _)| open == id) else { return };
+                let (_, depth) = progress.open_stages.swap_remove(at);
                 progress.record_outcome(depth, outcome);
-                if let Some((_, recorded)) = progress.recorded.iter_mut().find(|(stage, _)| stage == id) {
-                    (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
+                if let Some((_, stage)) = progress.recorded_stages.iter_mut().find(|(stage, _)| stage == id) {
+                    (stage.outcome, stage.elapsed) = (outcome.word(), *elapsed);
                 }
             }
             Event::StepStarted { count, description, words, reason, .. } => {
-                progress.planned = *count;
+                progress.planned_step_count = *count;
                 progress.is_applied = false;
                 progress.steps.push(StartedStep {
                     description: description.clone(),
@@ -293,8 +300,8 @@ mod tests {
             let report = recorder.report(has_failed).unwrap();
             report.steps.into_iter().map(|step| (step.is_done, step.skipped)).collect()
         };
-        let skipped = Some("no answer after 10 s".to_owned());
-        let expected = [(true, skipped), (true, None), (false, None), (true, None)];
+        let skip_reason = Some("no answer after 10 s".to_owned());
+        let expected = [(true, skip_reason), (true, None), (false, None), (true, None)];
         assert_eq!(step_outcomes(true), expected);
         begin(5, "Delete VM vm-1");
         assert_eq!(step_outcomes(true)[4], (true, None), "an earlier step failed");

@@ -200,14 +200,14 @@ mod tests {
 
     #[test]
     fn named_commands_and_options_exist() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         let command_leaves = command_leaves(&grammar);
         for name in COMMANDS_OF_OPTIONS.iter().flat_map(|(_, commands)| commands.names()) {
             assert!(command_leaves.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
         }
         for id in COMMANDS_OF_OPTIONS.iter().flat_map(|(ids, _)| *ids) {
-            let has = |command: &Command| command.get_arguments().any(|arg| arg.get_id().as_str() == *id);
-            assert!(command_leaves.iter().any(|(_, command)| has(command)), "{id}");
+            let has_arg = |command: &Command| command.get_arguments().any(|arg| arg.get_id().as_str() == *id);
+            assert!(command_leaves.iter().any(|(_, command)| has_arg(command)), "{id}");
         }
     }
 
@@ -260,11 +260,12 @@ mod tests {
             ("vars get", "--json", false),
         ] {
             let words = format!("monopile {command} --help");
-            let help = grammar::whole().try_get_matches_from(words.split(' ')).unwrap_err().to_string();
+            let help =
+                grammar::for_all_commands().try_get_matches_from(words.split(' ')).unwrap_err().to_string();
             assert_eq!(help.contains(&format!(" {option}")), is_shown, "{words}: {option}");
         }
         let words = "monopile completion bash --sha2 -n --parallel 3 --identity key.txt --json";
-        let matches = grammar::whole().try_get_matches_from(words.split(' ')).unwrap();
+        let matches = grammar::for_all_commands().try_get_matches_from(words.split(' ')).unwrap();
         assert_eq!(matches.get_one::<u16>("parallel"), Some(&3));
     }
 
@@ -276,12 +277,12 @@ mod tests {
             ("plan", &["--boot-timeout", "--drain-timeout", "--skip-drain", "--wait-for-lock"]),
         ] {
             let words = ["monopile", command, "--help"];
-            let help = grammar::whole().try_get_matches_from(words).unwrap_err().to_string();
+            let help = grammar::for_all_commands().try_get_matches_from(words).unwrap_err().to_string();
             let (_, explanation) = help.split_once("Accepted without effect").unwrap();
             let explanation = explanation.split("\n\n").next().unwrap();
             assert!(options.iter().all(|option| explanation.contains(option)), "{explanation}");
         }
-        let help = grammar::whole().try_get_matches_from(["monopile", "create-env", "--help"]);
+        let help = grammar::for_all_commands().try_get_matches_from(["monopile", "create-env", "--help"]);
         assert!(!help.unwrap_err().to_string().contains("without effect"));
     }
 }

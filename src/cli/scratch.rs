@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn only_abandoned_directories_are_removed() {
         let base = tempfile::tempdir().unwrap();
-        let held = create_abandoned(base.path());
-        let lock = File::open(held.join(LOCK)).unwrap();
+        let locked_directory = create_abandoned(base.path());
+        let lock = File::open(locked_directory.join(LOCK)).unwrap();
         lock.lock().unwrap();
         let foreign = base.path().join("monopile-notes");
         std::fs::create_dir(&foreign).unwrap();
@@ -170,10 +170,10 @@ mod tests {
         let old = create_abandoned(base.path());
         let run = Scratch::create_below(base.path()).unwrap();
         assert!(!old.exists());
-        assert!(held.exists() && foreign.exists() && in_use.exists());
+        assert!(locked_directory.exists() && foreign.exists() && in_use.exists());
         drop(cpi);
         drop(run);
         drop(Scratch::create_below(base.path()).unwrap());
-        assert!(!in_use.exists() && held.exists());
+        assert!(!in_use.exists() && locked_directory.exists());
     }
 }

@@ -107,13 +107,13 @@ impl Session {
         let renderer = ui::renderer(options, redactor.clone());
         let log = output_mode.may_keep_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
-        let shown = match &log {
+        let renderer_sink = match &log {
             Some(log) => Arc::new(LoggingSink { log: log.clone(), next: renderer.sink() }),
             None => renderer.sink(),
         };
         let recorder = RunRecorder::new(redactor.clone());
-        let recording = Arc::new(RecordingSink { recorder: recorder.clone(), next: shown });
-        let sink = Arc::new(CompletingSink { words: words.clone(), next: recording });
+        let recording_sink = Arc::new(RecordingSink { recorder: recorder.clone(), next: renderer_sink });
+        let sink = Arc::new(CompletingSink { words: words.clone(), next: recording_sink });
         let reporter = Reporter::new(sink);
         logging::unknown_level().into_iter().for_each(|warning| reporter.warn(warning));
         Session {
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Completes the commands in a text of standard output with the manifest and the options of this run.
-    pub(super) fn completed(&self, text: &str) -> String {
+    pub(super) fn complete_commands(&self, text: &str) -> String {
         self.words.complete(text)
     }
 
@@ -176,10 +176,10 @@ impl Session {
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let started = env_vars::HISTORY.path().and_then(|directory| {
+        let result = env_vars::HISTORY.path().and_then(|directory| {
             self.recorder.begin(&directory, command, &state.resolved()?.path_or_url(), log)
         });
-        if let Err(error) = started {
+        if let Err(error) = result {
             self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
         }
     }
@@ -325,16 +325,16 @@ impl Session {
         let Some(address) = BucketUrl::parse(&text)? else {
             return Ok(Storage::from(state).encrypted(encryption, calls_directory(&text)?));
         };
-        let mut shared =
+        let mut bucket =
             BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = env_vars::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|reason| {
                 Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {reason}", lease.to_string_lossy()))
             })?;
-            shared = shared.with_lease(lease);
+            bucket = bucket.with_lease(lease);
         }
-        let shared = shared.with_interruption(interrupt_check);
-        Storage::in_bucket(&shared, encryption, calls_directory(&shared.identity())?)
+        let bucket = bucket.with_interruption(interrupt_check);
+        Storage::in_bucket(&bucket, encryption, calls_directory(&bucket.identity())?)
     }
 
     /// Excludes a path of this run, and its file name, from redaction.

@@ -127,7 +127,7 @@ fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
         return Ok(vec![key]);
     }
     let path = Path::new(value);
-    let shown = path.display();
+    let name = path.display();
     let text = encryption::read(
         path,
         "public keys (--cache-trust)",
@@ -136,7 +136,7 @@ fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
     let mut keys = Vec::new();
     for (number, line) in encryption::key_lines(&text) {
         let line_error = |problem| {
-            Error::usage(format!("line {number} of '{shown}' (--cache-trust) is not valid"))
+            Error::usage(format!("line {number} of '{name}' (--cache-trust) is not valid"))
                 .with_source(problem)
                 .with_hint("write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`")
         };

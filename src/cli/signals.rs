@@ -13,20 +13,20 @@ use base::signals::SignalCounter;
 /// reporter.
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
-    let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(handler_error)?;
+    let mut signals = signal_hook::iterator::Signals::new(watched_signals()).map_err(handler_error)?;
     let counter = reporter.map_or_else(SignalCounter::of_reader, |_| SignalCounter::default());
     base::files::input::end_at_signals(counter.clone());
-    let (counted, reporter) = (counter.clone(), reporter.cloned());
+    let (thread_counter, reporter) = (counter.clone(), reporter.cloned());
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for signal in signals.forever() {
                 let number = u8::try_from(signal).unwrap_or(0);
-                let before = counted.count(number);
+                let before = thread_counter.count(number);
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 let name = name(signal);
-                match (before, counted.is_call_in_flight()) {
+                match (before, thread_counter.is_call_in_flight()) {
                     (0, true) => reporter.warn(format!(
                         "{name} received: waiting for the CPI call in flight; a second one stops the wait"
                     )),
@@ -44,7 +44,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
 #[cfg(unix)]
 pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let is_over = Arc::new(AtomicBool::new(false));
-    for signal in watched() {
+    for signal in watched_signals() {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))
             .map_err(handler_error)?;
     }
@@ -56,14 +56,14 @@ pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Returns the signals to count.
 #[cfg(unix)]
-fn watched() -> Vec<i32> {
+fn watched_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-    let mut watched = vec![SIGINT, SIGTERM];
+    let mut signals = vec![SIGINT, SIGTERM];
     if !hangup_ignored() {
-        watched.push(SIGHUP);
+        signals.push(SIGHUP);
     }
-    watched
+    signals
 }
 
 #[cfg(unix)]

@@ -38,8 +38,8 @@ impl StateArgs {
         if let Some(state) = &self.state
             && paths::expand(state, paths::home().as_deref()).is_dir()
         {
-            let shown = state.display();
-            return Err(Error::invalid(format!("'{shown}' (--state) is a directory: name a file in it")));
+            let name = state.display();
+            return Err(Error::invalid(format!("'{name}' (--state) is a directory: name a file in it")));
         }
         paths::state(self.state.as_deref(), manifest)
     }

@@ -204,7 +204,7 @@ fn status_text(session: &Session, status: &Status) -> String {
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
-        let by =
+        let stop_note =
             status.stopped_by().map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started));
         let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
@@ -212,7 +212,7 @@ fn status_text(session: &Session, status: &Status) -> String {
             "Jobs",
             match status.jobs.as_slice() {
                 [] => "none deployed".to_owned(),
-                jobs => format!("{state}: {}{}", jobs.join(", "), by.unwrap_or_default()),
+                jobs => format!("{state}: {}{}", jobs.join(", "), stop_note.unwrap_or_default()),
             },
         ));
     }
@@ -241,7 +241,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     for group in SuspectGroup::all(&record.suspects) {
         let text = format!("may have created {}; see `monopile state show MANIFEST`", group.in_short());
-        facts.push(("Failed call", session.completed(&text)));
+        facts.push(("Failed call", session.complete_commands(&text)));
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
@@ -261,11 +261,11 @@ fn status_text(session: &Session, status: &Status) -> String {
     if !status.runs.is_empty() {
         let mut table = Table::of_kind("run", ["Last runs", "Command", "Took", "Result"]);
         for recorded_run in &status.runs {
-            let started = history::ago(&recorded_run.record.started, OffsetDateTime::now_utc());
+            let age = history::age(&recorded_run.record.started, OffsetDateTime::now_utc());
             table.row([
-                started,
+                age,
                 recorded_run.record.command.clone(),
-                history::took(recorded_run),
+                history::run_duration(recorded_run),
                 history::outcome_label(recorded_run),
             ]);
         }
@@ -407,8 +407,9 @@ fn networks(status: &Status) -> Option<Table> {
 /// Lists the certificates that expire in less than this number of days.
 fn certificates(status: &Status, max_days: i64) -> Option<Table> {
     let mut table = Table::of_kind("certificate", ["Certificate", "Expires", "Expires in"]);
-    let shown = || status.certificates.iter().filter(|certificate| certificate.days < max_days);
-    for certificate in shown() {
+    let expiring_certificates =
+        || status.certificates.iter().filter(|certificate| certificate.days < max_days);
+    for certificate in expiring_certificates() {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),
             0 => "LESS THAN A DAY".to_owned(),
@@ -418,5 +419,5 @@ fn certificates(status: &Status, max_days: i64) -> Option<Table> {
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);
     }
-    shown().next().is_some().then_some(table)
+    expiring_certificates().next().is_some().then_some(table)
 }

@@ -204,7 +204,7 @@ struct Asker<'a> {
 impl Asker<'_> {
     /// Asks all environments, some at a time. Returns their rows in the order of the targets.
     fn ask_all(&self, targets: &[StatusTarget], stage: &Stage) -> Result<Vec<Row>> {
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (next, done_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let rows: Mutex<Vec<Option<Row>>> = Mutex::new(targets.iter().map(|_| None).collect());
         let work = || {
             while check_signals().is_ok() {
@@ -212,8 +212,8 @@ impl Asker<'_> {
                 let Some(target) = targets.get(index) else { break };
                 let row = self.ask(target);
                 rows.lock()[index] = row;
-                let done = done.fetch_add(1, Ordering::SeqCst) + 1;
-                stage.progress(done as u64, Some(targets.len() as u64), Unit::Items);
+                let done_count = done_count.fetch_add(1, Ordering::SeqCst) + 1;
+                stage.progress(done_count as u64, Some(targets.len() as u64), Unit::Items);
             }
         };
         std::thread::scope(|scope| {
@@ -230,7 +230,7 @@ impl Asker<'_> {
     /// Asks one environment. Returns none after a signal.
     fn ask(&self, target: &StatusTarget) -> Option<Row> {
         let environment = match target {
-            StatusTarget::Directory(directory) => shown(directory),
+            StatusTarget::Directory(directory) => display_path(directory),
             StatusTarget::State(url) => url.clone(),
             StatusTarget::Unreadable(path, problem) => {
                 return Some(Row::of_problem(path.clone(), problem.clone()));
@@ -279,18 +279,18 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
-        if ended(&mut self.0) {
+        let has_ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if has_ended(&mut self.0) {
             return;
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         // The second one stops the wait for a CPI call.
         for _ in 0..2 {
             let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
             std::thread::sleep(Duration::from_millis(10));
         }
-        while started.elapsed() < TERM_TIMEOUT && !ended(&mut self.0) {
+        while start.elapsed() < TERM_TIMEOUT && !has_ended(&mut self.0) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _ = self.0.kill();
@@ -366,7 +366,7 @@ impl Row {
 }
 
 /// Returns a path as the operator would write it, without a leading `./`.
-fn shown(directory: &Path) -> String {
+fn display_path(directory: &Path) -> String {
     match directory.strip_prefix(".") {
         Ok(relative) if !relative.as_os_str().is_empty() => relative.display().to_string(),
         _ => directory.display().to_string(),
@@ -466,15 +466,15 @@ no JSON"#;
             (row.vm.as_deref(), row.agent.as_deref(), row.hints.len()),
             (Some("vm-1"), Some("yes"), 1)
         );
-        let killed = Row::new("a".to_owned(), 1, b"", b"");
-        assert_eq!(killed.problem.as_deref(), Some("`monopile status` ended with exit code 1"));
+        let row = Row::new("a".to_owned(), 1, b"", b"");
+        assert_eq!(row.problem.as_deref(), Some("`monopile status` ended with exit code 1"));
         assert_eq!(Row::new("a".to_owned(), 0, b"", b"").problem, None);
     }
 
     #[test]
     fn directories_are_shown_as_operators_write_them() {
         for (path, expected) in [(".", "."), ("./a/b", "a/b"), ("../a", "../a"), ("/a", "/a"), ("a", "a")] {
-            assert_eq!(shown(Path::new(path)), expected);
+            assert_eq!(display_path(Path::new(path)), expected);
         }
     }
 

@@ -89,70 +89,74 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 
 /// Names the command for a word that is none.
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
-    let wrong = text(error, ContextKind::InvalidSubcommand)?;
-    if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == wrong) {
-        return Some(format!("that is a page of the help: `monopile {} {wrong}`", help::HELP.0));
+    let given_word = text(error, ContextKind::InvalidSubcommand)?;
+    if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == given_word) {
+        return Some(format!("that is a page of the help: `monopile {} {given_word}`", help::HELP.0));
     }
     let names =
         command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
     let help = (command.get_name() == "monopile").then_some(help::HELP.0);
     let names = names.chain(help);
-    let synonym = SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
+    let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
-    synonym.or_else(|| nearest(wrong, names)).map(question)
+    synonym.or_else(|| nearest(given_word, names)).map(question)
 }
 
 /// Names the option for one that the command does not have. Hidden options have no effect or another name.
 fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
-    let wrong = text(error, ContextKind::InvalidArg)?;
+    let given_option = text(error, ContextKind::InvalidArg)?;
     let visible = || command.get_arguments().filter(|arg| !arg.is_hide_set());
-    if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
+    if WITHOUT_QUESTIONS.contains(&given_option) && visible().any(|arg| arg.get_id() == "non_interactive") {
         return Some("to run without questions: -n (--non-interactive)".to_owned());
     }
-    if !wrong.starts_with('-') && command.get_name() == "ssh" {
-        return Some(format!("to run a command on the VM: --command '{wrong} …'"));
+    if !given_option.starts_with('-') && command.get_name() == "ssh" {
+        return Some(format!("to run a command on the VM: --command '{given_option} …'"));
     }
-    if wrong == "--results" && command.get_name() == "ssh" {
+    if given_option == "--results" && command.get_name() == "ssh" {
         return Some("an environment has one VM: leave out --results".to_owned());
     }
-    if let Some(hint) = number_hint(wrong, command).or_else(|| form_hint(wrong)) {
+    if let Some(hint) = number_hint(given_option, command).or_else(|| form_hint(given_option)) {
         return Some(hint);
     }
-    let has = |id: &str| visible().any(|arg| arg.get_id() == id);
-    if has("manifest") && !has("vars_store") && is_manifest_option(wrong) {
-        return Some(format!("this command reads only the state: leave out {wrong}"));
+    let has_option = |id: &str| visible().any(|arg| arg.get_id() == id);
+    if has_option("manifest") && !has_option("vars_store") && is_manifest_option(given_option) {
+        return Some(format!("this command reads only the state: leave out {given_option}"));
     }
-    let long = wrong.strip_prefix("--");
-    let short = wrong.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
+    let long = given_option.strip_prefix("--");
+    let short =
+        given_option.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
     // Parsing stopped before the name of the command.
-    let is_wrong =
+    let is_given =
         |arg: &Arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short;
-    if visible().any(is_wrong) {
-        return Some(format!("{wrong} is an option of `{}`: write it after the command", command.get_name()));
+    if visible().any(is_given) {
+        return Some(format!(
+            "{given_option} is an option of `{}`: write it after the command",
+            command.get_name()
+        ));
     }
     let names = || visible().filter_map(|arg| arg.get_long());
-    let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
+    let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == given_option).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
     match synonym.or_else(|| nearest(long?, names())) {
         Some(option) => Some(question(&format!("--{option}"))),
-        None => other_commands_hint(wrong, &is_wrong),
+        None => other_commands_hint(given_option, &is_given),
     }
 }
 
 /// Names the commands that have an option, for one that the command does not have.
-fn other_commands_hint(wrong: &str, is_option: &dyn Fn(&Arg) -> bool) -> Option<String> {
-    let grammar = grammar::whole();
+fn other_commands_hint(given_option: &str, is_option: &dyn Fn(&Arg) -> bool) -> Option<String> {
+    let grammar = grammar::for_all_commands();
     let leaves = scope::command_leaves(&grammar).into_iter().filter(|(_, command)| {
         !command.is_hide_set() && command.get_arguments().any(|arg| !arg.is_hide_set() && is_option(arg))
     });
     let names: Vec<String> = leaves.map(|(path, _)| format!("`{path}`")).collect();
     match names.as_slice() {
         [] => None,
-        [first, second, third, _, ..] => {
-            Some(format!("{wrong} is an option of other commands, such as {first}, {second} and {third}"))
-        }
-        names => Some(format!("{wrong} is an option of {}", and_listed(names))),
+        [first, second, third, _, ..] => Some(format!(
+            "{given_option} is an option of other commands, such as {first}, {second} and {third}"
+        )),
+        names => Some(format!("{given_option} is an option of {}", and_listed(names))),
     }
 }
 
@@ -196,11 +200,11 @@ fn is_manifest_option(word: &str) -> bool {
 
 /// Names the value for one that the option does not have. The guesses of clap are too bold.
 fn value_hint(error: &clap::Error) -> Option<String> {
-    let wrong = text(error, ContextKind::InvalidValue)?;
+    let given_value = text(error, ContextKind::InvalidValue)?;
     let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };
-    let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, value)| *value);
+    let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == given_value).map(|(_, value)| *value);
     let synonym = synonym.filter(|value| values.iter().any(|valid| valid == value));
-    synonym.or_else(|| nearest(wrong, values.iter().map(String::as_str))).map(question)
+    synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str))).map(question)
 }
 
 /// Explains a word after `--wait`, which counts as its duration.
@@ -217,9 +221,9 @@ mod tests {
     use crate::cli::globals;
 
     /// Returns the error for a command line, as it is printed.
-    fn refused(line: &str) -> String {
+    fn error_text(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let grammar = grammar::for_words(&words).args(globals::ignored());
+        let grammar = grammar::for_words(&words).args(globals::ignored_args());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
         improve(error, help::named_command(&grammar, &words).1).to_string()
     }
@@ -227,7 +231,7 @@ mod tests {
     /// Returns the usage in the error for a command line.
     fn usage(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let grammar = grammar::for_words(&words).args(globals::ignored());
+        let grammar = grammar::for_words(&words).args(globals::ignored_args());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
         let grammar = with_usage(grammar);
         let error = show_usage(error, help::named_command(&grammar, &words).1).to_string();
@@ -302,7 +306,7 @@ mod tests {
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
             ),
         ] {
-            let text = refused(line);
+            let text = error_text(line);
             let hints: Vec<&str> =
                 text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
             assert_eq!(hints.concat(), hint, "{line}: {text}");

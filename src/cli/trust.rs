@@ -23,7 +23,7 @@ pub(super) struct TrustArgs {
 
 impl TrustArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (path, trusted, text) = if self.revoke {
+        let (path, is_trusted, text) = if self.revoke {
             let Revocation { path, was_trusted } = env_file::revoke(self.file.as_deref())?;
             let text = match was_trusted {
                 true => format!("'{}' is not trusted any more\n", path.display()),
@@ -38,7 +38,7 @@ impl TrustArgs {
         if session.globals.prints_json() {
             return CommandResult::json(&serde_json::json!({
                 "path": path.display().to_string(),
-                "trusted": trusted,
+                "trusted": is_trusted,
             }));
         }
         let text = text::clean(&text);

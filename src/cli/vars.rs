@@ -50,10 +50,11 @@ enum VarsCommand {
         #[command(flatten)]
         store: StoreArgs,
         #[command(flatten)]
-        declared: DeclaredArgs,
+        declarations: DeclarationArgs,
         /// Report certificates that expire within this time, such as 60d
-        #[arg(long, value_name = "AGE", default_value = "30d", value_parser = duration::parse_age)]
-        within: Duration,
+        #[arg(id = "within", long = "within", value_name = "AGE", default_value = "30d",
+              value_parser = duration::parse_age)]
+        expiry_window: Duration,
     },
     /// Generate a new value; for a CA also for its certificates
     ///
@@ -73,7 +74,7 @@ enum VarsCommand {
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
-        declared: DeclaredArgs,
+        declarations: DeclarationArgs,
         /// Finish the rotation of a CA: stop trusting its old certificate
         #[arg(long)]
         finish: bool,
@@ -91,7 +92,7 @@ struct StoreArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-struct DeclaredArgs {
+struct DeclarationArgs {
     /// Read the declarations in `variables:` of this manifest (repeatable)
     #[arg(short = 'm', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifests: Vec<PathBuf>,
@@ -112,7 +113,7 @@ struct DeclaredArgs {
     vars_exec: VarsExecArgs,
 }
 
-impl DeclaredArgs {
+impl DeclarationArgs {
     fn inputs(self, env_file: Option<&EnvFile>) -> Result<Vec<Inputs>> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
@@ -154,13 +155,13 @@ impl VarsArgs {
                 };
             }
             VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
-            VarsCommand::Check { store, declared, within } => {
-                let declared = declared.inputs(store.env_file.file())?;
-                (store, VarsRequest::Check { declared, within })
+            VarsCommand::Check { store, declarations, expiry_window } => {
+                let declarations = declarations.inputs(store.env_file.file())?;
+                (store, VarsRequest::Check { declared: declarations, within: expiry_window })
             }
-            VarsCommand::Rotate { store, name, declared, finish: false } => {
-                let declared = declared.inputs(store.env_file.file())?;
-                (store, VarsRequest::Rotate { declared, name })
+            VarsCommand::Rotate { store, name, declarations, finish: false } => {
+                let declarations = declarations.inputs(store.env_file.file())?;
+                (store, VarsRequest::Rotate { declared: declarations, name })
             }
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
@@ -171,7 +172,7 @@ impl VarsArgs {
             false => work()?,
         };
         if let VarsRequest::Rotate { .. } = &request {
-            text = session.completed(&text);
+            text = session.complete_commands(&text);
             if let Some(columns) = session.columns() {
                 text = ui::wrap(&text, columns);
             }

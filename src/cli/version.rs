@@ -84,9 +84,9 @@ fn read(answer: &[u8]) -> Result<(String, Version, Option<String>), String> {
     let tag = release.tag_name;
     let version = parse_version(&tag)
         .ok_or_else(|| format!("the tag '{}' is no version such as v1.2.3", text::clean_line(&tag)))?;
-    let shown = text::clean_line(tag.strip_prefix('v').unwrap_or(&tag));
+    let version_text = text::clean_line(tag.strip_prefix('v').unwrap_or(&tag));
     let url = release.html_url.filter(|url| url.starts_with("https://"));
-    Ok((shown, version, url.map(|url| text::clean_line(&url))))
+    Ok((version_text, version, url.map(|url| text::clean_line(&url))))
 }
 
 /// Returns the release feed of a repository on GitHub.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn versions_are_ordered() {
-        let ordered = [
+        let versions = [
             "0.1.0",
             "0.2.0-1",
             "0.2.0-alpha",
@@ -119,12 +119,12 @@ mod tests {
         let order = |one: &str, other: &str| {
             parse_version(one).unwrap().cmp_precedence(&parse_version(other).unwrap())
         };
-        for pair in ordered.windows(2) {
+        for pair in versions.windows(2) {
             assert!(order(pair[0], pair[1]).is_lt(), "{pair:?}");
         }
         assert!(order("v1.2.3", "1.2.3+build").is_eq());
-        for wrong in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3", "1.2.3-", "1.2.3-rc."] {
-            assert_eq!(parse_version(wrong), None, "{wrong}");
+        for text in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3", "1.2.3-", "1.2.3-rc."] {
+            assert_eq!(parse_version(text), None, "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use clap::FromArgMatches as _;
 
-use super::typed::TypedCommandLine;
+use super::typed_command_line::TypedCommandLine;
 use crate::cli::manifest_args::ManifestOptions;
 use crate::cli::paths;
 use manifest::variables::Definitions;
@@ -63,14 +63,14 @@ impl TypedCommandLine {
 
     /// Returns the manifest paths that continue the typed one by one step. If there is only one, also returns
     /// the paths a step below it.
-    pub(super) fn paths(&self, typed: &str) -> Vec<String> {
-        self.outline().map(|(_, root)| continued(&root, typed)).unwrap_or_default()
+    pub(super) fn paths(&self, prefix: &str) -> Vec<String> {
+        self.outline().map(|(_, root)| continuing_paths(&root, prefix)).unwrap_or_default()
     }
 
     /// Returns the paths in the vars store of `vars get` that continue the typed one.
-    pub(super) fn stored_paths(&self, typed: &str) -> Vec<String> {
-        let Some(store) = self.stored() else { return Vec::new() };
-        let paths = continued(&store.root(), typed);
+    pub(super) fn stored_paths(&self, prefix: &str) -> Vec<String> {
+        let Some(store) = self.vars_store() else { return Vec::new() };
+        let paths = continuing_paths(&store.root(), prefix);
         // The store also has the values that rotations replaced.
         let is_variable = |path: &String| {
             let name = path.split('/').nth(1).unwrap_or_default();
@@ -82,10 +82,10 @@ impl TypedCommandLine {
 
 /// Returns the paths that continue the typed one by one step. If there is only one, also returns the paths a
 /// step below it.
-fn continued(root: &Node, typed: &str) -> Vec<String> {
-    let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
+fn continuing_paths(root: &Node, prefix: &str) -> Vec<String> {
+    let parent = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut paths = steps(root, parent);
-    paths.retain(|path| path.starts_with(typed));
+    paths.retain(|path| path.starts_with(prefix));
     if let [only] = paths.as_slice() {
         let next_paths = steps(root, only);
         paths.extend(next_paths);
@@ -112,11 +112,11 @@ fn steps(root: &Node, parent: &str) -> Vec<String> {
         },
     };
     let Ok(parent_node) = parent_node else { return Vec::new() };
-    let escaped = |text: &str| text.replace('~', "~0").replace('/', "~1");
+    let escape = |text: &str| text.replace('~', "~0").replace('/', "~1");
     let tokens: Vec<String> = match &parent_node.data {
-        Data::Map(map) => map.iter().filter_map(|(key, _)| key.as_str().map(escaped)).collect(),
+        Data::Map(map) => map.iter().filter_map(|(key, _)| key.as_str().map(escape)).collect(),
         Data::Seq(items) => {
-            let name = |item: &Node| item.get("name").and_then(Node::as_str).map(escaped);
+            let name = |item: &Node| item.get("name").and_then(Node::as_str).map(escape);
             let token = |(index, item): (usize, &Node)| {
                 name(item).map_or_else(|| index.to_string(), |name| format!("name={name}"))
             };

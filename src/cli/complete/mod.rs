@@ -6,7 +6,7 @@
 mod manifest;
 mod record;
 mod shells;
-mod typed;
+mod typed_command_line;
 mod values;
 
 use std::ffi::OsString;
@@ -45,8 +45,8 @@ fn with_hidden_aliases(grammar: Command) -> Command {
 /// Removes the options from an answer, which has one candidate per line. Options are offered only after a
 /// dash.
 fn without_options(answer: &[u8]) -> Vec<u8> {
-    let kept = answer.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"-"));
-    kept.flatten().copied().collect()
+    let candidates = answer.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"-"));
+    candidates.flatten().copied().collect()
 }
 
 /// Answers the request of a shell. Errors change only the exit code, because the operator is typing.
@@ -56,20 +56,20 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     let shell = SHELLS.iter().find(|shell| shell.name() == name)?;
     let index = COMPLETED_WORD.value().and_then(|index| index.to_str()?.parse().ok());
     let index: usize = index.unwrap_or_else(|| words.len().saturating_sub(1));
-    let mut others = words.to_vec();
-    if index < others.len() {
-        others.remove(index);
+    let mut other_words = words.to_vec();
+    if index < other_words.len() {
+        other_words.remove(index);
     }
     let is_option = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
-    let grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
+    let grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &other_words);
     let mut grammar = help::with_help_command(grammar);
     let working_directory = paths::working_directory().ok();
     let mut text = Vec::new();
-    let answered = shell
+    let result = shell
         .write_complete(&mut grammar, words.to_vec(), working_directory.as_deref(), &mut text)
         .and_then(|()| {
-            let offered = if is_option { text } else { without_options(&text) };
-            std::io::Write::write_all(&mut std::io::stdout(), &offered)
+            let candidates = if is_option { text } else { without_options(&text) };
+            std::io::Write::write_all(&mut std::io::stdout(), &candidates)
         });
-    Some(if answered.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Some(if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

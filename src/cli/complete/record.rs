@@ -1,6 +1,6 @@
 //! Completions from the state: CIDs and names of CPIs.
 
-use super::typed::TypedCommandLine;
+use super::typed_command_line::TypedCommandLine;
 use base::encoding;
 use engine::protocol::ResourceKind;
 use engine::record_commands::{self, StateOverview};
@@ -26,7 +26,7 @@ impl TypedCommandLine {
     }
 
     /// Returns the recorded resources of a kind.
-    pub(super) fn recorded(&self, kind: ResourceKind) -> Vec<DescribedName> {
+    pub(super) fn recorded_names(&self, kind: ResourceKind) -> Vec<DescribedName> {
         self.record().map(|record| recorded_resources(&record, kind)).unwrap_or_default()
     }
 
@@ -60,11 +60,11 @@ impl TypedCommandLine {
         let Some(path) = self.state() else { return Vec::new() };
         let storage = Storage::from(path.as_path()).resolved();
         let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
-        let described = versions.into_iter().map(|version| {
-            let written = encoding::rfc3339(OffsetDateTime::from(version.written));
-            DescribedName::new(&version.name, format!("written {written}"))
+        let names = versions.into_iter().map(|version| {
+            let time = encoding::rfc3339(OffsetDateTime::from(version.written));
+            DescribedName::new(&version.name, format!("written {time}"))
         });
-        described.collect()
+        names.collect()
     }
 
     /// Returns the CPIs of recorded resources.

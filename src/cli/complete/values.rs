@@ -11,7 +11,7 @@ use clap_complete::ArgValueCompleter;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 
 use super::record::DescribedName;
-use super::typed::TypedCommandLine;
+use super::typed_command_line::TypedCommandLine;
 use crate::cli::{env_file, paths as cli_paths};
 use engine::cpi::Method;
 use engine::protocol::ResourceKind;
@@ -22,61 +22,65 @@ const TARBALLS: &[&str] = &["tgz", "gz"];
 
 /// Adds completions to the arguments. `words` is the command line without the word to complete.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
-    let typed = Arc::new(TypedCommandLine::of(&grammar, words));
-    env_file::map_all_args(grammar, &|arg| with_value(arg, &typed))
+    let command_line = Arc::new(TypedCommandLine::of(&grammar, words));
+    env_file::map_all_args(grammar, &|arg| with_value(arg, &command_line))
 }
 
 /// Adds completions to an argument.
-fn with_value(arg: Arg, typed: &Arc<TypedCommandLine>) -> Arg {
+fn with_value(arg: Arg, command_line: &Arc<TypedCommandLine>) -> Arg {
     let offer = |arg: Arg, values: fn(&OsStr, &TypedCommandLine) -> Vec<CompletionCandidate>| {
-        let typed = Arc::clone(typed);
-        arg.add(ArgValueCompleter::new(move |word: &OsStr| values(word, &typed)))
+        let command_line = Arc::clone(command_line);
+        arg.add(ArgValueCompleter::new(move |word: &OsStr| values(word, &command_line)))
     };
     if arg.get_long() == Some("cpi") {
-        return offer(arg, |word, typed| matching_candidates(word, cpis(typed)));
+        return offer(arg, |word, command_line| matching_candidates(word, cpis(command_line)));
     }
     match arg.get_id().as_str() {
-        "manifest" if typed.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
-        "store" if typed.is(&["vars", "rotate"]) => offer(arg, store_or_name),
+        "manifest" if command_line.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
+        "store" if command_line.is(&["vars", "rotate"]) => offer(arg, store_or_name),
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
         | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
         "state" | "context" => arg.add(files(&["json"])),
-        "vm" => offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Vm))),
-        "snapshot" => {
-            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Snapshot)))
-        }
-        "disk" => offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Disk))),
-        "call" => offer(arg, |word, typed| described_candidates(word, typed.calls())),
-        "cid" if typed.is(&["delete-vm"]) => {
-            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Vm)))
-        }
-        "cid" if typed.is(&["delete-disk"]) => {
-            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Disk)))
-        }
-        "cid" if typed.is(&["delete-snapshot"]) => {
-            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Snapshot)))
-        }
-        "stemcell" if typed.is(&["delete-stemcell"]) => {
-            offer(arg, |word, typed| described_candidates(word, typed.stemcells()))
-        }
-        "stemcell" if typed.is(&["state", "forget"]) => {
-            offer(arg, |word, typed| described_candidates(word, typed.recorded(ResourceKind::Stemcell)))
-        }
-        "stemcell" | "release" => arg.add(files(TARBALLS)),
-        "job" => offer(arg, |word, typed| matching_candidates(word, typed.jobs())),
-        "path" if typed.is(&["vars", "get"]) => offer(arg, |word, typed| {
-            word.to_str().map(|word| candidates(typed.stored_paths(word))).unwrap_or_default()
+        "vm" => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Vm))
         }),
-        "op-path" => offer(arg, |word, typed| {
-            word.to_str().map(|word| candidates(typed.paths(word))).unwrap_or_default()
+        "snapshot" => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Snapshot))
+        }),
+        "disk" => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Disk))
+        }),
+        "call" => offer(arg, |word, command_line| described_candidates(word, command_line.calls())),
+        "cid" if command_line.is(&["delete-vm"]) => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Vm))
+        }),
+        "cid" if command_line.is(&["delete-disk"]) => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Disk))
+        }),
+        "cid" if command_line.is(&["delete-snapshot"]) => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Snapshot))
+        }),
+        "stemcell" if command_line.is(&["delete-stemcell"]) => {
+            offer(arg, |word, command_line| described_candidates(word, command_line.stemcells()))
+        }
+        "stemcell" if command_line.is(&["state", "forget"]) => offer(arg, |word, command_line| {
+            described_candidates(word, command_line.recorded_names(ResourceKind::Stemcell))
+        }),
+        "stemcell" | "release" => arg.add(files(TARBALLS)),
+        "job" => offer(arg, |word, command_line| matching_candidates(word, command_line.jobs())),
+        "path" if command_line.is(&["vars", "get"]) => offer(arg, |word, command_line| {
+            word.to_str().map(|word| candidates(command_line.stored_paths(word))).unwrap_or_default()
+        }),
+        "op-path" => offer(arg, |word, command_line| {
+            word.to_str().map(|word| candidates(command_line.paths(word))).unwrap_or_default()
         }),
         "vars_exec" => arg.add(ArgValueCompleter::new(programs)),
-        "vars" => offer(arg, |word, typed| matching_candidates(word, with_equals(typed))),
+        "vars" => offer(arg, |word, command_line| matching_candidates(word, with_equals(command_line))),
         "var_files" => offer(arg, variable_file),
-        "name" if typed.is(&["vars", "rotate"]) => {
-            offer(arg, |word, typed| matching_candidates(word, stored_variables(typed)))
+        "name" if command_line.is(&["vars", "rotate"]) => {
+            offer(arg, |word, command_line| matching_candidates(word, stored_variables(command_line)))
         }
-        "restore" => offer(arg, |word, typed| described_candidates(word, typed.versions())),
+        "restore" => offer(arg, |word, command_line| described_candidates(word, command_line.versions())),
         "words" => offer(arg, word_of_call),
         _ => arg,
     }
@@ -133,9 +137,9 @@ fn described_candidates(word: &OsStr, names: Vec<DescribedName>) -> Vec<Completi
 }
 
 /// Returns the CPIs of the configuration, then those of recorded resources.
-fn cpis(typed: &TypedCommandLine) -> Vec<String> {
-    let mut names = typed.configured_cpis();
-    for name in typed.recorded_cpis() {
+fn cpis(command_line: &TypedCommandLine) -> Vec<String> {
+    let mut names = command_line.configured_cpis();
+    for name in command_line.recorded_cpis() {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -144,25 +148,28 @@ fn cpis(typed: &TypedCommandLine) -> Vec<String> {
 }
 
 /// Completes a word of `cpi call`: the manifest and the method, then CIDs.
-fn word_of_call(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
+fn word_of_call(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
-    if typed.words().iter().any(is_method) {
+    if command_line.words().iter().any(is_method) {
         let kinds = [ResourceKind::Vm, ResourceKind::Disk, ResourceKind::Stemcell, ResourceKind::Snapshot];
-        return described_candidates(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
+        return described_candidates(
+            word,
+            kinds.into_iter().flat_map(|kind| command_line.recorded_names(kind)).collect(),
+        );
     }
     let mut candidates = paths(YAML).complete(word);
     candidates.extend(matching_candidates(word, Method::all().map(|method| method.name().to_owned())));
     candidates
 }
 
-fn with_equals(typed: &TypedCommandLine) -> Vec<String> {
-    typed.variables().into_iter().map(|name| format!("{name}=")).collect()
+fn with_equals(command_line: &TypedCommandLine) -> Vec<String> {
+    command_line.variables().into_iter().map(|name| format!("{name}=")).collect()
 }
 
 /// Completes `NAME=FILE`: a variable, then a file.
-fn variable_file(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
+fn variable_file(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
     match word.to_str().and_then(|word| word.split_once('=')) {
-        None => matching_candidates(word, with_equals(typed)),
+        None => matching_candidates(word, with_equals(command_line)),
         Some((name, path)) => {
             let candidates = PathCompleter::file().complete(OsStr::new(path));
             candidates.into_iter().map(|candidate| candidate.add_prefix(format!("{name}="))).collect()
@@ -171,13 +178,13 @@ fn variable_file(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandid
 }
 
 /// Completes the first word of `vars rotate`: a vars store, or a variable if an env file names the store.
-fn store_or_name(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
+fn store_or_name(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let mut candidates = paths(YAML).complete(word);
-    candidates.extend(matching_candidates(word, stored_variables(typed)));
+    candidates.extend(matching_candidates(word, stored_variables(command_line)));
     candidates
 }
 
 /// Returns the variables of a vars store.
-fn stored_variables(typed: &TypedCommandLine) -> Vec<String> {
-    typed.stored().iter().flat_map(VarsStore::iter).map(|(name, _)| name.to_owned()).collect()
+fn stored_variables(command_line: &TypedCommandLine) -> Vec<String> {
+    command_line.vars_store().iter().flat_map(VarsStore::iter).map(|(name, _)| name.to_owned()).collect()
 }

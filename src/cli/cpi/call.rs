@@ -70,37 +70,42 @@ impl CallArgs {
             .enumerate()
             .map(|(position, word)| conformance::plain_or_json(&method, position, &word))
             .collect();
-        let prepared = self.source.open(session, manifest.as_ref(), false, None)?;
+        let prepared_cpi = self.source.open(session, manifest.as_ref(), false, None)?;
         let versions = match method == Method::Info.name() {
             true => Versions::default(),
             false => {
-                let info =
-                    prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
-                let answered = info.info.as_ref().map(|info| info.api_version);
-                if answered.is_none() {
+                let info = prepared_cpi.call_in_stage(
+                    session,
+                    "Asking the CPI for `info`",
+                    conformance::call_info,
+                )?;
+                let api_version = info.info.as_ref().map(|info| info.api_version);
+                if api_version.is_none() {
                     let reason = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
                     session
                         .reporter
                         .warn(format!("`info` failed, so the request has api_version 1: {reason}"));
                 }
-                let state = prepared.opened.as_ref().and_then(|opened| opened.stemcell_api_version);
+                let recorded_version =
+                    prepared_cpi.manifest_cpi.as_ref().and_then(|cpi| cpi.stemcell_api_version);
                 Versions {
-                    api: Some(answered.unwrap_or(1).min(prepared.highest_api_version)),
-                    stemcell: self.stemcell_api_version.or(state),
+                    api: Some(api_version.unwrap_or(1).min(prepared_cpi.highest_api_version)),
+                    stemcell: self.stemcell_api_version.or(recorded_version),
                 }
             }
         };
         advise(session, &method, versions, &arguments);
-        let called = prepared.call_in_stage(session, &format!("Calling {method}"), |cpi, watching| {
-            conformance::call(cpi, &method, &arguments, versions, watching)
-        })?;
-        let finished = match session.globals.prints_json() {
-            true => CommandResult::json(&called)?,
-            false => CommandResult::Output(call_report(&called).into_bytes()),
+        let finished_call =
+            prepared_cpi.call_in_stage(session, &format!("Calling {method}"), |cpi, watching| {
+                conformance::call(cpi, &method, &arguments, versions, watching)
+            })?;
+        let output = match session.globals.prints_json() {
+            true => CommandResult::json(&finished_call)?,
+            false => CommandResult::Output(call_report(&finished_call).into_bytes()),
         };
-        Ok(match called.has_succeeded {
-            true => finished,
-            false => finished.with_problem(call_error(&method, &called)),
+        Ok(match finished_call.has_succeeded {
+            true => output,
+            false => output.with_problem(call_error(&method, &finished_call)),
         })
     }
 }

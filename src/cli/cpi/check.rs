@@ -140,40 +140,40 @@ impl CheckArgs {
         let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
         let junit_file = self.junit.as_ref().map(absolute).transpose()?;
         let junit_file = junit_file.map(|path| JunitFile::open(&path)).transpose()?;
-        let prepared = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
-        let settings = self.settings(session, &prepared, stemcell.as_deref())?;
-        if let Some(vm) = prepared.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
+        let prepared_cpi = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
+        let settings = self.settings(session, &prepared_cpi, stemcell.as_deref())?;
+        if let Some(vm) = prepared_cpi.manifest_cpi.as_ref().and_then(|cpi| cpi.deployed_vm.as_ref()) {
             session.reporter.warn(format!(
                 "VM '{vm}' of this manifest is deployed: the VMs of the check must not have its address \
                  (set another one with --networks)"
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");
-        let run = &prepared.prepared_run.run;
+        let run = &prepared_cpi.prepared_run.run;
         let directory = env_vars::CPI_CHECK.path()?;
-        let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared.identity };
+        let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared_cpi.identity };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
             leftover_log: Some(leftover_log)
-                .filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
+                .filter(|_| matches!(prepared_cpi.cpi.source, AnswerSource::Program(_))),
             signal_check: &|| run.signal(),
             must_stop_waiting: &|| run.must_stop_waiting(),
         };
         let in_flight = run.signals.begin_call();
-        let report = conformance::check(&prepared.cpi, &settings, &context)?;
+        let report = conformance::check(&prepared_cpi.cpi, &settings, &context)?;
         drop(in_flight);
         match report.passed() {
             true => stage.finish(),
             false => drop(stage),
         }
-        let written = junit_file.map_or(Ok(()), |file| file.write(&junit(&report)));
-        let is_recorded = prepared.is_recording_complete(session);
+        let write_result = junit_file.map_or(Ok(()), |file| file.write(&junit(&report)));
+        let is_recorded = prepared_cpi.is_recording_complete(session);
         let exit_code = match report.interrupted {
             Some(signal) => 128 + signal,
             None => u8::from(!report.passed() || !is_recorded),
         };
-        let finished = match session.globals.prints_json() {
+        let output = match session.globals.prints_json() {
             true => CommandResult::json(&report)?,
             false => {
                 let mut text = report_text(&report, session.globals.verbose > 0, &session.layout());
@@ -187,9 +187,9 @@ impl CheckArgs {
                 CommandResult::Output(text.into_bytes())
             }
         };
-        Ok(match written {
-            Ok(()) => finished.with_exit_code(exit_code),
-            Err(error) => finished.with_problem(error),
+        Ok(match write_result {
+            Ok(()) => output.with_exit_code(exit_code),
+            Err(error) => output.with_problem(error),
         })
     }
 
@@ -197,27 +197,30 @@ impl CheckArgs {
     fn settings(
         &self,
         session: &Session,
-        prepared: &PreparedCpi,
+        prepared_cpi: &PreparedCpi,
         stemcell: Option<&Path>,
     ) -> Result<CheckSettings> {
-        if let Some(recorded) = prepared.cpi.source.recorded_settings() {
-            return serde_json::from_value(recorded).map_err(|error| {
-                Error::invalid(format!("reading the settings in '{}' failed", prepared.name))
+        if let Some(settings) = prepared_cpi.cpi.source.recorded_settings() {
+            return serde_json::from_value(settings).map_err(|error| {
+                Error::invalid(format!("reading the settings in '{}' failed", prepared_cpi.name))
                     .with_source(json_problem(&error))
             });
         }
-        if let AnswerSource::Transcript(_) = prepared.cpi.source {
-            return Err(Error::invalid(format!("'{}' is not a transcript of a `cpi check`", prepared.name))
-                .with_hint("`monopile cpi check --record FILE` writes one"));
+        if let AnswerSource::Transcript(_) = prepared_cpi.cpi.source {
+            return Err(Error::invalid(format!(
+                "'{}' is not a transcript of a `cpi check`",
+                prepared_cpi.name
+            ))
+            .with_hint("`monopile cpi check --record FILE` writes one"));
         }
-        let vm_and_disk = prepared.opened.as_ref().and_then(|opened| opened.vm_and_disk.as_ref());
+        let vm_and_disk = prepared_cpi.manifest_cpi.as_ref().and_then(|cpi| cpi.vm_and_disk.as_ref());
         let stemcell = match (vm_and_disk, stemcell) {
             (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = cpi_set::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
+                let stemcell = cpi_set::open_stemcell(&prepared_cpi.prepared_run.run, path, &stage)?;
                 stage.finish();
-                Some(opened)
+                Some(stemcell)
             }
             (None, None) => None,
         };
@@ -239,8 +242,8 @@ impl CheckArgs {
         let dynamic = Map::from_iter([("default".to_owned(), dynamic)]);
         let networks = vm.map_or(&dynamic, |vm| &vm.networks);
         Ok(CheckSettings {
-            name: prepared.name.clone(),
-            highest_api_version: prepared.highest_api_version,
+            name: prepared_cpi.name.clone(),
+            highest_api_version: prepared_cpi.highest_api_version,
             contract: self.contract,
             stemcell: stemcell.map(|stemcell| CheckStemcell {
                 image: stemcell.image,
@@ -314,7 +317,7 @@ fn result_lines(checks: &[&Check]) -> String {
     let mut counts: Vec<(&str, String, usize)> = Vec::new();
     for check in checks {
         for reason in check.plain_reasons() {
-            match counts.iter_mut().find(|(counted, ..)| *counted == reason) {
+            match counts.iter_mut().find(|(counted_reason, ..)| *counted_reason == reason) {
                 Some((.., count)) => *count += 1,
                 None => counts.push((reason, check.verdict_text(), 1)),
             }
@@ -324,11 +327,15 @@ fn result_lines(checks: &[&Check]) -> String {
     for (reason, verdict, count) in counts.iter().filter(|(.., count)| *count > 1) {
         text += &format!("{verdict}: {count} checks: {reason}\n");
     }
-    let is_single = |reason: &str| counts.iter().any(|(counted, _, count)| *counted == reason && *count == 1);
+    let is_single = |reason: &str| {
+        counts.iter().any(|(counted_reason, _, count)| *counted_reason == reason && *count == 1)
+    };
     for check in checks {
         let plain = check.plain_reasons().zip(&check.reasons);
-        let reasons: Vec<&str> =
-            plain.filter(|(plain, _)| is_single(plain)).map(|(_, whole)| whole.as_str()).collect();
+        let reasons: Vec<&str> = plain
+            .filter(|(plain, _)| is_single(plain))
+            .map(|(_, full_reason)| full_reason.as_str())
+            .collect();
         if reasons.is_empty() {
             continue;
         }

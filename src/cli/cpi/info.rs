@@ -32,34 +32,36 @@ pub(super) struct InfoArgs {
 impl InfoArgs {
     /// Calls `info` and prints the answer, with the API version that a run would use.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
-        let called = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
-        let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
+        let prepared_cpi = self.source.open(session, self.manifest.as_ref(), false, None)?;
+        let finished_call =
+            prepared_cpi.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
+        let used_version =
+            finished_call.info.as_ref().map(|info| info.api_version.min(prepared_cpi.highest_api_version));
         if session.globals.prints_json() {
-            let info = called.info.as_ref().map(|info| {
+            let info = finished_call.info.as_ref().map(|info| {
                 json!({
                     "api_version": info.api_version,
-                    "used_api_version": used,
+                    "used_api_version": used_version,
                     "stemcell_formats": info.stemcell_formats,
                     "version": info.version,
                 })
             });
-            let document = json!({"cpi": prepared.name, "info": info, "call": called});
-            return CommandResult::json(&document).map(|finished| with_failure(finished, &called));
+            let document = json!({"cpi": prepared_cpi.name, "info": info, "call": finished_call});
+            return CommandResult::json(&document).map(|output| with_failure(output, &finished_call));
         }
         let mut text = String::new();
-        if let Some(info) = &called.info {
+        if let Some(info) = &finished_call.info {
             let mut table = Table::new(["Property", "Value"]);
             let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-            row("CPI", prepared.name.clone());
+            row("CPI", prepared_cpi.name.clone());
             row("Version", info.version.clone().unwrap_or_default());
             row("API version", info.api_version.to_string());
-            row("API version used", used.map(|used| used.to_string()).unwrap_or_default());
+            row("API version used", used_version.map(|version| version.to_string()).unwrap_or_default());
             let formats = info.stemcell_formats.as_ref().map(|formats| formats.join("\n"));
             row("Stemcell formats", formats.unwrap_or_default());
             for version in [1, 2] {
                 let later = if version == 2 { " and later" } else { "" };
-                let contract = called.contract(version).map(|contract| contract.to_string());
+                let contract = finished_call.contract(version).map(|contract| contract.to_string());
                 row(
                     &format!("Contract with stemcells of version {version}{later}"),
                     contract.unwrap_or_default(),
@@ -67,15 +69,15 @@ impl InfoArgs {
             }
             text = format!("{}\n", table.print(&session.layout()));
         }
-        text += &call_report(&called);
-        Ok(with_failure(CommandResult::Output(text.into_bytes()), &called))
+        text += &call_report(&finished_call);
+        Ok(with_failure(CommandResult::Output(text.into_bytes()), &finished_call))
     }
 }
 
 /// Adds the error if `info` failed.
-fn with_failure(finished: CommandResult, called: &FinishedCall) -> CommandResult {
-    match called.has_succeeded {
-        true => finished,
-        false => finished.with_problem(call_error(Method::Info.name(), called)),
+fn with_failure(output: CommandResult, finished_call: &FinishedCall) -> CommandResult {
+    match finished_call.has_succeeded {
+        true => output,
+        false => output.with_problem(call_error(Method::Info.name(), finished_call)),
     }
 }

@@ -21,11 +21,11 @@ impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
         target.inputs.discards_generated = true;
-        let listed = resources::list_cpis(&target, &prepared_run.run)?;
-        let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
+        let cpis = resources::list_cpis(&target, &prepared_run.run)?;
+        let silent: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let output = match session.globals.prints_json() {
-            true => CommandResult::json(&listed)?,
-            false => CommandResult::Output(cpis_table(listed, &session.layout()).into_bytes()),
+            true => CommandResult::json(&cpis)?,
+            false => CommandResult::Output(cpis_table(cpis, &session.layout()).into_bytes()),
         };
         Ok(match silent.is_empty() {
             true => output,
@@ -45,10 +45,10 @@ fn name(cpi: &ListedCpi) -> String {
     cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
 }
 
-fn cpis_table(listed: Vec<ListedCpi>, layout: &Layout) -> String {
+fn cpis_table(cpis: Vec<ListedCpi>, layout: &Layout) -> String {
     let mut table =
         Table::new(["Name", "Type", "Version", "API version", "Stemcell formats", "Reachable", "Note"]);
-    for cpi in listed {
+    for cpi in cpis {
         let note = match (&cpi.name, cpi.problem) {
             (_, Some(problem)) => problem,
             (None, None) => "the default CPI".to_owned(),

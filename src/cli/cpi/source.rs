@@ -87,7 +87,7 @@ pub(super) struct PreparedCpi {
     pub(super) identity: String,
     pub(super) prepared_run: PreparedRun,
     /// The CPI of the manifest, if any.
-    pub(super) opened: Option<OpenedCpi>,
+    pub(super) manifest_cpi: Option<OpenedCpi>,
     /// `--cpi-api-version`.
     pub(super) highest_api_version: u32,
 }
@@ -123,7 +123,7 @@ impl SourceArgs {
         // Any call may change something.
         run.signals.begin_change();
         let (mut context, mut director_uuid) = (Map::new(), None);
-        let (mut opened, name, source, identity);
+        let (mut manifest_cpi, name, source, identity);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 check_no_program(manifest)?;
@@ -149,7 +149,7 @@ impl SourceArgs {
                     Some(cpi) => format!("manifest {} {cpi}", state.display()),
                 };
                 source = AnswerSource::Program(cpi.executable.clone());
-                opened = Some(cpi);
+                manifest_cpi = Some(cpi);
             }
             (None, Some(path), _) => {
                 if let Some(text) = &self.context {
@@ -164,13 +164,13 @@ impl SourceArgs {
                     arguments: self.path_args.clone(),
                     env_vars: run.env_vars.clone(),
                 });
-                opened = None;
+                manifest_cpi = None;
             }
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
                 identity = name.clone();
                 source = AnswerSource::transcript(&expand(replay)?)?;
-                opened = None;
+                manifest_cpi = None;
             }
             (None, None, None) => {
                 return Err(Error::usage("no CPI is given").with_hint(
@@ -196,14 +196,21 @@ impl SourceArgs {
             redactor: session.redactor.clone(),
             timeout: self.timeout,
         };
-        if let Some(vm_and_disk) = opened.as_mut().and_then(|opened| opened.vm_and_disk.as_mut()) {
+        if let Some(vm_and_disk) = manifest_cpi.as_mut().and_then(|cpi| cpi.vm_and_disk.as_mut()) {
             // Requests name the image by an absolute path.
             vm_and_disk.stemcell.image = paths::absolute(&vm_and_disk.stemcell.image)?;
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret, so the identity is a digest.
         let identity = hex::encode(Sha256::digest(identity));
-        Ok(PreparedCpi { cpi: cpi_under_test, name, identity, prepared_run, opened, highest_api_version })
+        Ok(PreparedCpi {
+            cpi: cpi_under_test,
+            name,
+            identity,
+            prepared_run,
+            manifest_cpi,
+            highest_api_version,
+        })
     }
 }
 
@@ -234,31 +241,31 @@ impl PreparedCpi {
             must_stop_waiting: &|| run.must_stop_waiting(),
             timeout: self.cpi.timeout,
         };
-        let called = call(&self.cpi, &control)?;
-        match called.has_succeeded {
+        let finished_call = call(&self.cpi, &control)?;
+        match finished_call.has_succeeded {
             true => stage.finish(),
             false => drop(stage),
         }
         self.is_recording_complete(session);
-        Ok(called)
+        Ok(finished_call)
     }
 }
 
 /// Fails if the executable of `--path` does not exist or is a directory.
 fn check_executable(path: &Path) -> Result<()> {
-    let shown = path.display();
+    let name = path.display();
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => {
-            Err(Error::invalid(format!("'{shown}' is a directory, not a CPI"))
-                .with_hint(format!("name the executable in it: --path {shown}/EXE")))
+            Err(Error::invalid(format!("'{name}' is a directory, not a CPI"))
+                .with_hint(format!("name the executable in it: --path {name}/EXE")))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(input::missing_error("the CPI", path).with_hint("name an executable: --path EXE"))
         }
         Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && is_manifest(path) => {
-            Err(Error::invalid(format!("'{shown}' is a manifest, not a CPI")).with_hint(format!(
+            Err(Error::invalid(format!("'{name}' is a manifest, not a CPI")).with_hint(format!(
                 "leave out --path: `monopile cpi info {}`",
-                shell_word(&shown.to_string())
+                shell_word(&name.to_string())
             )))
         }
         _ => Ok(()),
@@ -280,15 +287,15 @@ fn check_no_program(manifest: &Path) -> Result<()> {
     if !is_program {
         return Ok(());
     }
-    let shown = manifest.display();
-    Err(Error::invalid(format!("'{shown}' is a program, not a manifest"))
-        .with_hint(format!("call it as a CPI: --path {shown}")))
+    let name = manifest.display();
+    Err(Error::invalid(format!("'{name}' is a program, not a manifest"))
+        .with_hint(format!("call it as a CPI: --path {name}")))
 }
 
 /// Returns the error for a call that failed.
-pub(super) fn call_error(method: &str, called: &FinishedCall) -> Error {
-    let problem = || called.problems.first().map_or("it gave no usable answer", String::as_str);
-    let reason = called.error.as_deref().unwrap_or_else(problem);
+pub(super) fn call_error(method: &str, finished_call: &FinishedCall) -> Error {
+    let problem = || finished_call.problems.first().map_or("it gave no usable answer", String::as_str);
+    let reason = finished_call.error.as_deref().unwrap_or_else(problem);
     Error::failure(format!("the CPI's `{method}` failed: {reason}"))
 }
 
@@ -319,7 +326,7 @@ pub(super) fn parse_json_object(option: &str, text: &str) -> Result<Map<String, 
 }
 
 /// Formats the request, the answer and the log.
-pub(super) fn call_report(called: &FinishedCall) -> String {
+pub(super) fn call_report(finished_call: &FinishedCall) -> String {
     let pretty = |value: &Value| {
         let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
         base::text::escape_json(&text).into_owned()
@@ -328,15 +335,15 @@ pub(super) fn call_report(called: &FinishedCall) -> String {
     // for mistakes in it.
     let mut text = format!(
         "Request:\n{}\n\nAnswer ({}, {:.1} ms):\n{}\n",
-        pretty(&called.request),
-        called.ended,
-        called.duration.as_secs_f64() * 1e3,
-        base::text::escape_json(called.answer.trim_end_matches('\n'))
+        pretty(&finished_call.request),
+        finished_call.ended,
+        finished_call.duration.as_secs_f64() * 1e3,
+        base::text::escape_json(finished_call.answer.trim_end_matches('\n'))
     );
-    if !called.stderr.trim().is_empty() {
-        text += &format!("\nLog:\n{}\n", base::text::clean(called.stderr.trim_end()));
+    if !finished_call.stderr.trim().is_empty() {
+        text += &format!("\nLog:\n{}\n", base::text::clean(finished_call.stderr.trim_end()));
     }
-    for problem in &called.problems {
+    for problem in &finished_call.problems {
         text += &format!("\nProblem: {}\n", base::text::clean(&problem.to_string()));
     }
     text

@@ -50,13 +50,13 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         Ok(matches) => matches,
         // The lenient grammar would show a default for the manifest.
         Err(error) if is_help(&error) => {
-            let shown = with_optional_words(grammar.clone());
-            return Err(shown.try_get_matches_from(args).err().unwrap_or(error));
+            let help_grammar = with_optional_words(grammar.clone());
+            return Err(help_grammar.try_get_matches_from(args).err().unwrap_or(error));
         }
         // An env file does not correct this mistake.
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
-    let (path, matches) = chosen(&first);
+    let (path, matches) = innermost_command(&first);
     let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
     let strict = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
@@ -109,8 +109,8 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         Some(_) if !is_named => words.with_found_manifest(),
         _ => words,
     };
-    let completed = with_file_defaults(grammar.clone(), &path, matches, &file);
-    match completed.try_get_matches_from(args) {
+    let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
+    match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), words, remarks))
         }
@@ -164,7 +164,7 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
 /// Returns the manifest if it is an existing file, and the only argument that is not an option.
 fn lone_manifest(grammar: &Command, args: &[OsString]) -> Option<String> {
     let matches = grammar.clone().ignore_errors(true).try_get_matches_from(args).ok()?;
-    let (_, matches) = chosen(&matches);
+    let (_, matches) = innermost_command(&matches);
     let word = matches.try_get_raw("manifest").ok()??.next()?.to_str()?;
     paths::exists(word).then(|| word.to_owned())
 }
@@ -214,7 +214,7 @@ pub(in crate::cli) fn parse_partial_command_line(
 ) -> Option<(Vec<String>, ArgMatches)> {
     let first =
         with_placeholder_defaults(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
-    let (path, matches) = chosen(&first);
+    let (path, matches) = innermost_command(&first);
     if !may_have_env_file(matches) {
         return Some((path, matches.clone()));
     }
@@ -223,9 +223,10 @@ pub(in crate::cli) fn parse_partial_command_line(
     let Some(file) = applicable(matches, option_path, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
-    let completed = with_file_defaults(with_placeholder_defaults(grammar.clone()), &path, matches, &file)
-        .ignore_errors(true);
-    let matches = chosen(&completed.try_get_matches_from(args).ok()?).1.clone();
+    let grammar_with_defaults =
+        with_file_defaults(with_placeholder_defaults(grammar.clone()), &path, matches, &file)
+            .ignore_errors(true);
+    let matches = innermost_command(&grammar_with_defaults.try_get_matches_from(args).ok()?).1.clone();
     Some((path, matches))
 }
 
@@ -233,14 +234,14 @@ pub(in crate::cli) fn parse_partial_command_line(
 type AskTrust<'a> = &'a dyn Fn(&ArgMatches, &EnvFile, &OpenedEnvFile) -> Result<bool>;
 
 /// Asks on a terminal, and remembers the answer yes. Fails without a terminal, or after the answer no.
-fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<bool> {
-    let untrusted_error = || trust::untrusted_error(file, opened);
+fn ask(matches: &ArgMatches, file: &EnvFile, opened_file: &OpenedEnvFile) -> Result<bool> {
+    let untrusted_error = || trust::untrusted_error(file, opened_file);
     let is_set = |id: &str| matches!(matches.try_get_one::<bool>(id), Ok(Some(true)));
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if is_set("non_interactive") || is_set("json") || !is_terminal {
         return Err(untrusted_error());
     }
-    let path = clean_line(&opened.real.display().to_string());
+    let path = clean_line(&opened_file.real_path.display().to_string());
     let (problem, description) = (trust::problem(file, &path), trust::description(file));
     let question = format!("{}.\n{description}\nTrust it?", capitalized(&problem));
     if !ui::prompt::confirm(&question)? {
@@ -260,7 +261,7 @@ fn applicable(
     option_path: Option<PathBuf>,
     ask: AskTrust<'_>,
 ) -> Result<(Option<EnvFile>, Option<Remark>)> {
-    let (opened, is_named) = match option_path {
+    let (opened_file, is_named) = match option_path {
         Some(path) => (OpenedEnvFile::named(&paths::expand(&path, paths::home().as_deref()))?, true),
         None => match find::find()? {
             SearchResult::Nothing => return Ok((None, None)),
@@ -272,11 +273,11 @@ fn applicable(
                 );
                 return Ok((None, Some(Remark::Warning(text))));
             }
-            SearchResult::File(opened) => (opened, false),
+            SearchResult::File(opened_file) => (opened_file, false),
         },
     };
-    let path = opened.shown.as_path();
-    let file = read::read(&opened)?;
+    let path = opened_file.display_path.as_path();
+    let file = read::read(&opened_file)?;
     let manifests = given_manifests(matches);
     // Another manifest must not be deployed over the state of this file.
     if let (false, Some(named_manifest), Some(other)) =
@@ -294,7 +295,7 @@ fn applicable(
         );
         return Ok((None, Some(Remark::Note(text))));
     }
-    if !is_named && !trust::is_trusted(&file) && !ask(matches, &file, &opened)? {
+    if !is_named && !trust::is_trusted(&file) && !ask(matches, &file, &opened_file)? {
         return Ok((None, None));
     }
     let keys = and_listed(&file.content.keys);
@@ -357,7 +358,7 @@ fn is_given(matches: &ArgMatches, id: &str) -> bool {
 }
 
 /// Returns the words of the command, and its arguments.
-fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
+fn innermost_command(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
     let (mut path, mut matches) = (Vec::new(), matches);
     while let Some((name, subcommand)) = matches.subcommand() {
         path.push(name.to_owned());
@@ -367,7 +368,7 @@ fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
 }
 
 /// The required arguments that an env file may supply.
-pub(in crate::cli) const REQUIRED: [&str; 2] = ["manifest", "store"];
+pub(in crate::cli) const REQUIRED_ARGS: [&str; 2] = ["manifest", "store"];
 
 /// Makes the arguments optional that an env file may supply, for help and documents.
 pub(in crate::cli) fn with_optional_words(command: Command) -> Command {
@@ -386,7 +387,7 @@ fn map_supplied(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
     if !can_supply(&command) {
         return command;
     }
-    command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) && arg.is_required_set() {
+    command.mut_args(|arg| match REQUIRED_ARGS.contains(&arg.get_id().as_str()) && arg.is_required_set() {
         true => change(arg),
         false => arg,
     })
@@ -438,8 +439,8 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
             let conflicts = |command: &Command| {
                 let arg = command.get_arguments().find(|arg| arg.get_id() == id);
                 arg.is_some_and(|arg| {
-                    let others = command.get_arg_conflicts_with(arg);
-                    others.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
+                    let conflicting_args = command.get_arg_conflicts_with(arg);
+                    conflicting_args.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
                 })
             };
             let stays = id == "manifest" && !can_supply(&command);

@@ -26,10 +26,10 @@ pub(super) enum SearchResult {
 /// An env file that is open.
 pub(in crate::cli) struct OpenedEnvFile {
     /// Its path in messages: relative in the working directory, and absolute above it.
-    pub(super) shown: PathBuf,
+    pub(super) display_path: PathBuf,
     pub(super) file: File,
     /// Its path without symbolic links.
-    pub(super) real: PathBuf,
+    pub(super) real_path: PathBuf,
 }
 
 impl OpenedEnvFile {
@@ -38,13 +38,13 @@ impl OpenedEnvFile {
         let read_error = |error| input::read_error("env file", path, error);
         let file = input::open(path).map_err(read_error)?;
         // A pipe of the shell (`<(…)`) has no real path.
-        let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(read_error)?;
-        Ok(OpenedEnvFile { shown: path.to_owned(), file, real })
+        let real_path = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(read_error)?;
+        Ok(OpenedEnvFile { display_path: path.to_owned(), file, real_path })
     }
 
     /// Returns the path for a command line: absolute, without symbolic links.
     pub(super) fn for_shell(&self) -> String {
-        base::text::shell_word(&self.real.display().to_string()).into_owned()
+        base::text::shell_word(&self.real_path.display().to_string()).into_owned()
     }
 }
 
@@ -58,12 +58,13 @@ pub(super) fn find() -> Result<SearchResult> {
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(Error::io(format!("checking '{}'", path.display()), error)),
         };
-        let shown = if level == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
+        let display_path = if level == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
         if !is_ours(&link) {
-            return Ok(SearchResult::Foreign(shown));
+            return Ok(SearchResult::Foreign(display_path));
         }
         let read_error = |error| {
-            Error::io(format!("reading env file '{}'", shown.display()), error).with_owner_hint(&shown, "")
+            Error::io(format!("reading env file '{}'", display_path.display()), error)
+                .with_owner_hint(&display_path, "")
         };
         let file = match input::open(&path) {
             Ok(file) => file,
@@ -72,28 +73,28 @@ pub(super) fn find() -> Result<SearchResult> {
         };
         let metadata = file.metadata().map_err(read_error)?;
         if !is_ours(&metadata) {
-            return Ok(SearchResult::Foreign(shown));
+            return Ok(SearchResult::Foreign(display_path));
         }
-        let real = path.canonicalize().map_err(read_error)?;
-        if !is_same_file(&real.metadata().map_err(read_error)?, &metadata) {
+        let real_path = path.canonicalize().map_err(read_error)?;
+        if !is_same_file(&real_path.metadata().map_err(read_error)?, &metadata) {
             return Err(Error::failure(format!(
                 "env file '{}' was replaced while it was read",
-                shown.display()
+                display_path.display()
             ))
             .with_hint("run the same command again"));
         }
         // Paths in the file are relative to its directory, so a link from elsewhere would give them another
         // meaning than the author intended.
         let root = directory.canonicalize().map_err(read_error)?;
-        if !real.starts_with(&root) {
+        if !real_path.starts_with(&root) {
             return Err(Error::invalid(format!(
                 "env file '{}' is a link to '{}', outside of its directory",
-                shown.display(),
-                real.display()
+                display_path.display(),
+                real_path.display()
             ))
-            .with_hint(format!("to use that file, name it: --env-file {}", shell_word(&real))));
+            .with_hint(format!("to use that file, name it: --env-file {}", shell_word(&real_path))));
         }
-        return Ok(SearchResult::File(OpenedEnvFile { shown, file, real }));
+        return Ok(SearchResult::File(OpenedEnvFile { display_path, file, real_path }));
     }
     Ok(SearchResult::Nothing)
 }

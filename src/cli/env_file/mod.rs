@@ -25,8 +25,8 @@ use find::{OpenedEnvFile, SearchResult};
 use manifest::{EnvFileVariables, Inputs};
 
 pub(super) use command_line::{
-    CommandLine, REQUIRED, Remark, can_supply, map_all_args, parse_command_line, parse_partial_command_line,
-    with_optional_words,
+    CommandLine, REQUIRED_ARGS, Remark, can_supply, map_all_args, parse_command_line,
+    parse_partial_command_line, with_optional_words,
 };
 pub(super) use find::FILE_NAME;
 
@@ -46,7 +46,7 @@ pub(super) struct EnvFileArgs {
 fn unread() -> impl TypedValueParser<Value = EnvFile> {
     OsStringValueParser::new().map(|path: OsString| EnvFile {
         path: path.into(),
-        real: PathBuf::new(),
+        real_path: PathBuf::new(),
         content: Arc::default(),
     })
 }
@@ -56,7 +56,7 @@ fn unread() -> impl TypedValueParser<Value = EnvFile> {
 pub(super) struct EnvFile {
     path: PathBuf,
     /// The path without symbolic links.
-    real: PathBuf,
+    real_path: PathBuf,
     content: Arc<Content>,
 }
 
@@ -130,10 +130,10 @@ impl EnvFileArgs {
 /// Remembers that the operator trusts an env file: the named one, or the one that is found from the working
 /// directory. Returns its path, and a description of the programs, files and hosts that it uses.
 pub(super) fn trust(path: Option<&Path>) -> Result<(PathBuf, String)> {
-    let file = read::read(&opened(path, "monopile trust")?)?;
+    let file = read::read(&open_env_file(path, "monopile trust")?)?;
     trust::trust(&file)?;
     let description = trust::description(&file);
-    Ok((file.real, description))
+    Ok((file.real_path, description))
 }
 
 /// Applies an env file to a command without running it. Returns the programs, files and hosts that it would
@@ -156,18 +156,18 @@ pub(super) struct Revocation {
 
 /// Forgets that the operator allowed an env file.
 pub(super) fn revoke(path: Option<&Path>) -> Result<Revocation> {
-    let opened = opened(path, "monopile trust --revoke")?;
-    let was_trusted = trust::revoke(&opened)?;
-    Ok(Revocation { path: opened.real, was_trusted })
+    let opened_file = open_env_file(path, "monopile trust --revoke")?;
+    let was_trusted = trust::revoke(&opened_file)?;
+    Ok(Revocation { path: opened_file.real_path, was_trusted })
 }
 
 /// Opens the named env file, or the one that is found. `command` is for a hint.
-fn opened(path: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
+fn open_env_file(path: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
     if let Some(path) = path {
         return OpenedEnvFile::named(&paths::expand(path, paths::home().as_deref()));
     }
     match find::find()? {
-        SearchResult::File(opened) => Ok(opened),
+        SearchResult::File(opened_file) => Ok(opened_file),
         SearchResult::Foreign(path) => {
             Err(Error::usage(format!("env file '{}' belongs to another user", path.display())).with_hint(
                 format!("to trust it: `monopile trust {}`", shell_word(&path.display().to_string())),

@@ -85,19 +85,20 @@ const KEYS: [&str; 9] = [
 ];
 
 /// Reads an open env file. Relative paths in it start at the real directory of the file.
-pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
-    let path = opened.shown.as_path();
-    let bytes = input::read_file(&opened.file, MAX_ENV_FILE_BYTES).map_err(|error| match error.kind() {
-        std::io::ErrorKind::IsADirectory => {
-            Error::invalid(format!("env file '{}' is a directory", path.display()))
-        }
-        std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
-            "env file '{}' is larger than {} MiB",
-            path.display(),
-            MAX_ENV_FILE_BYTES >> 20
-        )),
-        _ => input::read_error("env file", path, error),
-    })?;
+pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
+    let path = opened_file.display_path.as_path();
+    let bytes =
+        input::read_file(&opened_file.file, MAX_ENV_FILE_BYTES).map_err(|error| match error.kind() {
+            std::io::ErrorKind::IsADirectory => {
+                Error::invalid(format!("env file '{}' is a directory", path.display()))
+            }
+            std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
+                "env file '{}' is larger than {} MiB",
+                path.display(),
+                MAX_ENV_FILE_BYTES >> 20
+            )),
+            _ => input::read_error("env file", path, error),
+        })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::invalid(format!("env file '{}' is not UTF-8 text", path.display())))?;
     let root = yaml::load(&text, path)?;
@@ -114,7 +115,7 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
         }
     };
     let mut reader = Reader {
-        directory: directory(opened),
+        directory: directory(opened_file),
         home: paths::home(),
         content: Content { text: text.into_bytes(), ..Content::default() },
         problems: Vec::new(),
@@ -126,7 +127,7 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
         0 => {
             return Ok(EnvFile {
                 path: path.to_owned(),
-                real: opened.real.clone(),
+                real_path: opened_file.real_path.clone(),
                 content: Arc::new(reader.content),
             });
         }
@@ -139,13 +140,14 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
 }
 
 /// Returns the base of relative paths. It is as short as the operator's path, unless that path is a link.
-fn directory(opened: &OpenedEnvFile) -> PathBuf {
-    let shown = opened.shown.parent().unwrap_or(Path::new(""));
-    let real = opened.real.parent().unwrap_or(Path::new("/"));
-    let directory_as_given = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+fn directory(opened_file: &OpenedEnvFile) -> PathBuf {
+    let display_parent = opened_file.display_path.parent().unwrap_or(Path::new(""));
+    let real_parent = opened_file.real_path.parent().unwrap_or(Path::new("/"));
+    let directory_as_given =
+        if display_parent.as_os_str().is_empty() { Path::new(".") } else { display_parent };
     match directory_as_given.canonicalize() {
-        Ok(directory) if directory == real => shown.to_owned(),
-        _ => real.to_owned(),
+        Ok(directory) if directory == real_parent => display_parent.to_owned(),
+        _ => real_parent.to_owned(),
     }
 }
 
@@ -361,8 +363,8 @@ mod tests {
             let file = read(&OpenedEnvFile::named(&path).unwrap()).unwrap();
             assert_eq!(file.content.options[0].values, expected, "{text}");
         }
-        for wrong in ["redact: [[region]]", "boot_timeout: [5m]"] {
-            std::fs::write(&path, wrong).unwrap();
+        for text in ["redact: [[region]]", "boot_timeout: [5m]"] {
+            std::fs::write(&path, text).unwrap();
             read(&OpenedEnvFile::named(&path).unwrap()).unwrap_err();
         }
     }

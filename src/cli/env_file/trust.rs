@@ -45,25 +45,26 @@ pub(super) fn trust(file: &EnvFile) -> Result<()> {
         Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
     };
     create_private_directory(base::files::directory::parent(&marker)).map_err(write_error)?;
-    let path = file.real.as_os_str().as_encoded_bytes();
+    let path = file.real_path.as_os_str().as_encoded_bytes();
     write_atomically(&marker, &[path, b"\n"].concat()).map_err(write_error)
 }
 
 /// Removes the trust in this file with any content. Returns false if there was none.
-pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
-    let remove_error = |error| Error::io(format!("removing trust from '{}'", opened.real.display()), error);
-    let markers = trust_markers(&opened.real).map_err(remove_error)?;
+pub(super) fn revoke(opened_file: &OpenedEnvFile) -> Result<bool> {
+    let remove_error =
+        |error| Error::io(format!("removing trust from '{}'", opened_file.real_path.display()), error);
+    let markers = trust_markers(&opened_file.real_path).map_err(remove_error)?;
     markers.iter().try_for_each(|marker| remove_durably(marker)).map_err(remove_error)?;
     Ok(!markers.is_empty())
 }
 
 /// Returns the marks of trust in the file at this path, with any content.
-fn trust_markers(real: &Path) -> io::Result<Vec<PathBuf>> {
+fn trust_markers(real_path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory().map_err(io::Error::other)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let trust_line = [real.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    let trust_line = [real_path.as_os_str().as_encoded_bytes(), b"\n"].concat();
     let mut trust_files = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -84,7 +85,7 @@ fn directory() -> Result<PathBuf> {
 /// content of the env file.
 fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
     let mut hasher = Sha256::new();
-    let path = file.real.as_os_str().as_encoded_bytes();
+    let path = file.real_path.as_os_str().as_encoded_bytes();
     // The length makes the boundary unambiguous.
     hasher.update((path.len() as u64).to_be_bytes());
     hasher.update(path);
@@ -94,8 +95,8 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
 }
 
 /// Returns the error for a file that must be allowed first.
-pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
-    let shell_path = opened.for_shell();
+pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Error {
+    let shell_path = opened_file.for_shell();
     let problem = problem(file, &file.path.display().to_string());
     Error::invalid(format!("{problem}\n{}", description(file)))
         .with_hint(format!("to trust it with its present content: `monopile trust {shell_path}`"))
@@ -104,7 +105,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
 
 /// Says that a file is not trusted yet, or not with its present content. `path` names it.
 pub(super) fn problem(file: &EnvFile, path: &str) -> String {
-    match trust_markers(&file.real).is_ok_and(|markers| !markers.is_empty()) {
+    match trust_markers(&file.real_path).is_ok_and(|markers| !markers.is_empty()) {
         true => format!("the env file '{path}' has changed since you trusted it"),
         false => format!("the env file '{path}' is not trusted yet"),
     }
@@ -117,9 +118,9 @@ pub(super) fn description(file: &EnvFile) -> String {
     let outline = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
         // Programs are always shown: other items must not hide them.
-        let most = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
-        lines.extend(items.iter().take(most).map(|item| format!("  {verb} {}", clean_line(item))));
-        if let Some(more) = items.len().checked_sub(most).filter(|more| *more > 0) {
+        let limit = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
+        lines.extend(items.iter().take(limit).map(|item| format!("  {verb} {}", clean_line(item))));
+        if let Some(more) = items.len().checked_sub(limit).filter(|more| *more > 0) {
             lines.push(format!("  {verb} {more} more"));
         }
     };
@@ -130,10 +131,10 @@ pub(super) fn description(file: &EnvFile) -> String {
     let mut reads = files(file);
     let mut contacted = BTreeSet::new();
     match outline {
-        Ok(Some(loaded)) => {
-            runs.extend(programs(&loaded));
-            reads.extend(files_of_manifest(&loaded));
-            contacted = servers(&loaded);
+        Ok(Some(manifest)) => {
+            runs.extend(programs(&manifest));
+            reads.extend(files_of_manifest(&manifest));
+            contacted = servers(&manifest);
         }
         Ok(None) => {}
         Err(error) => {
@@ -192,8 +193,8 @@ fn option_programs(file: &EnvFile) -> BTreeSet<String> {
 }
 
 /// Returns the CPIs that manifest and CPI config choose: executables, built-in CPIs, and jobs of releases.
-fn programs(loaded: &LoadedManifest) -> BTreeSet<String> {
-    let root = &loaded.root;
+fn programs(manifest: &LoadedManifest) -> BTreeSet<String> {
+    let root = &manifest.root;
     let mut programs = BTreeSet::new();
     let provider = root.get("cloud_provider");
     if let Some(cpi) = provider.and_then(|provider| provider.get("cpi")) {
@@ -216,7 +217,7 @@ fn programs(loaded: &LoadedManifest) -> BTreeSet<String> {
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
         programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
-    for cpi in named_cpis(loaded) {
+    for cpi in named_cpis(manifest) {
         let name = text(cpi, "name");
         programs.insert(match cpi.get("exec_path").and_then(Node::as_str) {
             Some(path) => format!("the program '{path}' as CPI '{name}'"),
@@ -248,49 +249,49 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
 
 /// Returns the local files that manifest and CPI config name: the key of the SSH tunnel, stemcells, releases
 /// and userlands, and the files that a CPI in a userland sees.
-fn files_of_manifest(loaded: &LoadedManifest) -> BTreeSet<String> {
-    let key = loaded.root.get("cloud_provider").and_then(|provider| {
+fn files_of_manifest(manifest: &LoadedManifest) -> BTreeSet<String> {
+    let key = manifest.root.get("cloud_provider").and_then(|provider| {
         let key = provider.get("ssh_tunnel")?.get("private_key")?.as_str()?;
         // A key can also be in the manifest itself.
         (!key.trim_start().starts_with("-----")).then_some(key)
     });
-    let userland_files = userlands(loaded).filter_map(|userland| userland.get("files")?.as_seq()).flatten();
-    let urls = urls(loaded).into_iter().filter(|url| host(url).is_none());
+    let userland_files = userlands(manifest).filter_map(|userland| userland.get("files")?.as_seq()).flatten();
+    let urls = urls(manifest).into_iter().filter(|url| host(url).is_none());
     let paths = urls.chain(key).chain(userland_files.filter_map(Node::as_str));
     paths.map(|path| format!("'{path}'")).collect()
 }
 
 /// Returns the servers that monopile contacts for manifest and CPI config: the agent, the SSH tunnel, and the
 /// servers of stemcells, releases and userlands. Other addresses in them are for the CPI and the jobs.
-fn servers(loaded: &LoadedManifest) -> BTreeSet<String> {
-    let provider = loaded.root.get("cloud_provider");
+fn servers(manifest: &LoadedManifest) -> BTreeSet<String> {
+    let provider = manifest.root.get("cloud_provider");
     let mbus = provider.and_then(|provider| provider.get("mbus")?.as_str());
     let tunnel = provider.and_then(|provider| provider.get("ssh_tunnel")?.get("host")?.as_str());
-    let hosts = urls(loaded).into_iter().chain(mbus).filter_map(host);
+    let hosts = urls(manifest).into_iter().chain(mbus).filter_map(host);
     hosts.chain(tunnel.map(str::to_owned)).collect()
 }
 
 /// Returns the URLs and paths of the stemcells, releases and userlands.
-fn urls(loaded: &LoadedManifest) -> Vec<&str> {
-    let root = &loaded.root;
+fn urls(manifest: &LoadedManifest) -> Vec<&str> {
+    let root = &manifest.root;
     let releases = entries(root, "releases").iter().filter_map(|release| release.get("url"));
     let pools = entries(root, "resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
     let stemcells = entries(root, "stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
-    let userland_urls = userlands(loaded).map(|userland| userland.get("url").unwrap_or(userland));
+    let userland_urls = userlands(manifest).map(|userland| userland.get("url").unwrap_or(userland));
     let urls = releases.chain(pools).chain(stemcells).chain(userland_urls);
     urls.filter_map(Node::as_str).collect()
 }
 
 /// Returns the userlands of all CPIs, without that of this machine.
-fn userlands(loaded: &LoadedManifest) -> impl Iterator<Item = &Node> {
-    let cpis = loaded.root.get("cloud_provider").into_iter().chain(named_cpis(loaded));
+fn userlands(manifest: &LoadedManifest) -> impl Iterator<Item = &Node> {
+    let cpis = manifest.root.get("cloud_provider").into_iter().chain(named_cpis(manifest));
     let is_other = |node: &&Node| node.as_str().is_none_or(|url| UserlandRef::named(url).is_some());
     cpis.filter_map(|cpi| cpi.get("userland")).filter(is_other)
 }
 
 /// Returns the entries of `cpis` in the manifest and in the CPI config.
-fn named_cpis(loaded: &LoadedManifest) -> impl Iterator<Item = &Node> {
-    [&loaded.root].into_iter().chain(&loaded.cpi_config).flat_map(|root| entries(root, "cpis"))
+fn named_cpis(manifest: &LoadedManifest) -> impl Iterator<Item = &Node> {
+    [&manifest.root].into_iter().chain(&manifest.cpi_config).flat_map(|root| entries(root, "cpis"))
 }
 
 /// Returns the entries of a list; none if the key is missing or is no list.

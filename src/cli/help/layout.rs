@@ -72,12 +72,12 @@ pub(in crate::cli) fn columns() -> usize {
 /// order.
 pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let visible: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
-    let heading = |arg: &Arg| -> String {
+    let section_title = |arg: &Arg| -> String {
         let untitled = UNTITLED[usize::from(!arg.is_positional())];
         arg.get_help_heading().unwrap_or(untitled).to_owned()
     };
     let mut titles: Vec<String> = Vec::new();
-    for title in visible.iter().map(|arg| heading(arg)) {
+    for title in visible.iter().map(|arg| section_title(arg)) {
         if !titles.contains(&title) {
             titles.push(title);
         }
@@ -92,7 +92,8 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
         titles.push(UNTITLED[1].to_owned());
     }
     titles.sort_by_key(|title| rank(title));
-    let arguments = |title: &String| visible.iter().copied().filter(|arg| heading(arg) == *title).collect();
+    let arguments =
+        |title: &String| visible.iter().copied().filter(|arg| section_title(arg) == *title).collect();
     titles.iter().map(|title| (title.clone(), arguments(title))).collect()
 }
 
@@ -143,7 +144,7 @@ pub(super) fn long(command: &Command) -> String {
         if title == UNTITLED[1] {
             paragraphs.push(long_help_option());
         }
-        parts.push(format!("{}\n{}", heading(&title), paragraphs.join("\n\n")));
+        parts.push(format!("{}\n{}", heading_line(&title), paragraphs.join("\n\n")));
     }
     parts.join("\n\n")
 }
@@ -158,16 +159,16 @@ pub(super) fn short_options(program: &Command) -> String {
 
 /// Returns the options of the program itself for `--help`.
 pub(super) fn long_options(program: &Command) -> String {
-    let shown = program.get_arguments().filter(|arg| !arg.is_hide_set());
-    let paragraphs: Vec<String> = shown.map(argument_block).chain([long_help_option()]).collect();
-    format!("{}\n{}", heading(UNTITLED[1]), paragraphs.join("\n\n"))
+    let options = program.get_arguments().filter(|arg| !arg.is_hide_set());
+    let paragraphs: Vec<String> = options.map(argument_block).chain([long_help_option()]).collect();
+    format!("{}\n{}", heading_line(UNTITLED[1]), paragraphs.join("\n\n"))
 }
 
 fn longest(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.width).max().unwrap_or_default()
 }
 
-fn heading(title: &str) -> String {
+fn heading_line(title: &str) -> String {
     let style = *Styles::styled().get_header();
     format!("{style}{title}:{style:#}")
 }
@@ -176,19 +177,19 @@ fn heading(title: &str) -> String {
 fn aliases(command: &Command) -> Option<String> {
     let names: Vec<&str> = command.get_visible_aliases().collect();
     let label = if names.len() == 1 { "Alias" } else { "Aliases" };
-    (!names.is_empty()).then(|| format!("{} {}", heading(label), names.join(", ")))
+    (!names.is_empty()).then(|| format!("{} {}", heading_line(label), names.join(", ")))
 }
 
 /// Returns the commands of a group.
 fn commands(command: &Command) -> Vec<Row> {
     let literal = *Styles::styled().get_literal();
-    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
     let row = |subcommand: &Command| Row {
         name: format!("  {literal}{}{literal:#}", subcommand.get_name()),
         width: subcommand.get_name().len(),
         text: subcommand.get_about().map(ToString::to_string).unwrap_or_default(),
     };
-    shown.map(row).collect()
+    subcommands.map(row).collect()
 }
 
 /// Returns an argument with its description for `-h`.
@@ -217,23 +218,23 @@ fn help_option(text: &str) -> Row {
 fn name_row(arg: &Arg) -> Row {
     let (literal, placeholder) = (*Styles::styled().get_literal(), *Styles::styled().get_placeholder());
     // clap sets the number of values later, and cannot show the argument before.
-    let counted = match arg.get_num_args() {
+    let full_arg = match arg.get_num_args() {
         None => arg.clone().num_args(usize::from(takes_value(arg))),
         Some(_) => arg.clone(),
     };
-    let whole = counted.to_string();
+    let usage = full_arg.to_string();
     let Some(long) = arg.get_long() else {
-        let name = format!("  {placeholder}{whole}{placeholder:#}");
-        return Row { name, width: ui::width(&whole), text: String::new() };
+        let name = format!("  {placeholder}{usage}{placeholder:#}");
+        return Row { name, width: ui::width(&usage), text: String::new() };
     };
     let option = format!("--{long}");
-    let value = whole.strip_prefix(&option).unwrap_or_default();
+    let value = usage.strip_prefix(&option).unwrap_or_default();
     let short = match arg.get_short() {
         Some(short) => format!("{literal}-{short}{literal:#}, "),
         None => "    ".to_owned(),
     };
     let name = format!("  {short}{literal}{option}{literal:#}{placeholder}{value}{placeholder:#}");
-    Row { name, width: "-x, ".len() + ui::width(&whole), text: String::new() }
+    Row { name, width: "-x, ".len() + ui::width(&usage), text: String::new() }
 }
 
 /// Returns the description of an argument in one sentence.
@@ -292,7 +293,7 @@ fn table_section(title: &str, rows: &[Row], longest: usize) -> String {
     let columns = columns();
     let indent = longest.min(MAX_NAME_COLUMNS) + 4;
     let indent = if columns < indent + MIN_TEXT_COLUMNS { INDENT_COLUMNS } else { indent };
-    let mut text = heading(title);
+    let mut text = heading_line(title);
     for row in rows {
         let fits = row.width + 4 <= indent;
         let _ = write!(text, "\n{}", row.name);
@@ -309,8 +310,8 @@ fn table_section(title: &str, rows: &[Row], longest: usize) -> String {
 /// Formats an argument with its description and details below it.
 fn argument_block(arg: &Arg) -> String {
     let width = columns().saturating_sub(INDENT_COLUMNS);
-    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let mut blocks: Vec<Vec<String>> = whole
+    let description = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut blocks: Vec<Vec<String>> = description
         .split("\n\n")
         .map(|text| text.lines().flat_map(|line| ui::fit(line, width)).collect())
         .collect();
@@ -347,24 +348,24 @@ mod tests {
     use crate::cli::grammar;
 
     /// Returns the help of a command line without styles.
-    fn shown(line: &str) -> String {
+    fn help_text(line: &str) -> String {
         let words = line.split(' ');
-        grammar::whole().try_get_matches_from(words).unwrap_err().to_string()
+        grammar::for_all_commands().try_get_matches_from(words).unwrap_err().to_string()
     }
 
     #[test]
     fn sections_have_one_order() {
         let titles = |line: &str| -> Vec<String> {
-            let help = shown(line);
+            let help = help_text(line);
             let firsts = help.split("\n\n").filter_map(|part| part.split_once("\n  "));
             let titles = firsts.map(|(line, _)| line).filter(|line| line.ends_with(':'));
             titles.filter(|line| !line.starts_with(' ') && !line.contains('\n')).map(str::to_owned).collect()
         };
-        let ordered = titles("monopile create-env --help");
+        let create_env_titles = titles("monopile create-env --help");
         let start =
             ["Arguments:", "Options:", "Manifest and variables:", "State:", "CPI:", "Agent and jobs:"];
-        assert_eq!(ordered[..6], start);
-        assert_eq!(ordered[6..], ["Global options:", "Exit codes:", "Examples:"]);
+        assert_eq!(create_env_titles[..6], start);
+        assert_eq!(create_env_titles[6..], ["Global options:", "Exit codes:", "Examples:"]);
         // The arguments of this command are declared in another order.
         let forget = titles("monopile state forget -h");
         let start = ["Arguments:", "Options:", "Record (exactly one):", "Manifest and variables:", "State:"];
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn descriptions_are_in_one_column() {
         for command in ["create-env", "ssh", "status", "state forget", "baremetal node list"] {
-            let help = shown(&format!("monopile {command} -h"));
+            let help = help_text(&format!("monopile {command} -h"));
             let options =
                 help.split("\n\n").filter(|part| !part.starts_with("Usage") && !part.contains("monopile"));
             let mut column = None;
@@ -392,7 +393,7 @@ mod tests {
 
     #[test]
     fn global_options_have_no_details() {
-        let help = shown("monopile create-env --help");
+        let help = help_text("monopile create-env --help");
         let (_, globals) = help.split_once("Global options:\n").unwrap();
         let (globals, _) = globals.split_once("\n\n").unwrap();
         // Details would be paragraphs of their own.
@@ -411,7 +412,7 @@ mod tests {
         assert!(usage("create-env").contains("[MANIFEST]"), "{}", usage("create-env"));
         // Another word must follow.
         assert!(usage("delete-disk").contains("<MANIFEST>"), "{}", usage("delete-disk"));
-        let help = shown("monopile create-env -h");
+        let help = help_text("monopile create-env -h");
         let text = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("[MANIFEST]") && text.contains("[default: that of the env file]"), "{help}");
     }

@@ -4,8 +4,8 @@
 use clap::builder::styling::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use super::inline::{Inline, wrap};
 use super::text_table::TextTable;
-use super::wrapped::{Inline, wrap};
 use crate::ui;
 
 /// The indentation of text. Headings begin further to the left.
@@ -174,9 +174,9 @@ impl<'a> Page<'a> {
             }
             TagEnd::Link => {
                 if let Some((target, before)) = self.links.pop()
-                    && let Some(shown) = self.link_target(&target)
+                    && let Some(address) = self.link_target(&target)
                 {
-                    self.write(&format!("{before}{shown}{}", if before == " (" { ")" } else { "" }));
+                    self.write(&format!("{before}{address}{}", if before == " (" { ")" } else { "" }));
                 }
             }
             TagEnd::Image => self.pictures -= 1,
@@ -276,8 +276,8 @@ impl<'a> Page<'a> {
 /// Returns code in backticks, as messages and `--help` write it.
 fn shown_code(code: &str) -> String {
     let code = code.trim();
-    let quoted = if code.contains('`') { code.to_owned() } else { format!("`{code}`") };
-    if ui::width(&quoted) <= WHOLE_CODE { unbroken(&quoted) } else { quoted }
+    let span = if code.contains('`') { code.to_owned() } else { format!("`{code}`") };
+    if ui::width(&span) <= WHOLE_CODE { unbroken(&span) } else { span }
 }
 
 /// Replaces blanks, so that the text stays on one line.
@@ -289,7 +289,7 @@ fn unbroken(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn rendered(markdown: &str, columns: usize) -> String {
+    fn plain_text(markdown: &str, columns: usize) -> String {
         render(markdown, columns, false, &|file| (file == "local").then_some("local"))
     }
 
@@ -310,7 +310,7 @@ Second one
 
     text
 ";
-        assert_eq!(rendered(page, 18), expected);
+        assert_eq!(plain_text(page, 18), expected);
         let styled = render("# A\n\n*b* **c d**\n", 80, true, &|_| None);
         assert_eq!(
             styled,
@@ -324,7 +324,7 @@ Second one
             "[a](local.md#x), ([b](local.md)), [c](#c), [d](other.md), [e](https://e.org).\n\n![p](p.svg)\n";
         let expected = "    a (monopile help local), (b: monopile help local), c, d (docs/other.md in the \
                         repository), e (https://e.org).\n";
-        assert_eq!(rendered(page, 120), expected);
+        assert_eq!(plain_text(page, 120), expected);
     }
 
     #[test]
@@ -344,12 +344,12 @@ Second one
 
     2. six
 ";
-        assert_eq!(rendered(page, 12), expected[1..]);
+        assert_eq!(plain_text(page, 12), expected[1..]);
     }
 
     #[test]
     fn code_stays_as_it_is_and_messages_are_wrapped() {
-        assert_eq!(rendered("```text\n┌──────────┐\n```\n", 15), "   ┌──────────┐\n");
+        assert_eq!(plain_text("```text\n┌──────────┐\n```\n", 15), "   ┌──────────┐\n");
         let page =
             "```sh needs=x\nmonopile plan a.yml -o b.yml\n```\n\n```text\nerror: one two three four\n```\n";
         let expected = "
@@ -359,13 +359,13 @@ Second one
           two three
           four
 ";
-        assert_eq!(rendered(page, 20), expected[1..]);
+        assert_eq!(plain_text(page, 20), expected[1..]);
     }
 
     #[test]
     fn codes_keep_their_backticks() {
         assert_eq!(
-            rendered("``the CPI's `METHOD` `` <!-- x --> a&nbsp;b\n", 80),
+            plain_text("``the CPI's `METHOD` `` <!-- x --> a&nbsp;b\n", 80),
             "    the CPI's `METHOD` a b\n"
         );
     }

@@ -1,12 +1,12 @@
 //! Help texts beyond those of single arguments: the groups of commands, and examples of each. [`layout`]
 //! arranges them, and [`pager`] shows those of `monopile help`, to which [`topics`] adds pages of the book.
 
+mod inline;
 mod layout;
 mod markdown;
 mod pager;
 mod text_table;
 mod topics;
-mod wrapped;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -358,9 +358,9 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         if further.is_empty() {
             return None;
         }
-        let whole = grammar::whole();
-        let surplus = surplus_word(whole.find_subcommand(word)?, further);
-        return surplus.map(|words| Err(no_page(&words, &whole)));
+        let full_grammar = grammar::for_all_commands();
+        let surplus = surplus_word(full_grammar.find_subcommand(word)?, further);
+        return surplus.map(|words| Err(no_page(&words, &full_grammar)));
     }
     if word.starts_with('-') {
         return None;
@@ -545,9 +545,9 @@ fn exit_codes(codes: &[(&str, &str)]) -> String {
     let columns = layout::columns().saturating_sub(4);
     let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let gap = format!("\n{:1$}", "", width + 4);
-    let shown = |meaning: &str| ui::fit(meaning, columns.saturating_sub(width)).join(&gap);
+    let fit_meaning = |meaning: &str| ui::fit(meaning, columns.saturating_sub(width)).join(&gap);
     let lines: Vec<String> =
-        codes.iter().map(|(code, meaning)| format!("{code:width$}  {}", shown(meaning))).collect();
+        codes.iter().map(|(code, meaning)| format!("{code:width$}  {}", fit_meaning(meaning))).collect();
     section("Exit codes", &lines)
 }
 
@@ -581,7 +581,7 @@ pub(super) fn with_notes(command: Command, path: &str, is_asked: IsAsked<'_>) ->
 fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsAsked<'_>) -> Command {
     let command = with_sources(with_headings(command, path));
     let own_options: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
-    let (command, without_effect) = without_effect(command.args(globals), path, &own_options);
+    let (command, without_effect) = hide_options_without_effect(command.args(globals), path, &own_options);
     let can_ask = scope::has_effect("non_interactive", &command, path);
     let command = match scope::takes_bosh_json(path) {
         true => command,
@@ -605,13 +605,13 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     if !is_asked(&command) {
         return command;
     }
-    let shown = match command.has_subcommands() {
+    let help_command = match command.has_subcommands() {
         true => command.clone(),
         false => env_file::with_optional_words(command.clone()),
     };
     let text = |options: String, notes: String| format!("{options}\n\n{notes}");
-    let short = text(layout::short(&shown), notes.short());
-    let long = text(layout::long(&shown), notes.long(takes_duration(&command)));
+    let short = text(layout::short(&help_command), notes.short());
+    let long = text(layout::long(&help_command), notes.long(takes_duration(&command)));
     command.help_template(TEMPLATE).after_help(short).after_long_help(long).add(notes)
 }
 
@@ -639,12 +639,16 @@ pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (St
 
 /// Hides the options that have no effect on the command. Returns the sentence that names those of
 /// `own_options`.
-fn without_effect(command: Command, path: &str, own_options: &[Id]) -> (Command, Option<String>) {
+fn hide_options_without_effect(
+    command: Command,
+    path: &str,
+    own_options: &[Id],
+) -> (Command, Option<String>) {
     let is_shown_in_vain =
         |arg: &&Arg| !arg.is_hide_set() && !scope::has_effect(arg.get_id().as_str(), &command, path);
-    let hidden: Vec<Arg> = command.get_arguments().filter(is_shown_in_vain).cloned().collect();
+    let hidden_args: Vec<Arg> = command.get_arguments().filter(is_shown_in_vain).cloned().collect();
     let is_own = |arg: &&Arg| own_options.contains(arg.get_id());
-    let options = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
+    let options = hidden_args.iter().filter(is_own).filter_map(|arg| arg.get_long());
     let options: Vec<String> = options.map(|option| format!("--{option}")).collect();
     let sentence = (!options.is_empty()).then(|| {
         let reason = match command.get_arguments().any(|arg| arg.get_id() == "vars_store") {
@@ -653,8 +657,9 @@ fn without_effect(command: Command, path: &str, own_options: &[Id]) -> (Command,
         };
         format!("Accepted without effect{reason}: {}.", options.join(", "))
     });
-    let command =
-        hidden.iter().fold(command, |command, hidden| command.mut_arg(hidden.get_id(), |arg| arg.hide(true)));
+    let command = hidden_args
+        .iter()
+        .fold(command, |command, hidden_arg| command.mut_arg(hidden_arg.get_id(), |arg| arg.hide(true)));
     (command, sentence)
 }
 
@@ -668,7 +673,7 @@ fn with_sources(command: Command) -> Command {
     };
     let can_supply = env_file::can_supply(&command);
     command.mut_args(|arg| {
-        if !env_file::REQUIRED.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
+        if !env_file::REQUIRED_ARGS.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
             return arg;
         }
         let long = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
@@ -762,23 +767,23 @@ mod tests {
     fn every_command_is_in_one_group_and_fits_a_line() {
         let grammar = Cli::command();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
-        let shown = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-        let mut command_names: Vec<&str> = shown.map(Command::get_name).collect();
+        let visible_commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut command_names: Vec<&str> = visible_commands.map(Command::get_name).collect();
         grouped.sort_unstable();
         command_names.sort_unstable();
         assert_eq!(grouped, command_names);
         for command in grammar.get_subcommands() {
             let about = command.get_about().unwrap().to_string();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
-            let shown = about_with_aliases(&about, &aliases);
-            assert!(INDENT_COLUMNS + shown.len() <= 80, "{shown}");
+            let line = about_with_aliases(&about, &aliases);
+            assert!(INDENT_COLUMNS + line.len() <= 80, "{line}");
         }
     }
 
     #[test]
     fn every_command_has_an_example_that_parses() {
         let mut command_paths = Vec::new();
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         commands(&grammar, "", &mut command_paths);
         for name in EXAMPLES.iter().map(|(name, _)| (*name).to_owned()) {
             assert!(command_paths.contains(&name), "{name}");
@@ -789,7 +794,7 @@ mod tests {
             for example in examples {
                 assert!(example.starts_with(&name), "{example}");
                 let words = shell_words::split(&format!("monopile {example}")).unwrap();
-                let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
+                let matches = grammar.clone().args(globals::ignored_args()).try_get_matches_from(words);
                 matches.unwrap_or_else(|error| panic!("{example}: {error}"));
             }
         }
@@ -836,7 +841,7 @@ mod tests {
             "volume-id",
         ];
         let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        collect(&grammar::whole(), &mut texts);
+        collect(&grammar::for_all_commands(), &mut texts);
         texts.retain(|name, texts| texts.len() > 1 && !DIFFERENT.contains(&name.as_str()));
         assert!(texts.is_empty(), "{texts:#?}");
     }
@@ -861,7 +866,7 @@ mod tests {
 
     #[test]
     fn command_of_a_line_is_named() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         for (line, name) in [
             ("monopile --nope", "monopile"),
             ("monopile cck --nope", "monopile cloud-check"),
@@ -874,7 +879,7 @@ mod tests {
 
     #[test]
     fn every_way_to_ask_for_help_is_recognised() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         for (line, name, asks) in [
             ("monopile plan -h", "plan", true),
             ("monopile plan --help", "plan", true),
@@ -891,28 +896,30 @@ mod tests {
 
     #[test]
     fn earlier_spellings_are_accepted_and_hidden() {
-        for (line, hidden) in [
+        for (line, hidden_spelling) in [
             ("create-env m.yml --agent-timeout 1s", "--agent-timeout"),
             ("cpi check m.yml --contract 1", " 1,"),
         ] {
             let words: Vec<&str> = ["monopile"].into_iter().chain(line.split(' ')).collect();
-            grammar::whole().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            grammar::for_all_commands()
+                .try_get_matches_from(&words)
+                .unwrap_or_else(|error| panic!("{line}: {error}"));
             let options = words.iter().position(|word| word.ends_with(".yml")).unwrap();
             let help = words[..options].iter().chain(&["--help"]);
-            let help = grammar::whole().try_get_matches_from(help).unwrap_err().to_string();
-            assert!(!help.contains(hidden), "{line}: {help}");
+            let help = grammar::for_all_commands().try_get_matches_from(help).unwrap_err().to_string();
+            assert!(!help.contains(hidden_spelling), "{line}: {help}");
         }
     }
 
     #[test]
     fn help_command_equals_help_option() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        for (line, meant, is_help) in [
+        for (line, expected, is_help) in [
             ("monopile help state show", "monopile state show --help", true),
             ("monopile help", "monopile --help", true),
             ("monopile state help", "monopile state help", false),
         ] {
-            assert_eq!(expand_help_command(words(line)), (words(meant), is_help), "{line}");
+            assert_eq!(expand_help_command(words(line)), (words(expected), is_help), "{line}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A table of text: columns side by side if they fit, else the cells of a row below each other.
 
-use super::wrapped::{Inline, Line, wrap};
+use super::inline::{Inline, Line, wrap};
 
 /// The blanks between two columns.
 const GAP: usize = 2;
@@ -37,14 +37,15 @@ impl TextTable {
             let in_column = |column| self.rows.iter().filter_map(move |row: &Vec<Inline>| row.get(column));
             (0..count).map(|column| in_column(column).map(cell_width).max().unwrap_or_default()).collect()
         };
-        let whole = widest(&|cell| wrap(cell, usize::MAX).iter().map(|line| line.width).max().unwrap_or(0));
+        let natural_widths =
+            widest(&|cell| wrap(cell, usize::MAX).iter().map(|line| line.width).max().unwrap_or(0));
         let mut widths = widest(&Inline::longest_word);
         let available = columns.checked_sub(GAP * count.saturating_sub(1))?;
         let mut spare_columns = available.checked_sub(widths.iter().sum())?;
         // The next column of blanks goes where most text must be wrapped.
         while let Some(column) = (0..count)
-            .filter(|column| widths[*column] < whole[*column])
-            .max_by_key(|column| whole[*column] * 100 / widths[*column].max(1))
+            .filter(|column| widths[*column] < natural_widths[*column])
+            .max_by_key(|column| natural_widths[*column] * 100 / widths[*column].max(1))
             && spare_columns > 0
         {
             widths[column] += 1;
@@ -54,10 +55,10 @@ impl TextTable {
     }
 
     fn side_by_side(&self, widths: &[usize]) -> Vec<String> {
-        let wrapped = |row: &Vec<Inline>| -> Vec<Vec<Line>> {
+        let wrap_row = |row: &Vec<Inline>| -> Vec<Vec<Line>> {
             row.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect()
         };
-        let rows: Vec<Vec<Vec<Line>>> = self.rows.iter().map(wrapped).collect();
+        let rows: Vec<Vec<Vec<Line>>> = self.rows.iter().map(wrap_row).collect();
         let height = |row: &Vec<Vec<Line>>| row.iter().map(Vec::len).max().unwrap_or_default();
         let is_spaced = rows.iter().skip(1).any(|row| height(row) > 1);
         let mut lines = Vec::new();
@@ -68,8 +69,9 @@ impl TextTable {
             for at in 0..height(row) {
                 let mut text = String::new();
                 for (cell, width) in row.iter().zip(widths) {
-                    let (part, used) = cell.get(at).map_or(("", 0), |line| (line.text.as_str(), line.width));
-                    text.push_str(&format!("{part}{:1$}", "", width.saturating_sub(used) + GAP));
+                    let (part, part_width) =
+                        cell.get(at).map_or(("", 0), |line| (line.text.as_str(), line.width));
+                    text.push_str(&format!("{part}{:1$}", "", width.saturating_sub(part_width) + GAP));
                 }
                 lines.push(text.trim_end().to_owned());
             }
@@ -120,10 +122,11 @@ mod tests {
     #[test]
     fn columns_are_side_by_side_if_they_fit() {
         let rows = table(&[["file", "content"], ["a.yml", "the manifest"], ["b", "no"]]);
-        let whole = ["file   content", "-----  ------------", "a.yml  the manifest", "b      no"];
-        assert_eq!(rows.lines(80), whole);
-        let wrapped = ["file   content", "-----  --------", "a.yml  the", "       manifest", "", "b      no"];
-        assert_eq!(rows.lines(15), wrapped);
+        let full_lines = ["file   content", "-----  ------------", "a.yml  the manifest", "b      no"];
+        assert_eq!(rows.lines(80), full_lines);
+        let narrow_lines =
+            ["file   content", "-----  --------", "a.yml  the", "       manifest", "", "b      no"];
+        assert_eq!(rows.lines(15), narrow_lines);
         assert_eq!(rows.lines(14), ["a.yml", "    the", "    manifest", "", "b", "    no"]);
     }
 

@@ -13,7 +13,7 @@ pub struct Topic {
     /// Its subject.
     pub about: &'static str,
     /// The text in Markdown, as the build script compressed it.
-    packed: &'static [u8],
+    deflated_text: &'static [u8],
 }
 
 macro_rules! topic {
@@ -25,7 +25,7 @@ macro_rules! topic {
             name: $name,
             file: $file,
             about: $about,
-            packed: include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".deflate")),
+            deflated_text: include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".deflate")),
         }
     };
 }
@@ -80,7 +80,7 @@ impl Topic {
     fn text(&self) -> String {
         let mut text = String::new();
         // The program contains what the build script packed, so it can always be unpacked.
-        let _ = flate2::read::DeflateDecoder::new(self.packed).read_to_string(&mut text);
+        let _ = flate2::read::DeflateDecoder::new(self.deflated_text).read_to_string(&mut text);
         text
     }
 }
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn program_has_the_pages_of_the_book_in_their_order() {
         let summary = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SUMMARY.md"));
-        let listed = summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(".md)")?.0));
-        let listed: Vec<&str> = listed.filter(|name| !DEVELOPER_PAGES.contains(name)).collect();
-        assert_eq!(TOPICS.iter().map(|topic| topic.file).collect::<Vec<_>>(), listed);
+        let book_pages = summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(".md)")?.0));
+        let book_pages: Vec<&str> = book_pages.filter(|name| !DEVELOPER_PAGES.contains(name)).collect();
+        assert_eq!(TOPICS.iter().map(|topic| topic.file).collect::<Vec<_>>(), book_pages);
     }
 
     #[test]
     fn pages_have_names_that_no_command_has() {
-        let grammar = grammar::whole();
+        let grammar = grammar::for_all_commands();
         for topic in &TOPICS {
             assert!(grammar.find_subcommand(topic.name).is_none(), "{}", topic.name);
             assert!(topic.about.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);

@@ -48,15 +48,15 @@ impl ListView {
 }
 
 fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::list_disks(storage)?;
+    let disks = resources::list_disks(storage)?;
     if session.globals.prints_json() {
-        return CommandResult::json(&listed);
+        return CommandResult::json(&disks);
     }
-    if listed.is_empty() {
+    if disks.is_empty() {
         return Ok(nothing_on_record("disk", session));
     }
     let mut table = Table::new(["CID", "Size", "CPI", "AZ", "Status", "Note"]);
-    for disk in listed {
+    for disk in disks {
         let (status, what_next) = match disk.status {
             DiskUse::Attached => ("attached", ""),
             DiskUse::Waiting => ("waiting", "the next create-env attaches it"),
@@ -78,15 +78,15 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
 }
 
 fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::list_snapshots(storage)?;
+    let snapshots = resources::list_snapshots(storage)?;
     if session.globals.prints_json() {
-        return CommandResult::json(&listed);
+        return CommandResult::json(&snapshots);
     }
-    if listed.is_empty() {
+    if snapshots.is_empty() {
         return Ok(nothing_on_record("snapshot", session));
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
-    for snapshot in listed {
+    for snapshot in snapshots {
         table.row([
             snapshot.cid.to_string(),
             snapshot.disk.to_string(),
@@ -99,15 +99,15 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
 }
 
 fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::list_stemcells(storage)?;
+    let stemcells = resources::list_stemcells(storage)?;
     if session.globals.prints_json() {
-        return CommandResult::json(&listed);
+        return CommandResult::json(&stemcells);
     }
-    if listed.is_empty() {
+    if stemcells.is_empty() {
         return Ok(nothing_on_record("stemcell", session));
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
-    for stemcell in listed {
+    for stemcell in stemcells {
         let note = stemcell.undeleted.map(|reason| format!("to be deleted: {reason}")).unwrap_or_default();
         table.row([
             stemcell.name,

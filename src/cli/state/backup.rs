@@ -51,13 +51,13 @@ impl BackupArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
             let versions = state::versions(&session.storage(&self.selection.path()?)?.resolved()?)?;
-            let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
+            let rows: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.prints_json() {
-                true => CommandResult::json(&listed),
+                true => CommandResult::json(&rows),
                 false => {
-                    let mut text = versions_table(&listed, &session.layout());
-                    if !listed.is_empty() && !session.layout().is_for_programs() {
-                        text.push_str(&session.completed(RESTORE));
+                    let mut text = versions_table(&rows, &session.layout());
+                    if !rows.is_empty() && !session.layout().is_for_programs() {
+                        text.push_str(&session.complete_commands(RESTORE));
                     }
                     Ok(CommandResult::Output(text.into_bytes()))
                 }
@@ -79,7 +79,8 @@ impl BackupArgs {
 struct ListedVersion {
     version: String,
     path: String,
-    written: String,
+    #[serde(rename = "written")]
+    written_at: String,
     vm: Option<VmCid>,
     disks: Vec<DiskCid>,
     stemcells: Vec<StemcellCid>,
@@ -95,7 +96,7 @@ impl From<Version> for ListedVersion {
         ListedVersion {
             version: version.name,
             path: version.path_or_url,
-            written: encoding::rfc3339(OffsetDateTime::from(version.written)),
+            written_at: encoding::rfc3339(OffsetDateTime::from(version.written)),
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),
@@ -111,18 +112,18 @@ fn versions_table(versions: &[ListedVersion], layout: &Layout) -> String {
     }
     let mut table = Table::new(["Version", "Written", "VM", "Disks", "Stemcells", "Deployed"]);
     for version in versions {
-        let deployed = match (&version.problem, version.is_deployed) {
+        let status = match (&version.problem, version.is_deployed) {
             (Some(problem), _) => format!("unusable: {problem}"),
             (None, true) => "yes".to_owned(),
             (None, false) => "no".to_owned(),
         };
         table.row([
             version.version.clone(),
-            version.written.clone(),
+            version.written_at.clone(),
             version.vm.as_ref().map(VmCid::to_string).unwrap_or_default(),
             lines(&version.disks),
             lines(&version.stemcells),
-            deployed,
+            status,
         ]);
     }
     table.print(layout)

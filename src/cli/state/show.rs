@@ -49,7 +49,8 @@ impl ShowArgs {
 
 /// Describes an open call.
 pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
-    let by = call.holder.as_ref().map(|by| format!(", started by {by}")).unwrap_or_default();
+    let holder_suffix =
+        call.holder.as_ref().map(|holder| format!(", started by {holder}")).unwrap_or_default();
     let pids: Vec<String> = call.processes.iter().map(u32::to_string).collect();
     let status = match (call.status, pids.as_slice()) {
         (OpenCallStatus::Settles, _) => "the next run records its outcome".to_owned(),
@@ -57,13 +58,13 @@ pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
         (OpenCallStatus::Running, []) => "its CPI process still runs".to_owned(),
         (OpenCallStatus::Running, pids) => format!("its CPI process still runs (pid {})", pids.join(", ")),
     };
-    format!("`{}` of {}{by}: {status}", call.method, call.target)
+    format!("`{}` of {}{holder_suffix}: {status}", call.method, call.target)
 }
 
 /// Returns the tables of `state show`: resources with their use and marks for deletion, suspects, and calls
 /// without an answer.
 fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
-    let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
+    let yes_or_no = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
         let mark = overview.undeleted.iter().find(|undeleted| undeleted.resource == *resource);
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.reason)).unwrap_or_default()
@@ -76,36 +77,36 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         details.extend(vm.agent_id.iter().map(|id| format!("agent {id}")));
         details.extend(vm.contract.iter().map(|contract| format!("contract {contract}")));
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
-        table.row(["VM".to_owned(), vm.cid.to_string(), used(true), details.join(", ")]);
+        table.row(["VM".to_owned(), vm.cid.to_string(), yes_or_no(true), details.join(", ")]);
     }
     let earlier = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
     for earlier in earlier.filter(|resource| matches!(resource, Resource::Vm(_))) {
         let details = format!("{}{}", cpi_suffix(earlier.cpi()), mark(earlier));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
-        table.row(["VM".to_owned(), earlier.cid().to_owned(), used(false), details]);
+        table.row(["VM".to_owned(), earlier.cid().to_owned(), yes_or_no(false), details]);
     }
     for disk in &overview.disks {
         let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
         let cpi = disk.cpi.as_deref();
-        let marked = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
-        let details = format!("{} MiB{hint}{}{marked}", disk.size, cpi_suffix(cpi));
-        table.row(["disk".to_owned(), disk.cid.to_string(), used(disk.in_use), details]);
+        let deletion_mark = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
+        let details = format!("{} MiB{hint}{}{deletion_mark}", disk.size, cpi_suffix(cpi));
+        table.row(["disk".to_owned(), disk.cid.to_string(), yes_or_no(disk.in_use), details]);
     }
     for snapshot in &overview.snapshots {
         let cpi = snapshot.cpi.as_deref();
-        let marked = mark(&snapshot.handle().into());
+        let deletion_mark = mark(&snapshot.handle().into());
         let details =
-            format!("of disk {}, {}{}{marked}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
-        table.row(["snapshot".to_owned(), snapshot.cid.to_string(), used(false), details]);
+            format!("of disk {}, {}{}{deletion_mark}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
+        table.row(["snapshot".to_owned(), snapshot.cid.to_string(), yes_or_no(false), details]);
     }
     for stemcell in &overview.stemcells {
         let cpi = stemcell.cpi.as_deref();
-        let marked = mark(&StemcellHandle::new(stemcell.cid.clone(), cpi).into());
-        let details = format!("{}/{}{}{marked}", stemcell.name, stemcell.version, cpi_suffix(cpi));
-        table.row(["stemcell".to_owned(), stemcell.cid.to_string(), used(stemcell.in_use), details]);
+        let deletion_mark = mark(&StemcellHandle::new(stemcell.cid.clone(), cpi).into());
+        let details = format!("{}/{}{}{deletion_mark}", stemcell.name, stemcell.version, cpi_suffix(cpi));
+        table.row(["stemcell".to_owned(), stemcell.cid.to_string(), yes_or_no(stemcell.in_use), details]);
     }
     for release in &overview.releases {
-        table.row(["release".to_owned(), String::new(), used(true), release.clone()]);
+        table.row(["release".to_owned(), String::new(), yes_or_no(true), release.clone()]);
     }
     for group in SuspectGroup::all(&overview.suspects) {
         let limit = if layout.is_for_programs() { usize::MAX } else { MAX_ANSWER_BYTES };
@@ -123,7 +124,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);
         table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
-    let deployed = match (overview.is_deployed, &overview.vm) {
+    let deploy_status = match (overview.is_deployed, &overview.vm) {
         (true, _) => "yes",
         (false, Some(_)) => "no: the last deploy did not finish",
         (false, None) => "no: there is no VM",
@@ -131,7 +132,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     let facts = [
         ("State", overview.state.clone()),
         ("Director", overview.director_id.clone()),
-        ("Deployed", deployed.to_owned()),
+        ("Deployed", deploy_status.to_owned()),
     ];
     format!("{}\n{}", layout.facts(&facts), table.print(layout))
 }

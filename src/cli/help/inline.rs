@@ -26,11 +26,11 @@ impl Inline {
         let (mut words, mut word) = (Vec::new(), Inline::default());
         for (style, text) in &self.0 {
             for part in text.split_inclusive([' ', '\n']) {
-                let trimmed = part.trim_end_matches([' ', '\n']);
-                if !trimmed.is_empty() {
-                    word.push(*style, trimmed);
+                let bare_part = part.trim_end_matches([' ', '\n']);
+                if !bare_part.is_empty() {
+                    word.push(*style, bare_part);
                 }
-                if part.len() > trimmed.len() && !word.0.is_empty() {
+                if part.len() > bare_part.len() && !word.0.is_empty() {
                     words.push(std::mem::take(&mut word));
                 }
                 if part.ends_with('\n') {

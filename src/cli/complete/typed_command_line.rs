@@ -49,7 +49,7 @@ impl TypedCommandLine {
     /// Returns the vars store of `vars rotate` or `vars get`, if it can be read without an identity. A single
     /// word is parsed as the name of a variable, or as the path to a value. It is the path of the store if
     /// that file exists.
-    pub(super) fn stored(&self) -> Option<VarsStore> {
+    pub(super) fn vars_store(&self) -> Option<VarsStore> {
         let word = |id| self.matches().and_then(|matches| matches.try_get_one::<String>(id).ok().flatten());
         let word = word("name").or_else(|| word("path")).filter(|word| paths::exists(word));
         let path = word.map(PathBuf::from).or_else(|| self.path("store"))?;
