@@ -91,16 +91,16 @@ impl BoshDocument {
     fn stage_finished(&self, id: StageId, outcome: &Outcome, elapsed: Duration) {
         let mut content = self.content.lock();
         let Some(ShownStage { name, is_outer }) = content.stages.remove(&id) else { return };
-        let took = clock(elapsed);
+        let time = clock(elapsed);
         match (is_outer, outcome) {
-            (true, Outcome::Failed) => content.lines.push(format!("Failed {name} ({took})\n")),
-            (true, _) => content.lines.push(format!("Finished {name} ({took})\n")),
+            (true, Outcome::Failed) => content.lines.push(format!("Failed {name} ({time})\n")),
+            (true, _) => content.lines.push(format!("Finished {name} ({time})\n")),
             (false, outcome) => {
                 let end = match outcome {
-                    Outcome::Done => format!(" Finished ({took})"),
-                    Outcome::Failed => format!(" Failed ({took})"),
-                    Outcome::Skipped { reason } => format!(" Skipped [{reason}] ({took})"),
-                    Outcome::Unsuccessful { reason } => format!(" Failed [{reason}] ({took})"),
+                    Outcome::Done => format!(" Finished ({time})"),
+                    Outcome::Failed => format!(" Failed ({time})"),
+                    Outcome::Skipped { reason } => format!(" Skipped [{reason}] ({time})"),
+                    Outcome::Unsuccessful { reason } => format!(" Failed [{reason}] ({time})"),
                 };
                 content.lines.extend([format!("  {name}..."), end]);
             }
@@ -182,7 +182,7 @@ fn key(title: &str) -> String {
 impl DocumentContent {
     fn encode(&self) -> String {
         let mut json = GoJsonWriter::default();
-        json.members(
+        json.write_members(
             [
                 ("Tables", list(&self.tables, Table::value)),
                 ("Blocks", list(&self.blocks, |text| Value::Text(text.clone()))),
@@ -232,24 +232,24 @@ struct GoJsonWriter {
 }
 
 impl GoJsonWriter {
-    fn value(&mut self, value: Value) {
+    fn write_value(&mut self, value: Value) {
         match value {
             Value::Null => self.text.push_str("null"),
-            Value::Text(text) => self.string(&text),
-            Value::Items(items) => self.between('[', ']', items, GoJsonWriter::value),
-            Value::Members(members) => self.members(members),
+            Value::Text(text) => self.write_string(&text),
+            Value::Items(items) => self.write_items('[', ']', items, GoJsonWriter::write_value),
+            Value::Members(members) => self.write_members(members),
         }
     }
 
-    fn members(&mut self, members: impl IntoIterator<Item = (String, Value)>) {
-        self.between('{', '}', members, |json, (name, value)| {
-            json.string(&name);
+    fn write_members(&mut self, members: impl IntoIterator<Item = (String, Value)>) {
+        self.write_items('{', '}', members, |json, (name, value)| {
+            json.write_string(&name);
             json.text.push_str(": ");
-            json.value(value);
+            json.write_value(value);
         });
     }
 
-    fn between<T>(
+    fn write_items<T>(
         &mut self,
         open: char,
         close: char,
@@ -264,22 +264,22 @@ impl GoJsonWriter {
                 self.text.push(',');
             }
             is_empty = false;
-            self.line_break();
+            self.start_line();
             write(self, item);
         }
         self.depth -= 1;
         if !is_empty {
-            self.line_break();
+            self.start_line();
         }
         self.text.push(close);
     }
 
-    fn line_break(&mut self) {
+    fn start_line(&mut self) {
         self.text.push('\n');
         self.text.extend(std::iter::repeat_n("    ", self.depth));
     }
 
-    fn string(&mut self, text: &str) {
+    fn write_string(&mut self, text: &str) {
         self.text.push('"');
         for character in text.chars() {
             match character {

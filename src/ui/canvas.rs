@@ -57,7 +57,7 @@ pub fn stdout_columns() -> usize {
 pub(super) fn stderr_size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
-        let or_default = |measured: u16, default| if measured > 0 { measured } else { default };
+        let or_default = |count: u16, default| if count > 0 { count } else { default };
         return (or_default(size.ws_col, DEFAULT_SIZE.0), or_default(size.ws_row, DEFAULT_SIZE.1));
     }
     DEFAULT_SIZE

@@ -55,17 +55,17 @@ pub(super) fn lines(
 
     // The last row stays free for the cursor.
     let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(run_line.is_some()));
-    let with_logs =
+    let row_count_with_logs =
         innermost_stages.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
     let mut lines = Vec::new();
     for (index, stage) in innermost_stages.iter().enumerate() {
-        let hidden = innermost_stages.len() - index;
-        if lines.len() + 1 >= room && hidden > 1 {
-            lines.push(Styled::plain(format!("  ({hidden} more)")));
+        let hidden_count = innermost_stages.len() - index;
+        if lines.len() + 1 >= room && hidden_count > 1 {
+            lines.push(Styled::plain(format!("  ({hidden_count} more)")));
             break;
         }
         lines.push(space.stage_line(stage, now));
-        if with_logs <= room
+        if row_count_with_logs <= room
             && let Some(log) = log(stage, now)
         {
             let indent = " ".repeat(2 * stage.depth + 4);
@@ -78,7 +78,7 @@ pub(super) fn lines(
 }
 
 fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
-    let is_old = now.duration_since(stage.started) >= DETAILS_AFTER;
+    let is_old = now.duration_since(stage.start) >= DETAILS_AFTER;
     stage.log.as_deref().filter(|log| is_old && !log.trim().is_empty())
 }
 
@@ -89,14 +89,14 @@ impl TerminalSpace {
 
     fn spinner(self, stage: &RunningStage, now: Instant) -> Styled {
         let signs: Vec<char> = if self.shows_unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
-        let turn = now.duration_since(stage.started).as_millis() / SPINNER_FRAME_MS % signs.len() as u128;
+        let turn = now.duration_since(stage.start).as_millis() / SPINNER_FRAME_MS % signs.len() as u128;
         let sign = usize::try_from(turn).ok().and_then(|turn| signs.get(turn)).copied().unwrap_or(' ');
         Styled::default().colored(Color::Cyan, sign.to_string())
     }
 
     /// Returns the elapsed time. On narrow terminals, adds the usual duration.
     fn clock(self, stage: &RunningStage, now: Instant) -> String {
-        let elapsed = text::clock(now.duration_since(stage.started));
+        let elapsed = text::clock(now.duration_since(stage.start));
         match usual(stage, now).filter(|_| !self.is_wide()) {
             Some(usual) => format!(" {elapsed}/{} ", text::clock(usual)),
             None => format!(" {elapsed:>5} "),
@@ -114,10 +114,10 @@ impl TerminalSpace {
     }
 
     /// Returns a name between the parts before and after it, shortened to make room for `details`.
-    fn named(self, first: Styled, name: &str, details: Styled) -> Styled {
+    fn with_fitted_name(self, first: Styled, name: &str, details: Styled) -> Styled {
         let room = self.columns().saturating_sub(first.width() + details.width()).max(MIN_NAME_COLUMNS);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
-        first.and(name).joined(details)
+        first.and(name).and_line(details)
     }
 
     /// Returns the number of usable columns. A terminal may wrap after its last column.
@@ -129,30 +129,31 @@ impl TerminalSpace {
         if self.shows_unicode { "…" } else { "..." }
     }
 
-    fn bar(self, done: u64, total: u64) -> Styled {
+    fn bar(self, amount_done: u64, total: u64) -> Styled {
         let cells = if self.columns >= MIN_LONG_BAR_COLUMNS { 20_usize } else { 10 };
-        let filled = usize::try_from(cells as u128 * u128::from(done) / u128::from(total)).unwrap_or(cells);
+        let full_cells =
+            usize::try_from(cells as u128 * u128::from(amount_done) / u128::from(total)).unwrap_or(cells);
         let (full, rest) = if self.shows_unicode { ("━", "─") } else { ("=", "-") };
-        Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
+        Styled::plain(full.repeat(full_cells)).colored(Color::Dim, rest.repeat(cells - full_cells)).and(" ")
     }
 
     /// Returns the line of a stage: the first of its forms that has room for the whole name, or the last one.
     /// The time comes first, so that a narrow terminal cuts the details.
     fn stage_line(self, stage: &RunningStage, now: Instant) -> Styled {
-        let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
+        let first = Styled::plain("  ".repeat(stage.depth)).and_line(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));
         let detail = |text: Option<String>| {
             text.map_or_else(Styled::default, |text| Styled::plain(format!("  {text}")))
         };
         let (amount, usual) = (detail(stage.amount(now)), self.usual_duration(stage, now));
-        let all_details = amount.clone().joined(usual);
+        let all_details = amount.clone().and_line(usual);
         let forms = match stage.done_and_total() {
-            Some((done, total)) => {
-                let percent = u128::from(done) * 100 / u128::from(total);
+            Some((amount_done, total)) => {
+                let percent = u128::from(amount_done) * 100 / u128::from(total);
                 let percent = first.clone().and(format!("{percent:>3}% "));
                 match self.is_wide() {
                     true => vec![
-                        (first.joined(self.bar(done, total)), all_details),
+                        (first.and_line(self.bar(amount_done, total)), all_details),
                         (percent.clone(), amount),
                         (percent, detail(stage.speed(now))),
                     ],
@@ -164,7 +165,7 @@ impl TerminalSpace {
         let room = self.columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
         let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;
         let form = forms.iter().find(fits).or(forms.last()).cloned().unwrap_or_default();
-        self.named(form.0, &stage.name, form.1)
+        self.with_fitted_name(form.0, &stage.name, form.1)
     }
 
     /// Returns the line of the whole run.
@@ -173,14 +174,14 @@ impl TerminalSpace {
         let first = first.colored(Color::Bold, stage.name.as_str());
         let step = step
             .map(|CurrentStep { number, count, description }| format!(" {number}/{count}: {description}"));
-        self.named(first, &step.unwrap_or_default(), self.usual_duration(stage, now))
+        self.with_fitted_name(first, &step.unwrap_or_default(), self.usual_duration(stage, now))
     }
 }
 
 fn usual(stage: &RunningStage, now: Instant) -> Option<Duration> {
     stage
         .usual_duration
-        .filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.started) >= DETAILS_AFTER)
+        .filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.start) >= DETAILS_AFTER)
 }
 
 #[cfg(test)]
@@ -199,7 +200,7 @@ mod tests {
         tree.start(4, Some(1), "Compiling package '日本語/0123456789ab'", None);
         for (id, since) in [(1, 83), (2, 10), (3, 42), (4, 3725)] {
             let stage = tree.get_mut(id).unwrap();
-            stage.started = now - Duration::from_secs(since);
+            stage.start = now - Duration::from_secs(since);
             match id {
                 2 => {
                     stage.advance(0, Some(40 << 20), Unit::Bytes, now - Duration::from_secs(4));
@@ -212,7 +213,7 @@ mod tests {
         tree
     }
 
-    fn shown(columns: usize, rows: usize, shows_unicode: bool) -> String {
+    fn frame_text(columns: usize, rows: usize, shows_unicode: bool) -> String {
         let step = CurrentStep {
             number: 5,
             count: 6,
@@ -228,14 +229,14 @@ mod tests {
 
     #[test]
     fn wide_terminals_show_everything() {
-        insta::assert_snapshot!(shown(132, 24, true), @r"
+        insta::assert_snapshot!(frame_text(132, 24, true), @r"
           ⠋  0:10 ━━━━━━────────────── Uploading package 'golang/0123456789ab'  12.0 MiB of 40.0 MiB, 3.0 MiB/s
           ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
               | make[2]: Entering directory '/var/vcap/data/compile/ruby'
           ⠋ 1:02:05 Compiling package '日本語/0123456789ab'
         ⠋  1:23 Deploying 5/6: Bring the jobs of 'hello/0' to the VM  usually 4 min 00 s
         ");
-        insta::assert_snapshot!(shown(80, 24, true), @r"
+        insta::assert_snapshot!(frame_text(80, 24, true), @r"
           ⠋  0:10  30% Uploading package 'golang/0123456789ab'  3.0 MiB/s
           ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
               | make[2]: Entering directory '/var/vcap/data/compile/ruby'
@@ -246,14 +247,14 @@ mod tests {
 
     #[test]
     fn narrow_terminals_drop_the_least_important_parts() {
-        insta::assert_snapshot!(shown(40, 24, true), @r"
+        insta::assert_snapshot!(frame_text(40, 24, true), @r"
           ⠋  0:10  30% Uploading package 'gola…
           ⠋ 0:42/5:00 Compiling package 'ruby/…
               | make[2]: Entering directory '/…
           ⠋ 1:02:05 Compiling package '日本語/…
         ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
         ");
-        insta::assert_snapshot!(shown(40, 24, false), @r"
+        insta::assert_snapshot!(frame_text(40, 24, false), @r"
           |  0:10  30% Uploading package 'go...
           | 0:42/5:00 Compiling package 'rub...
               | make[2]: Entering directory ...
@@ -264,20 +265,20 @@ mod tests {
 
     #[test]
     fn short_terminals_drop_logs_then_stages() {
-        insta::assert_snapshot!(shown(40, 5, true), @r"
+        insta::assert_snapshot!(frame_text(40, 5, true), @r"
           ⠋  0:10  30% Uploading package 'gola…
           ⠋ 0:42/5:00 Compiling package 'ruby/…
           ⠋ 1:02:05 Compiling package '日本語/…
         ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
         ");
-        insta::assert_snapshot!(shown(40, 4, true), @r"
+        insta::assert_snapshot!(frame_text(40, 4, true), @r"
           ⠋  0:10  30% Uploading package 'gola…
           (2 more)
         ⠋ 1:23/4:00 Deploying 5/6: Bring the j…
         ");
         for rows in 2..8 {
             for columns in 2..50 {
-                shown(columns, rows, true);
+                frame_text(columns, rows, true);
             }
         }
     }

@@ -40,8 +40,8 @@ impl FullScreen {
         if !self.draw(size) {
             return false;
         }
-        let shown = Instant::now();
-        while shown.elapsed() < interval {
+        let start = Instant::now();
+        while start.elapsed() < interval {
             if is_interrupted() {
                 return false;
             }
@@ -95,20 +95,20 @@ impl Drop for FullScreen {
 /// Cuts the text to columns and rows, with the escape sequences to draw it. It starts in the top left corner,
 /// each line is erased after its end (`K`), and all rows below the last line are erased (`J`).
 fn fit_frame(text: &str, (columns, rows): (usize, usize)) -> String {
-    let mut drawn = String::from("\x1b[H");
+    let mut output = String::from("\x1b[H");
     let count = text.lines().count();
     for (index, line) in text.lines().take(rows).enumerate() {
         let has_more = index + 1 == rows && count > rows;
         let line = if has_more { format!("({} more lines)", count - rows + 1) } else { line.to_owned() };
-        drawn.push_str(&Styled::plain(line).cut(columns, false, "…"));
-        drawn.push_str("\x1b[K");
+        output.push_str(&Styled::plain(line).cut(columns, false, "…"));
+        output.push_str("\x1b[K");
         // A line feed in the last row would scroll the screen.
         if index + 1 < rows.min(count) {
-            drawn.push_str("\r\n");
+            output.push_str("\r\n");
         }
     }
-    drawn.push_str("\x1b[J");
-    drawn
+    output.push_str("\x1b[J");
+    output
 }
 
 /// Writes to standard output and flushes. Returns false if the reader is gone.

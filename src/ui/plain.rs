@@ -174,8 +174,8 @@ impl Inner {
     fn fit(&self, line: &Styled) -> Vec<String> {
         let color = self.options.allows_color;
         match self.output.is_stdout_reserved && std::io::stderr().is_terminal() {
-            true => line.wrapped(canvas::stderr_size().0.into(), 4, color),
-            false => vec![line.whole(color)],
+            true => line.wrap_words(canvas::stderr_size().0.into(), 4, color),
+            false => vec![line.to_text(color)],
         }
     }
 
@@ -184,7 +184,7 @@ impl Inner {
         let shows_all = self.options.is_verbose || elapsed >= summary::LONG_RUN;
         let lines = report.map(|report| summary::lines(report, exit_code, shows_all));
         for (line, _) in lines.unwrap_or_default() {
-            self.output.print_out(&line.whole(self.options.allows_color));
+            self.output.print_out(&line.to_text(self.options.allows_color));
         }
     }
 
@@ -241,9 +241,9 @@ mod tests {
     use base::events::{Reporter, Unit};
 
     /// Returns the output of a run with two nested stages, without times.
-    fn shown(is_verbose: bool, is_stdout_reserved: bool) -> String {
-        let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { is_stdout_reserved, captured: Some(Arc::clone(&captured)) };
+    fn output_of_run(is_verbose: bool, is_stdout_reserved: bool) -> String {
+        let captured_lines = Arc::<Mutex<Vec<String>>>::default();
+        let output = OutputStreams { is_stdout_reserved, captured_lines: Some(Arc::clone(&captured_lines)) };
         let options = Options {
             format: Format::Plain,
             allows_color: false,
@@ -287,7 +287,7 @@ mod tests {
             log: None,
             report: None,
         });
-        let lines = captured.lock().join("\n");
+        let lines = captured_lines.lock().join("\n");
         let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").unwrap();
         let lines = time.replace_all(&lines, "T").into_owned();
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn every_start_and_end_has_a_line() {
-        insta::assert_snapshot!(shown(false, false), @r"
+        insta::assert_snapshot!(output_of_run(false, false), @r"
         out T deploying ...
         out T   creating VM ...
         out T   creating VM: done in N s
@@ -316,13 +316,13 @@ mod tests {
 
     #[test]
     fn verbose_prints_log_lines() {
-        let lines = shown(true, false);
+        let lines = output_of_run(true, false);
         assert!(lines.contains("out T     | RunInstances\n"), "{lines}");
     }
 
     #[test]
     fn stages_are_hidden_if_standard_output_is_reserved() {
-        insta::assert_snapshot!(shown(false, true), @r"
+        insta::assert_snapshot!(output_of_run(false, true), @r"
         err note: the state is in x.json
         err warning: expires soon
         err error: it failed
@@ -341,9 +341,10 @@ mod tests {
         let stage = tree.get_mut(2).unwrap();
         stage.log = Some("part 3".to_owned());
         stage.advance(3, Some(7), Unit::Items, Instant::now());
-        stage.started -= Duration::from_secs(90);
-        let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { is_stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        stage.start -= Duration::from_secs(90);
+        let captured_lines = Arc::<Mutex<Vec<String>>>::default();
+        let output =
+            OutputStreams { is_stdout_reserved: false, captured_lines: Some(Arc::clone(&captured_lines)) };
         let options = Options {
             format: Format::Plain,
             allows_color: false,
@@ -356,17 +357,17 @@ mod tests {
         let plain = Plain::new(options, output);
         let mut state = PlainState { tree, ..PlainState::default() };
         plain.inner.print_heartbeats(&mut state);
-        assert_eq!(captured.lock().len(), 0, "a line was printed a moment ago");
+        assert_eq!(captured_lines.lock().len(), 0, "a line was printed a moment ago");
         state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT_INTERVAL;
         plain.inner.print_heartbeats(&mut state);
         plain.inner.print_heartbeats(&mut state);
-        let captured = captured.lock();
-        assert_eq!(captured.len(), 1, "{captured:?}");
+        let captured_lines = captured_lines.lock();
+        assert_eq!(captured_lines.len(), 1, "{captured_lines:?}");
         assert!(
-            captured[0].ends_with(
+            captured_lines[0].ends_with(
                 "Z   uploading: still running after 1 min 30 s, usually 1 min 15 s, 3/7; last: part 3"
             ),
-            "{captured:?}"
+            "{captured_lines:?}"
         );
     }
 }

@@ -60,7 +60,7 @@ impl Progress {
 
     fn drawing(options: Options, output: OutputStreams, is_live: bool, target: ProgressDrawTarget) -> Self {
         let state = Arc::<Mutex<DisplayState>>::default();
-        let shown = Arc::clone(&state);
+        let shared_state = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let (columns, rows) = canvas::stderr_size();
             let space = TerminalSpace {
@@ -69,7 +69,7 @@ impl Progress {
                 shows_colors: options.allows_color,
                 shows_unicode: options.shows_unicode,
             };
-            let state = shown.lock();
+            let state = shared_state.lock();
             let _ = out
                 .write_str(&frame::lines(&state.tree, state.step.as_ref(), space, Instant::now()).join("\n"));
         };
@@ -103,8 +103,8 @@ impl Progress {
         self.bar.suspend(|| {
             for (line, hang) in lines {
                 let rows = match self.is_live {
-                    true => line.wrapped(canvas::stderr_size().0.into(), *hang, color),
-                    false => vec![line.whole(color)],
+                    true => line.wrap_words(canvas::stderr_size().0.into(), *hang, color),
+                    false => vec![line.to_text(color)],
                 };
                 for row in rows {
                     if uses_stderr { self.output.print_err(&row) } else { self.output.print_out(&row) }
@@ -115,7 +115,7 @@ impl Progress {
 
     fn start(&self, state: &mut DisplayState, event: &Event) -> LastingLines {
         let Event::StageStarted { id, parent, name, usual } = event else { return LastingLines::new() };
-        let mut lines = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
+        let mut lines = parent.map(|parent| self.begin_heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
         if !self.is_live {
             lines.push(self.headline(stage.depth, &stage.name));
@@ -124,12 +124,12 @@ impl Progress {
     }
 
     fn headline(&self, depth: usize, name: &str) -> (Styled, usize) {
-        let line = Styled::plain("  ".repeat(depth)).joined(self.sign(None)).and(format!(" {name}"));
+        let line = Styled::plain("  ".repeat(depth)).and_line(self.sign(None)).and(format!(" {name}"));
         (line, 2 * depth + 2)
     }
 
     /// Turns a stage into the heading of its first child.
-    fn heading(&self, state: &mut DisplayState, id: StageId) -> LastingLines {
+    fn begin_heading(&self, state: &mut DisplayState, id: StageId) -> LastingLines {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
             return LastingLines::new();
         };
@@ -166,19 +166,19 @@ impl Progress {
             }
             Outcome::Done | Outcome::Failed => {
                 let bytes =
-                    stage.bytes().map(|done| format!("{}, ", base::text::bytes(done))).unwrap_or_default();
+                    stage.bytes().map(|count| format!("{}, ", base::text::bytes(count))).unwrap_or_default();
                 format!("{bytes}{}", base::text::duration(elapsed)).replace(' ', &NO_BREAK_SPACE.to_string())
             }
         };
         let line = Styled::plain("  ".repeat(stage.depth))
-            .joined(self.sign(Some(outcome)))
+            .and_line(self.sign(Some(outcome)))
             .and(format!(" {name} "))
             .colored(Color::Dim, detail);
         vec![(line, 2 * stage.depth + 2)]
     }
 
     /// Splits a text into lasting lines.
-    fn text(&self, text: &str) -> LastingLines {
+    fn text_lines(&self, text: &str) -> LastingLines {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), continuation_indent(line))).collect()
     }
 
@@ -209,13 +209,13 @@ impl Progress {
         self.print_lasting(&report, false);
         if *has_succeeded {
             let summary = base::text::clean(summary);
-            let (first, others) = summary.split_once('\n').unwrap_or((&*summary, ""));
-            let done = Styled::default().colored(Color::Green, "Succeeded");
-            let done = done.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
-            let others = others.lines().map(Styled::plain);
+            let (first, other_lines) = summary.split_once('\n').unwrap_or((&*summary, ""));
+            let first_line = Styled::default().colored(Color::Green, "Succeeded");
+            let first_line = first_line.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
+            let other_lines = other_lines.lines().map(Styled::plain);
             let log = log.as_ref().map(|log| Styled::plain(format!("log: {}", base::text::clean_line(log))));
             self.print_lasting(
-                &[done].into_iter().chain(others).chain(log).map(|line| (line, 2)).collect(),
+                &[first_line].into_iter().chain(other_lines).chain(log).map(|line| (line, 2)).collect(),
                 false,
             );
         } else {
@@ -229,7 +229,7 @@ impl Progress {
 /// Puts a label before the first of some lines.
 fn labelled(color: Color, label: &str, mut lines: LastingLines) -> LastingLines {
     if let Some((first, _)) = lines.first_mut() {
-        *first = Styled::default().colored(color, label).and(" ").joined(first.clone());
+        *first = Styled::default().colored(color, label).and(" ").and_line(first.clone());
     }
     lines
 }
@@ -262,8 +262,8 @@ impl Sink for Progress {
                 let Some(stage) = state.tree.get_mut(*id) else { return };
                 stage.log = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
-                let shown = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
-                if self.options.is_verbose { vec![(shown, indent + 2)] } else { LastingLines::new() }
+                let log_line = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
+                if self.options.is_verbose { vec![(log_line, indent + 2)] } else { LastingLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
             Event::StepStarted { number, count, description, .. } => {
@@ -276,12 +276,12 @@ impl Sink for Progress {
             }
             // The stages show each step.
             Event::Planned { .. } | Event::StepApplied | Event::ChangeStarted => LastingLines::new(),
-            Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text(line)).collect(),
-            Event::State { path } => self.text(&format!("state: {path}")),
-            Event::Note { text } => labelled(Color::Bold, "note:", self.text(text)),
+            Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text_lines(line)).collect(),
+            Event::State { path } => self.text_lines(&format!("state: {path}")),
+            Event::Note { text } => labelled(Color::Bold, "note:", self.text_lines(text)),
             Event::Warning { text } => {
                 drop(state);
-                return self.print_lasting(&labelled(Color::Yellow, "warning:", self.text(text)), true);
+                return self.print_lasting(&labelled(Color::Yellow, "warning:", self.text_lines(text)), true);
             }
             Event::RunFinished { .. } => {
                 drop(state);
@@ -308,8 +308,9 @@ mod tests {
 
     /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
     fn shown_lines(shows_unicode: bool) -> String {
-        let captured = Arc::<Mutex<Vec<String>>>::default();
-        let output = OutputStreams { is_stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        let captured_lines = Arc::<Mutex<Vec<String>>>::default();
+        let output =
+            OutputStreams { is_stdout_reserved: false, captured_lines: Some(Arc::clone(&captured_lines)) };
         let options = Options {
             format: Format::Progress,
             allows_color: false,
@@ -345,7 +346,7 @@ mod tests {
             log: None,
             report: None,
         });
-        let lines = captured.lock().join("\n");
+        let lines = captured_lines.lock().join("\n");
         regex::Regex::new(r"\d+\.\d s").unwrap().replace_all(&lines, "N s").into_owned()
     }
 

@@ -35,7 +35,7 @@ enum ReadMode {
 /// Shows a prompt, and returns its answer.
 fn ask<T>(
     action: &str,
-    interrupted: &'static str,
+    interrupt_message: &'static str,
     mode: ReadMode,
     prompt: impl FnOnce() -> dialoguer::Result<T>,
 ) -> Result<T> {
@@ -44,11 +44,11 @@ fn ask<T>(
         discard_input();
     }
     #[cfg(unix)]
-    let guard = guard::Guard::new(interrupted, mode)?;
+    let guard = guard::Guard::new(interrupt_message, mode)?;
     let answer = prompt();
     #[cfg(unix)]
     guard.release();
-    let answer = answer.map_err(|error| prompt_error(error, action, interrupted));
+    let answer = answer.map_err(|error| prompt_error(error, action, interrupt_message));
     let ends_run = answer.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Interrupted(_)));
     IS_ASKING.store(ends_run, Ordering::SeqCst);
     answer
@@ -62,14 +62,14 @@ pub fn confirm(question: &str) -> Result<bool> {
 }
 
 /// Like [`confirm`], with another message for Ctrl-C.
-pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
+pub fn confirm_or(question: &str, interrupt_message: &'static str) -> Result<bool> {
     let question = clean(question);
     // The text before the last line break is not part of the question, and stays.
     let (before, question) = question.trim_end().rsplit_once('\n').unwrap_or(("", question.trim_end()));
     let columns = super::stdout_columns();
     let question = super::wrap(question, columns.saturating_sub(ANSWER_COLUMNS));
     let question = question.trim_end();
-    ask("asking for confirmation", interrupted, ReadMode::Keys, || {
+    ask("asking for confirmation", interrupt_message, ReadMode::Keys, || {
         if !before.is_empty() {
             let _ = writeln!(std::io::stderr(), "{}", super::wrap(before, columns).trim_end());
         }
@@ -93,11 +93,11 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
 /// Returns the number of rows of a question with its answer. A word that is longer than a row is broken.
 fn rows(question: &str, columns: usize) -> usize {
     let last = question.lines().count().saturating_sub(1);
-    let shown = question.lines().enumerate().map(|(index, line)| {
+    let row_counts = question.lines().enumerate().map(|(index, line)| {
         let answer = if index == last { " [y/N] ".len() } else { 0 };
         (line.chars().count() + answer).div_ceil(columns.max(1)).max(1)
     });
-    shown.sum()
+    row_counts.sum()
 }
 
 /// Reads a line of keys and shows them. Ctrl-D ends an empty line.
@@ -105,14 +105,14 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
     if !term.is_term() {
         return Err(std::io::Error::new(std::io::ErrorKind::NotConnected, "not a terminal").into());
     }
-    let shown = ANSWER_COLUMNS - " [y/N] ".len();
+    let visible_columns = ANSWER_COLUMNS - " [y/N] ".len();
     let mut answer = String::new();
     loop {
         match term.read_key()? {
             Key::Enter => return Ok(answer),
             Key::Char(END_OF_INPUT) if answer.is_empty() => return Ok(answer),
             Key::Backspace if !answer.is_empty() => {
-                let is_shown = answer.len() < shown;
+                let is_shown = answer.len() < visible_columns;
                 answer.pop();
                 if is_shown {
                     term.clear_chars(1)?;
@@ -122,7 +122,7 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
             // yes nor no.
             Key::Char(key) if !key.is_control() && answer.len() < MAX_ANSWER_BYTES => {
                 answer.push(key);
-                if answer.len() < shown {
+                if answer.len() < visible_columns {
                     term.write_str(key.encode_utf8(&mut [0; 4]))?;
                 }
             }
@@ -157,10 +157,14 @@ pub fn ask_secret(question: &str) -> Result<String> {
     })
 }
 
-fn prompt_error(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {
+fn prompt_error(
+    dialoguer::Error::IO(error): dialoguer::Error,
+    action: &str,
+    interrupt_message: &str,
+) -> Error {
     end_line();
     match error.kind() {
-        std::io::ErrorKind::Interrupted => Error::new(ErrorKind::Interrupted(2), interrupted),
+        std::io::ErrorKind::Interrupted => Error::new(ErrorKind::Interrupted(2), interrupt_message),
         _ => Error::io(action, error),
     }
 }
@@ -192,12 +196,12 @@ mod guard {
     pub(super) struct Guard {
         /// The settings of the terminal before the prompt.
         before: Option<Termios>,
-        released: Arc<AtomicBool>,
+        is_released: Arc<AtomicBool>,
         signals: Handle,
     }
 
     impl Guard {
-        pub(super) fn new(interrupted: &'static str, mode: ReadMode) -> Result<Guard> {
+        pub(super) fn new(interrupt_message: &'static str, mode: ReadMode) -> Result<Guard> {
             let signal_error = |error| Error::io("watching for signals", error);
             let before = tcgetattr(rustix::stdio::stdin()).ok();
             // The prompt shows what is typed. The terminal would show it again between two keys. A prompt for
@@ -210,17 +214,18 @@ mod guard {
                 let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
             }
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(signal_error)?;
-            let guard = Guard { before: before.clone(), released: Arc::default(), signals: signals.handle() };
-            let released = Arc::clone(&guard.released);
+            let guard =
+                Guard { before: before.clone(), is_released: Arc::default(), signals: signals.handle() };
+            let is_released = Arc::clone(&guard.is_released);
             std::thread::Builder::new()
                 .name("prompt-signals".into())
                 .spawn(move || {
                     for signal in signals.forever() {
                         std::thread::sleep(INTERRUPT_TIMEOUT);
-                        if released.load(Ordering::SeqCst) {
+                        if is_released.load(Ordering::SeqCst) {
                             return;
                         }
-                        leave(before.as_ref(), signal, interrupted);
+                        leave(before.as_ref(), signal, interrupt_message);
                     }
                 })
                 .map_err(signal_error)?;
@@ -229,7 +234,7 @@ mod guard {
 
         /// Ends the guard after the answer.
         pub(super) fn release(self) {
-            self.released.store(true, Ordering::SeqCst);
+            self.is_released.store(true, Ordering::SeqCst);
             self.signals.close();
             restore(self.before.as_ref());
         }
@@ -242,10 +247,10 @@ mod guard {
         }
     }
 
-    fn leave(before: Option<&Termios>, signal: i32, interrupted: &str) {
+    fn leave(before: Option<&Termios>, signal: i32, interrupt_message: &str) {
         restore(before);
         super::end_line();
-        let _ = writeln!(std::io::stderr(), "error: {interrupted}");
+        let _ = writeln!(std::io::stderr(), "error: {interrupt_message}");
         // This fails only for unknown signals.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }

@@ -117,10 +117,10 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             elapsed: *elapsed,
         },
         Event::Planned { headline, steps } => {
-            let step = |reported: &ReportedStep| ReportedStep {
-                step: reported.step.clone(),
-                description: redact(&reported.description),
-                reason: redact(&reported.reason),
+            let step = |planned_step: &ReportedStep| ReportedStep {
+                step: planned_step.step.clone(),
+                description: redact(&planned_step.description),
+                reason: redact(&planned_step.reason),
             };
             Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
@@ -260,8 +260,8 @@ mod tests {
             },
         ];
         for event in events {
-            let shown = serde_json::to_string(&redact_event(&event, &redactor)).unwrap();
-            assert!(shown.contains("x <redacted> y") && !shown.contains("hunter22"), "{shown}");
+            let json = serde_json::to_string(&redact_event(&event, &redactor)).unwrap();
+            assert!(json.contains("x <redacted> y") && !json.contains("hunter22"), "{json}");
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) struct RunningStage {
     pub(super) parent: Option<StageId>,
     /// True after its first child began.
     pub(super) has_children: bool,
-    pub(super) started: Instant,
+    pub(super) start: Instant,
     pub(super) usual_duration: Option<Duration>,
     /// The amount done, the total and the unit.
     progress: Option<(u64, Option<u64>, Unit)>,
@@ -36,18 +36,18 @@ pub(super) struct RunningStage {
 impl RunningStage {
     /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.start.elapsed()
     }
 
     /// Records progress.
-    pub(super) fn advance(&mut self, done: u64, total: Option<u64>, unit: Unit, now: Instant) {
-        self.progress = Some((done, total, unit));
+    pub(super) fn advance(&mut self, amount_done: u64, total: Option<u64>, unit: Unit, now: Instant) {
+        self.progress = Some((amount_done, total, unit));
         // The newest sample is always the latest progress, so a stalled transfer gets a rate of zero.
         let before = self.samples.iter().rev().nth(1);
         if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_INTERVAL) {
             self.samples.pop_back();
         }
-        self.samples.push_back((now, done));
+        self.samples.push_back((now, amount_done));
         // Keep one sample that is older than the window, as its start.
         while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= RATE_WINDOW) {
             self.samples.pop_front();
@@ -56,19 +56,19 @@ impl RunningStage {
 
     /// Returns the number of transferred bytes, if this is a transfer.
     pub(super) fn bytes(&self) -> Option<u64> {
-        self.progress.filter(|(_, _, unit)| *unit == Unit::Bytes).map(|(done, ..)| done)
+        self.progress.filter(|(_, _, unit)| *unit == Unit::Bytes).map(|(amount_done, ..)| amount_done)
     }
 
     /// Returns the amount done and the total, if both are known.
     pub(super) fn done_and_total(&self) -> Option<(u64, u64)> {
-        let (done, total, _) = self.progress?;
-        total.filter(|total| *total > 0).map(|total| (done.min(total), total))
+        let (amount_done, total, _) = self.progress?;
+        total.filter(|total| *total > 0).map(|total| (amount_done.min(total), total))
     }
 
     /// Formats the progress. For bytes, adds the rate: `12.0 MiB of 40.0 MiB, 3.1 MiB/s`.
     pub(super) fn amount(&self, now: Instant) -> Option<String> {
-        let (done, total, unit) = self.progress?;
-        let amount = text::amount(done, total, unit);
+        let (amount_done, total, unit) = self.progress?;
+        let amount = text::amount(amount_done, total, unit);
         Some(match self.speed(now) {
             Some(speed) => format!("{amount}, {speed}"),
             None => amount,
@@ -83,13 +83,13 @@ impl RunningStage {
 
     /// Returns the rate per second within the window.
     fn rate(&self, now: Instant) -> Option<u64> {
-        let (done, ..) = self.progress?;
+        let (amount_done, ..) = self.progress?;
         let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= RATE_WINDOW);
         let (at, before) = old.or(self.samples.front())?;
         let milliseconds = now.duration_since(*at).as_millis();
         // A rate over less than half a second is not meaningful.
         (milliseconds > 500).then(|| {
-            let rate = u128::from(done.saturating_sub(*before)) * 1000 / milliseconds;
+            let rate = u128::from(amount_done.saturating_sub(*before)) * 1000 / milliseconds;
             u64::try_from(rate).unwrap_or(u64::MAX)
         })
     }
@@ -123,7 +123,7 @@ impl StageTree {
             depth,
             parent,
             has_children: false,
-            started: now,
+            start: now,
             usual_duration: usual,
             progress: None,
             samples: VecDeque::new(),
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn rate_covers_the_last_seconds() {
         let mut tree = StageTree::default();
-        let started = tree.start(1, None, "uploading", None).started;
+        let start = tree.start(1, None, "uploading", None).start;
         let stage = tree.get_mut(1).unwrap();
-        let at = |seconds: u64| started + Duration::from_secs(seconds);
-        stage.advance(0, Some(100 << 20), Unit::Bytes, started);
-        assert_eq!(stage.amount(started).unwrap(), "0 B of 100.0 MiB");
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        stage.advance(0, Some(100 << 20), Unit::Bytes, start);
+        assert_eq!(stage.amount(start).unwrap(), "0 B of 100.0 MiB");
         for second in 1..=10 {
             stage.advance(second << 20, Some(100 << 20), Unit::Bytes, at(second));
         }

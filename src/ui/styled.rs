@@ -31,7 +31,7 @@ impl Styled {
     }
 
     /// Appends another line.
-    pub(super) fn joined(mut self, other: Styled) -> Self {
+    pub(super) fn and_line(mut self, other: Styled) -> Self {
         self.0.extend(other.0);
         self
     }
@@ -42,32 +42,32 @@ impl Styled {
     }
 
     /// Returns the whole line.
-    pub(super) fn whole(&self, shows_colors: bool) -> String {
-        self.0.iter().map(|(color, text)| painted(shows_colors, *color, text)).collect()
+    pub(super) fn to_text(&self, shows_colors: bool) -> String {
+        self.0.iter().map(|(color, text)| paint_text(shows_colors, *color, text)).collect()
     }
 
     /// Returns at most `columns` of the line, with `ellipsis` if text was cut off.
     pub(super) fn cut(&self, columns: usize, shows_colors: bool, ellipsis: &str) -> String {
         if self.width() <= columns {
-            return self.whole(shows_colors);
+            return self.to_text(shows_colors);
         }
         let mut remaining_columns = columns.saturating_sub(width(ellipsis));
         let mut line = String::new();
         for (color, text) in &self.0 {
-            let end = fitting(text, remaining_columns);
-            line.push_str(&painted(shows_colors, *color, &text[..end]));
+            let end = fitting_bytes(text, remaining_columns);
+            line.push_str(&paint_text(shows_colors, *color, &text[..end]));
             remaining_columns -= width(&text[..end]);
             if end < text.len() {
                 break;
             }
         }
-        line.push_str(&ellipsis[..fitting(ellipsis, columns)]);
+        line.push_str(&ellipsis[..fitting_bytes(ellipsis, columns)]);
         line
     }
 
     /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
     /// Words longer than a line, and text in backticks, stay whole so that they can be copied.
-    pub(super) fn wrapped(&self, columns: usize, hang: usize, shows_colors: bool) -> Vec<String> {
+    pub(super) fn wrap_words(&self, columns: usize, hang: usize, shows_colors: bool) -> Vec<String> {
         self.break_lines(columns, hang, shows_colors, Overlong::Whole)
     }
 
@@ -81,27 +81,27 @@ impl Styled {
         overlong: Overlong,
     ) -> Vec<String> {
         let mut lines = vec![String::new()];
-        let (mut used, mut is_fresh) = (0, true);
+        let (mut used_columns, mut is_fresh) = (0, true);
         // Spaces are written only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
             for word in words(text, overlong) {
-                let trimmed = word.trim_end_matches(' ');
+                let bare_word = word.trim_end_matches(' ');
                 let cut = match overlong {
-                    Overlong::Cut => Styled::plain(trimmed).cut(columns, false, ELLIPSIS),
-                    Overlong::Whole => trimmed.to_owned(),
+                    Overlong::Cut => Styled::plain(bare_word).cut(columns, false, ELLIPSIS),
+                    Overlong::Whole => bare_word.to_owned(),
                 };
-                let blanks_behind = word.len() - trimmed.len();
+                let blanks_behind = word.len() - bare_word.len();
                 let fitted = cut.as_str();
                 let fits_below = hang + width(fitted) <= columns || fitted.starts_with('`');
-                if !is_fresh && used + blanks + width(fitted) > columns && fits_below {
+                if !is_fresh && used_columns + blanks + width(fitted) > columns && fits_below {
                     lines.push(" ".repeat(hang));
-                    (used, is_fresh, blanks) = (hang, true, 0);
+                    (used_columns, is_fresh, blanks) = (hang, true, 0);
                 }
                 if let (Some(line), false) = (lines.last_mut(), fitted.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
-                    line.push_str(&painted(shows_colors, *color, fitted));
-                    used += blanks + width(fitted);
+                    line.push_str(&paint_text(shows_colors, *color, fitted));
+                    used_columns += blanks + width(fitted);
                     // Spaces at the start are the indentation of the first word.
                     (is_fresh, blanks) = (false, 0);
                 }
@@ -117,7 +117,7 @@ impl Styled {
 pub fn wrap(text: &str, columns: usize) -> String {
     let lines = text.lines().flat_map(|line| {
         let indentation = line.len() - line.trim_start_matches(' ').len();
-        Styled::plain(line).wrapped(columns, indentation + 2, false)
+        Styled::plain(line).wrap_words(columns, indentation + 2, false)
     });
     lines.fold(String::new(), |text, line| text + &line + "\n")
 }
@@ -170,7 +170,7 @@ fn words(text: &str, overlong: Overlong) -> Vec<&str> {
     words
 }
 
-fn painted(shows_colors: bool, color: Option<Color>, text: &str) -> String {
+fn paint_text(shows_colors: bool, color: Option<Color>, text: &str) -> String {
     let text = text.replace(NO_BREAK_SPACE, " ");
     match color {
         Some(color) => paint(shows_colors, color, &text).into_owned(),
@@ -184,11 +184,11 @@ pub fn width(text: &str) -> usize {
 }
 
 /// Returns the number of bytes of `text` that fit into `columns`.
-fn fitting(text: &str, columns: usize) -> usize {
-    let mut used = 0;
+fn fitting_bytes(text: &str, columns: usize) -> usize {
+    let mut used_columns = 0;
     for (at, character) in text.char_indices() {
-        used += character.width().unwrap_or_default();
-        if used > columns {
+        used_columns += character.width().unwrap_or_default();
+        if used_columns > columns {
             return at;
         }
     }
@@ -238,15 +238,15 @@ mod tests {
     #[test]
     fn lines_wrap_between_words_and_paths_stay_whole() {
         let line = Styled::plain("  ").colored(Color::Green, "✓").and(" one two /a/very/long/path end");
-        assert_eq!(line.wrapped(80, 4, false), ["  ✓ one two /a/very/long/path end"]);
-        assert_eq!(line.wrapped(9, 4, false), ["  ✓ one", "    two /a/very/long/path", "    end"]);
-        assert_eq!(Styled::plain("日本 語").wrapped(5, 1, false), ["日本", " 語"]);
-        assert_eq!(Styled::plain("took 6.3\u{a0}s").wrapped(9, 1, false), ["took", " 6.3 s"]);
-        assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
+        assert_eq!(line.wrap_words(80, 4, false), ["  ✓ one two /a/very/long/path end"]);
+        assert_eq!(line.wrap_words(9, 4, false), ["  ✓ one", "    two /a/very/long/path", "    end"]);
+        assert_eq!(Styled::plain("日本 語").wrap_words(5, 1, false), ["日本", " 語"]);
+        assert_eq!(Styled::plain("took 6.3\u{a0}s").wrap_words(9, 1, false), ["took", " 6.3 s"]);
+        assert_eq!(Styled::plain("").wrap_words(5, 1, false), [""]);
         let line = Styled::plain("run `monopile state show` or `ls -l a`");
-        assert_eq!(line.wrapped(12, 2, false), ["run", "  `monopile state show`", "  or", "  `ls -l a`"]);
+        assert_eq!(line.wrap_words(12, 2, false), ["run", "  `monopile state show`", "  or", "  `ls -l a`"]);
         // The space at the end of a line is dropped, because it would not fit.
         let line = Styled::plain("ab ").colored(Color::Dim, "cd ef");
-        assert_eq!(line.wrapped(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);
+        assert_eq!(line.wrap_words(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);
     }
 }

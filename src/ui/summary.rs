@@ -28,18 +28,18 @@ pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<L
     let failure_label = if is_interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
     if !report.steps.is_empty() && (has_failed || shows_all) {
-        lines.push(heading("What was done"));
+        lines.push(heading_line("What was done"));
         lines.extend(steps(report, failure_label));
     }
     // A run that failed before its first step did nothing that took long.
     if !report.stages.is_empty() && shows_all && !(has_failed && report.steps.is_empty()) {
-        lines.push(heading("How long it took"));
+        lines.push(heading_line("How long it took"));
         lines.extend(stages(&report.stages, failure_label));
     }
     lines
 }
 
-fn heading(text: &str) -> Line {
+fn heading_line(text: &str) -> Line {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
@@ -81,13 +81,13 @@ fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
     by_length.sort_by_key(|at| std::cmp::Reverse(elapsed(at)));
     let long = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
     let short = by_length.split_off(long.min(MAX_STAGES));
-    let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
-    let mut lines: Vec<Line> = shown.map(|stage| line(stage, failure_label)).collect();
+    let long_stages = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
+    let mut lines: Vec<Line> = long_stages.map(|stage| line(stage, failure_label)).collect();
     if !short.is_empty() {
-        let took = base::text::duration(short.iter().map(elapsed).sum());
+        let time = base::text::duration(short.iter().map(elapsed).sum());
         let stages = if short.len() == 1 { "stage" } else { "stages" };
         lines.push((
-            Styled::plain(format!("{took:>DURATION_COLUMNS$}    {} other {stages}", short.len())),
+            Styled::plain(format!("{time:>DURATION_COLUMNS$}    {} other {stages}", short.len())),
             DURATION_COLUMNS + 6,
         ));
     }
@@ -96,9 +96,9 @@ fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
 
 fn line(stage: &FinishedStage, failure_label: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
-    let took = base::text::duration(stage.elapsed);
+    let time = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
-    let line = Styled::plain(format!("{took:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
+    let line = Styled::plain(format!("{time:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
     let line = match stage.usual.filter(|usual| *usual >= MIN_LISTED_DURATION) {
         Some(usual) => {
             let usual = format!("(usually {})", base::text::duration(usual))
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn failed_run_lists_its_steps() {
-        let step = |tried: &str, past: &str, reason: &str, is_done| StartedStep {
+        let step = |attempt: &str, past: &str, reason: &str, is_done| StartedStep {
             description: String::new(),
-            words: StepWords { tried: tried.into(), done: past.into() },
+            words: StepWords { tried: attempt.into(), done: past.into() },
             reason: reason.into(),
             is_done,
             has_failed_later: false,
@@ -172,8 +172,9 @@ mod tests {
             stages,
             state: Some("/env/state.json".into()),
         };
-        let shown: Vec<String> = lines(&report, 1, true).iter().map(|(line, _)| line.whole(false)).collect();
-        insta::assert_snapshot!(shown.join("\n"), @r"
+        let texts: Vec<String> =
+            lines(&report, 1, true).iter().map(|(line, _)| line.to_text(false)).collect();
+        insta::assert_snapshot!(texts.join("\n"), @r"
         What was done
           1. Stopped the jobs on VM vm-1
           2. Took a snapshot of disk disk-1
@@ -199,9 +200,9 @@ mod tests {
                 1.0 s    Uploading package '8'
                  21 s    21 other stages
         ");
-        let interrupted = lines(&report, 130, false);
-        assert_eq!(interrupted[5].0.whole(false), "  5. Create the VM of 'hello/0' INTERRUPTED");
-        assert_eq!(interrupted.len(), 8, "durations are shown only in full");
+        let interrupted_lines = lines(&report, 130, false);
+        assert_eq!(interrupted_lines[5].0.to_text(false), "  5. Create the VM of 'hello/0' INTERRUPTED");
+        assert_eq!(interrupted_lines.len(), 8, "durations are shown only in full");
         assert!(lines(&report, 0, false).is_empty(), "success is one line");
     }
 

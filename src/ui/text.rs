@@ -30,12 +30,12 @@ pub(super) fn clock(duration: Duration) -> String {
 }
 
 /// Formats an amount, such as `3/10`, `1.0 MiB of 4.0 MiB` or `1.0 MiB`.
-pub(super) fn amount(done: u64, total: Option<u64>, unit: Unit) -> String {
+pub(super) fn amount(amount_done: u64, total: Option<u64>, unit: Unit) -> String {
     match (unit, total) {
-        (Unit::Bytes, Some(total)) => format!("{} of {}", bytes(done), bytes(total)),
-        (Unit::Bytes, None) => bytes(done),
-        (Unit::Items, Some(total)) => format!("{done}/{total}"),
-        (Unit::Items, None) => done.to_string(),
+        (Unit::Bytes, Some(total)) => format!("{} of {}", bytes(amount_done), bytes(total)),
+        (Unit::Bytes, None) => bytes(amount_done),
+        (Unit::Items, Some(total)) => format!("{amount_done}/{total}"),
+        (Unit::Items, None) => amount_done.to_string(),
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) struct OutputStreams {
     pub(super) is_stdout_reserved: bool,
     /// The output of tests: `out` or `err`, and the line.
     #[cfg(test)]
-    pub(super) captured: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
+    pub(super) captured_lines: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
 }
 
 impl OutputStreams {
@@ -88,7 +88,7 @@ impl OutputStreams {
         OutputStreams {
             is_stdout_reserved,
             #[cfg(test)]
-            captured: None,
+            captured_lines: None,
         }
     }
 
@@ -116,8 +116,8 @@ impl OutputStreams {
 
     #[cfg(test)]
     fn capture(&self, stream: &str, line: &str) -> bool {
-        let Some(captured) = &self.captured else { return false };
-        captured.lock().push(format!("{stream} {line}"));
+        let Some(captured_lines) = &self.captured_lines else { return false };
+        captured_lines.lock().push(format!("{stream} {line}"));
         true
     }
 }
@@ -167,14 +167,14 @@ mod tests {
     #[test]
     fn failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
-        let shown = |shows_colors, hints: &[String]| -> Vec<String> {
+        let failure_texts = |shows_colors, hints: &[String]| -> Vec<String> {
             failure_lines(&errors, &["nothing was changed".to_owned()], hints, Some("/log"))
                 .iter()
-                .map(|line| line.whole(shows_colors))
+                .map(|line| line.to_text(shows_colors))
                 .collect()
         };
         assert_eq!(
-            shown(false, &["run again".to_owned()]),
+            failure_texts(false, &["run again".to_owned()]),
             [
                 "error: creating the VM failed",
                 "  cause: line one",
@@ -184,6 +184,6 @@ mod tests {
                 "  log: /log"
             ]
         );
-        assert_eq!(shown(true, &[])[0], "\x1b[31merror:\x1b[0m creating the VM failed");
+        assert_eq!(failure_texts(true, &[])[0], "\x1b[31merror:\x1b[0m creating the VM failed");
     }
 }
