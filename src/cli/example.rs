@@ -190,7 +190,7 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
             Error::io(format!("writing '{}'", path.display()), error)
                 .with_owner_hint(&path, "`monopile example NAME DIR`")
         };
-        if fs::read(&path).is_ok_and(|existing| existing == *content) {
+        if fs::read(&path).is_ok_and(|old_content| old_content == *content) {
             continue;
         }
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(write_error)?;
@@ -230,12 +230,12 @@ mod tests {
                 file_names.push(entry.path().strip_prefix(&root).unwrap().to_owned());
             }
         }
-        let mut shipped: Vec<PathBuf> = EXAMPLES
+        let mut shipped_files: Vec<PathBuf> = EXAMPLES
             .iter()
             .flat_map(|example| example.files.iter().map(|(path, _)| Path::new(example.name).join(path)))
             .collect();
         file_names.sort();
-        shipped.sort();
-        assert_eq!(shipped, file_names);
+        shipped_files.sort();
+        assert_eq!(shipped_files, file_names);
     }
 }

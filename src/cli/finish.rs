@@ -140,7 +140,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
 }
 
 /// Returns the exit code for a panic that the hook has reported.
-pub(super) fn panicked() -> ExitCode {
+pub(super) fn panic_exit_code() -> ExitCode {
     ExitCode::from(ErrorKind::Failure.exit_code())
 }
 

@@ -596,7 +596,7 @@ pub fn describe_env_file(path: &Path, command: &str) -> Result<String> {
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     finish::install_panic_hook();
-    std::panic::catch_unwind(run).unwrap_or_else(|_| finish::panicked())
+    std::panic::catch_unwind(run).unwrap_or_else(|_| finish::panic_exit_code())
 }
 
 /// Answers help, version, completion and internal commands, then parses the command line with its env file

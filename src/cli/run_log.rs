@@ -90,8 +90,8 @@ impl RunLog {
     pub(super) fn write(&self, text: &str) {
         let Some(log) = self.file.get() else { return };
         let text = self.redactor.clean_and_redact(text.trim_end());
-        let mut open = log.lock();
-        let (file, size) = &mut *open;
+        let mut open_file = log.lock();
+        let (file, size) = &mut *open_file;
         if *size >= MAX_LOG_BYTES {
             return;
         }
@@ -104,18 +104,18 @@ impl RunLog {
     /// Ends the log: redacts secrets that became known after their lines were written.
     pub(super) fn finish(&self) {
         let Some(log) = self.file.get() else { return };
-        let open = log.lock();
+        let open_file = log.lock();
         let Ok(bytes) = fs::read(&log.path) else { return };
         let text = String::from_utf8_lossy(&bytes);
-        let clean = self.redactor.redact(&text);
-        if clean != text {
-            let replacement = Replacement::write(&log.path, clean.as_bytes(), 0o600);
+        let clean_text = self.redactor.redact(&text);
+        if clean_text != text {
+            let replacement = Replacement::write(&log.path, clean_text.as_bytes(), 0o600);
             if replacement.and_then(Replacement::put_in_place).is_err() {
                 // The log is removed, because it may hold secrets.
                 let _ = fs::remove_file(&log.path);
             }
         }
-        drop(open);
+        drop(open_file);
     }
 }
 

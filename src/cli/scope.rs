@@ -216,11 +216,11 @@ mod tests {
         let page = include_str!("../../docs/events.md");
         let row = page.lines().find(|line| line.starts_with("| the same as without `--json`; ")).unwrap();
         let (_, commands) = row.rsplit_once(" | ").unwrap();
-        let mut documented: Vec<&str> = commands.split('`').skip(1).step_by(2).collect();
+        let mut documented_commands: Vec<&str> = commands.split('`').skip(1).step_by(2).collect();
         // It has no JSON of its own, but `--json=bosh` has an effect.
-        documented.retain(|command| *command != "interpolate");
-        documented.sort_unstable();
-        assert_eq!(documented, WITHOUT_JSON);
+        documented_commands.retain(|command| *command != "interpolate");
+        documented_commands.sort_unstable();
+        assert_eq!(documented_commands, WITHOUT_JSON);
     }
 
     /// The help of a command has the options that it uses.

@@ -22,7 +22,7 @@ const NEW_LOCK: &str = ".lock-new";
 /// A directory with mode 0700 that is removed when this is dropped.
 pub(super) struct Scratch {
     directory: tempfile::TempDir,
-    stays: bool,
+    is_kept: bool,
     /// Held until the end of the run.
     _lock: UnlockOnDrop,
 }
@@ -55,17 +55,17 @@ impl Scratch {
         }
         // Another run can find the lock only from here on.
         std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(create_error)?;
-        Ok(Scratch { directory, stays: false, _lock: lock })
+        Ok(Scratch { directory, is_kept: false, _lock: lock })
     }
 
     /// Leaves the directory in place for a later run to remove.
     pub(super) fn leave(&mut self) {
-        self.stays = true;
+        self.is_kept = true;
     }
 
     /// Keeps the directory for the operator. Without its lock file, no later run removes it.
     pub(super) fn keep(&mut self) {
-        self.stays = true;
+        self.is_kept = true;
         let _ = std::fs::remove_file(self.directory.path().join(LOCK));
     }
 
@@ -80,7 +80,7 @@ impl Drop for Scratch {
             // A CPI of a killed run has ended by now, because this run waited for it.
             clean_up(base);
         }
-        if self.stays {
+        if self.is_kept {
             self.directory.disable_cleanup(true);
         } else if let Err(error) = remove(self.directory.path()) {
             // Packaging scripts may leave files that this user cannot remove.

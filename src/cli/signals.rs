@@ -22,11 +22,11 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
         .spawn(move || {
             for signal in signals.forever() {
                 let number = u8::try_from(signal).unwrap_or(0);
-                let before = thread_counter.count(number);
+                let count_before = thread_counter.count(number);
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 let name = name(signal);
-                match (before, thread_counter.is_call_in_flight()) {
+                match (count_before, thread_counter.is_call_in_flight()) {
                     (0, true) => reporter.warn(format!(
                         "{name} received: waiting for the CPI call in flight; a second one stops the wait"
                     )),
@@ -60,7 +60,7 @@ fn watched_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let mut signals = vec![SIGINT, SIGTERM];
-    if !hangup_ignored() {
+    if !is_hangup_ignored() {
         signals.push(SIGHUP);
     }
     signals
@@ -85,7 +85,7 @@ pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Returns true if SIGHUP was ignored at the start (`nohup`), which must stay so.
 #[cfg(unix)]
-fn hangup_ignored() -> bool {
+fn is_hangup_ignored() -> bool {
     const HANGUP_BIT: u64 = 1;
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
         status

@@ -416,10 +416,10 @@ fn table(rows: &[Row]) -> Table {
 
 /// Returns the error with the highest exit code, if an environment has a problem.
 fn problem(rows: &[Row]) -> Option<Error> {
-    let ill = |row: &&Row| row.exit_code != exit_code::SUCCESS;
-    let count = rows.iter().filter(ill).count();
-    let worst = rows.iter().max_by_key(|row| row.exit_code).filter(ill)?;
-    let kind = match worst.exit_code {
+    let has_problem = |row: &&Row| row.exit_code != exit_code::SUCCESS;
+    let count = rows.iter().filter(has_problem).count();
+    let worst_row = rows.iter().max_by_key(|row| row.exit_code).filter(has_problem)?;
+    let kind = match worst_row.exit_code {
         exit_code::USAGE => ErrorKind::Usage,
         exit_code::INVALID_INPUT => ErrorKind::InvalidInput,
         exit_code::LOCKED => ErrorKind::Locked,
@@ -430,9 +430,11 @@ fn problem(rows: &[Row]) -> Option<Error> {
     let have = if count == 1 { "has" } else { "have" };
     let environments = if rows.len() == 1 { "environment" } else { "environments" };
     let error = Error::new(kind, format!("{count} of {} {environments} {have} a problem", rows.len()));
-    Some(error.with_hint(match paths::is_url(Path::new(&worst.environment)) {
-        true => format!("to see more of one: `monopile status {}`", shell_word(&worst.environment)),
-        false => format!("to see more of one: `cd {} && monopile status`", shell_word(&worst.environment)),
+    Some(error.with_hint(match paths::is_url(Path::new(&worst_row.environment)) {
+        true => format!("to see more of one: `monopile status {}`", shell_word(&worst_row.environment)),
+        false => {
+            format!("to see more of one: `cd {} && monopile status`", shell_word(&worst_row.environment))
+        }
     }))
 }
 

@@ -109,7 +109,7 @@ impl Table {
                     Some(widths) => all.iter().map(|row| align_row(row, &widths)).collect(),
                     None => self
                         .with_details_below(&header, &rows, limit)
-                        .unwrap_or_else(|| self.stacked(&rows, limit)),
+                        .unwrap_or_else(|| self.stacked_text(&rows, limit)),
                 }
             }
         }
@@ -174,7 +174,7 @@ impl Table {
         Some(text)
     }
 
-    fn stacked(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
+    fn stacked_text(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
         let indent = indent(self.header.iter().map(String::as_str));
         let block = |row: &Vec<Vec<String>>| {
             let cells: Vec<(&str, Vec<String>)> = self

@@ -77,7 +77,7 @@ impl BoshDocument {
         let mut content = self.content.lock();
         match parent {
             None => {
-                let name = uncapitalized(name);
+                let name = uncapitalize(name);
                 content.lines.extend(["\n".to_owned(), format!("Started {name}\n")]);
                 content.stages.insert(id, ShownStage { name, is_outer: true });
             }
@@ -156,7 +156,7 @@ impl RenderSink for BoshDocument {
     }
 }
 
-fn uncapitalized(text: &str) -> String {
+fn uncapitalize(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }

@@ -64,7 +64,7 @@ pub(super) fn stderr_size() -> (u16, u16) {
 }
 
 /// Returns the text that replaces the last drawing with these lines.
-fn redrawn(lines: &[String], is_drawn: bool) -> String {
+fn redraw_text(lines: &[String], is_drawn: bool) -> String {
     if lines.is_empty() {
         // Erase from the cursor to the end of the screen (ED).
         return if is_drawn { "\r\x1b[J".to_owned() } else { String::new() };
@@ -126,7 +126,7 @@ impl TermLike for Canvas {
     fn flush(&self) -> io::Result<()> {
         let mut drawing = self.lock();
         let lines = std::mem::take(&mut drawing.lines);
-        let text = redrawn(&lines, drawing.is_drawn);
+        let text = redraw_text(&lines, drawing.is_drawn);
         drawing.is_drawn = !lines.is_empty();
         io::stderr().lock().write_all(text.as_bytes())
     }
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn cursor_rests_at_the_first_line() {
         let lines = |count: usize| vec!["x".to_owned(); count];
-        assert_eq!(redrawn(&lines(1), false), "\x1b[?7l\rx\x1b[J\r\x1b[?7h");
-        assert_eq!(redrawn(&lines(3), true), "\x1b[?7l\rx\x1b[K\r\nx\x1b[K\r\nx\x1b[J\x1b[2A\r\x1b[?7h");
-        assert_eq!((redrawn(&[], true).as_str(), redrawn(&[], false).as_str()), ("\r\x1b[J", ""));
+        assert_eq!(redraw_text(&lines(1), false), "\x1b[?7l\rx\x1b[J\r\x1b[?7h");
+        assert_eq!(redraw_text(&lines(3), true), "\x1b[?7l\rx\x1b[K\r\nx\x1b[K\r\nx\x1b[J\x1b[2A\r\x1b[?7h");
+        assert_eq!((redraw_text(&[], true).as_str(), redraw_text(&[], false).as_str()), ("\r\x1b[J", ""));
     }
 }

@@ -30,28 +30,26 @@ struct Inner {
     output: OutputStreams,
     state: Mutex<PlainState>,
     /// Wakes the heartbeat thread at the end of the run.
-    run_ended: Condvar,
+    run_end: Condvar,
 }
 
 #[derive(Default)]
 struct PlainState {
     tree: StageTree,
     has_heartbeat_thread: bool,
-    run_ended: bool,
+    has_run_ended: bool,
 }
 
 impl Plain {
     pub(super) fn new(options: Options, output: OutputStreams) -> Self {
-        Plain {
-            inner: Arc::new(Inner { options, output, state: Mutex::default(), run_ended: Condvar::new() }),
-        }
+        Plain { inner: Arc::new(Inner { options, output, state: Mutex::default(), run_end: Condvar::new() }) }
     }
 }
 
 impl Drop for Plain {
     fn drop(&mut self) {
-        self.inner.lock().run_ended = true;
-        self.inner.run_ended.notify_all();
+        self.inner.lock().has_run_ended = true;
+        self.inner.run_end.notify_all();
     }
 }
 
@@ -189,7 +187,7 @@ impl Inner {
     }
 
     fn print_heartbeats(&self, state: &mut PlainState) {
-        for stage in state.tree.take_quiet(HEARTBEAT_INTERVAL) {
+        for stage in state.tree.take_quiet_stages(HEARTBEAT_INTERVAL) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
             if let Some(usual) = stage.usual_duration {
@@ -212,8 +210,8 @@ fn start_heartbeat_thread(inner: &Arc<Inner>) {
     let thread = move || {
         while let Some(inner) = weak.upgrade() {
             let mut state = inner.lock();
-            inner.run_ended.wait_while_for(&mut state, |state| !state.run_ended, HEARTBEAT_INTERVAL / 12);
-            if state.run_ended {
+            inner.run_end.wait_while_for(&mut state, |state| !state.has_run_ended, HEARTBEAT_INTERVAL / 12);
+            if state.has_run_ended {
                 return;
             }
             inner.print_heartbeats(&mut state);

@@ -55,10 +55,15 @@ impl Progress {
             true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), MAX_DRAWS_PER_SECOND),
             false => ProgressDrawTarget::hidden(),
         };
-        Progress::drawing(options, output, is_live, target)
+        Progress::with_target(options, output, is_live, target)
     }
 
-    fn drawing(options: Options, output: OutputStreams, is_live: bool, target: ProgressDrawTarget) -> Self {
+    fn with_target(
+        options: Options,
+        output: OutputStreams,
+        is_live: bool,
+        target: ProgressDrawTarget,
+    ) -> Self {
         let state = Arc::<Mutex<DisplayState>>::default();
         let shared_state = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
@@ -227,7 +232,7 @@ impl Progress {
 }
 
 /// Puts a label before the first of some lines.
-fn labelled(color: Color, label: &str, mut lines: LastingLines) -> LastingLines {
+fn with_label(color: Color, label: &str, mut lines: LastingLines) -> LastingLines {
     if let Some((first, _)) = lines.first_mut() {
         *first = Styled::default().colored(color, label).and(" ").and_line(first.clone());
     }
@@ -278,10 +283,11 @@ impl Sink for Progress {
             Event::Planned { .. } | Event::StepApplied | Event::ChangeStarted => LastingLines::new(),
             Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text_lines(line)).collect(),
             Event::State { path } => self.text_lines(&format!("state: {path}")),
-            Event::Note { text } => labelled(Color::Bold, "note:", self.text_lines(text)),
+            Event::Note { text } => with_label(Color::Bold, "note:", self.text_lines(text)),
             Event::Warning { text } => {
                 drop(state);
-                return self.print_lasting(&labelled(Color::Yellow, "warning:", self.text_lines(text)), true);
+                return self
+                    .print_lasting(&with_label(Color::Yellow, "warning:", self.text_lines(text)), true);
             }
             Event::RunFinished { .. } => {
                 drop(state);
@@ -320,7 +326,7 @@ mod tests {
             is_stdout_reserved: false,
             prints_stages: true,
         };
-        let progress = Progress::drawing(options, output, true, ProgressDrawTarget::hidden());
+        let progress = Progress::with_target(options, output, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));
         reporter.stage("validating").finish();
         let left = reporter.stage("compiling");

@@ -65,13 +65,13 @@ pub fn confirm(question: &str) -> Result<bool> {
 pub fn confirm_or(question: &str, interrupt_message: &'static str) -> Result<bool> {
     let question = clean(question);
     // The text before the last line break is not part of the question, and stays.
-    let (before, question) = question.trim_end().rsplit_once('\n').unwrap_or(("", question.trim_end()));
+    let (introduction, question) = question.trim_end().rsplit_once('\n').unwrap_or(("", question.trim_end()));
     let columns = super::stdout_columns();
     let question = super::wrap(question, columns.saturating_sub(ANSWER_COLUMNS));
     let question = question.trim_end();
     ask("asking for confirmation", interrupt_message, ReadMode::Keys, || {
-        if !before.is_empty() {
-            let _ = writeln!(std::io::stderr(), "{}", super::wrap(before, columns).trim_end());
+        if !introduction.is_empty() {
+            let _ = writeln!(std::io::stderr(), "{}", super::wrap(introduction, columns).trim_end());
         }
         let term = Term::stderr();
         loop {

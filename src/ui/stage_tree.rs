@@ -154,7 +154,7 @@ impl StageTree {
     }
 
     /// Returns the innermost stages that have printed nothing for `quiet`, and marks them as shown.
-    pub(super) fn take_quiet(&mut self, quiet: Duration) -> Vec<&RunningStage> {
+    pub(super) fn take_quiet_stages(&mut self, quiet: Duration) -> Vec<&RunningStage> {
         let parents: Vec<StageId> = self.stages.values().filter_map(|stage| stage.parent).collect();
         let now = Instant::now();
         self.stages

@@ -79,8 +79,8 @@ fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
     by_length.sort_by_key(|at| std::cmp::Reverse(elapsed(at)));
-    let long = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
-    let short = by_length.split_off(long.min(MAX_STAGES));
+    let long_count = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
+    let short = by_length.split_off(long_count.min(MAX_STAGES));
     let long_stages = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
     let mut lines: Vec<Line> = long_stages.map(|stage| line(stage, failure_label)).collect();
     if !short.is_empty() {

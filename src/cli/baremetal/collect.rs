@@ -56,7 +56,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     }
     let ironic = call.ironic()?;
     let node = ironic.node_uuid(&call.text("node").unwrap_or_default())?;
-    let existing = ironic.list(Collection::Connectors, &ListOptions::of_node(&node))?;
+    let existing_connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&node))?;
     let mut connectors_of_machine = Vec::new();
     for (kind, id) in connectors {
         let has_value = |connector: &JsonObject, key: &str, value: &str| {
@@ -65,7 +65,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
         let is_same = |connector: &&JsonObject| {
             has_value(connector, "type", kind) && has_value(connector, "connector_id", &id)
         };
-        connectors_of_machine.push(match existing.iter().find(is_same) {
+        connectors_of_machine.push(match existing_connectors.iter().find(is_same) {
             Some(connector) => connector.clone(),
             None => {
                 let fields = [("node_uuid", node.as_str()), ("type", kind), ("connector_id", &id)];

@@ -210,13 +210,15 @@ impl Field {
         };
         match self.kind {
             ValueKind::Switch(_) => arg.action(ArgAction::SetTrue),
-            kind => valued(arg.value_name(self.value), kind, is_positional && purpose == Purpose::OfCommand),
+            kind => {
+                with_value(arg.value_name(self.value), kind, is_positional && purpose == Purpose::OfCommand)
+            }
         }
     }
 }
 
 /// Describes the value of an option. A positional argument that takes a list needs no commas.
-fn valued(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
+fn with_value(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
     match kind {
         ValueKind::Text | ValueKind::Node | ValueKind::Json | ValueKind::Switch(_) => arg,
         ValueKind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),

@@ -22,16 +22,15 @@ impl ListArgs {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
         target.inputs.discards_generated = true;
         let cpis = resources::list_cpis(&target, &prepared_run.run)?;
-        let silent: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
+        let silent_cpis: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&cpis)?,
             false => CommandResult::Output(cpis_table(cpis, &session.layout()).into_bytes()),
         };
-        Ok(match silent.is_empty() {
+        Ok(match silent_cpis.is_empty() {
             true => output,
-            false => {
-                output.with_problem(Error::failure(format!("not every CPI answers: {}", silent.join(", "))))
-            }
+            false => output
+                .with_problem(Error::failure(format!("not every CPI answers: {}", silent_cpis.join(", ")))),
         })
     }
 }

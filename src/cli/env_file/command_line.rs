@@ -58,7 +58,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     };
     let (path, matches) = innermost_command(&first);
     let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
-    let strict = || -> Result<Box<Cli>, clap::Error> {
+    let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
     let refuse = |error: Error| -> Result<CommandLine, clap::Error> {
@@ -74,7 +74,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         None => Err(error),
     };
     if !may_have_env_file(matches) {
-        return match (lone_store_error(&path, matches, None), strict()) {
+        return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => refuse(error),
             (None, Ok(cli)) => Ok(CommandLine::Understood(cli, words, Vec::new())),
             (None, Err(error)) => refuse_unnamed(error, ""),
@@ -82,20 +82,20 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     }
     let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     let is_named = option_path.is_some();
-    let unusable = |error: Error| match is_named {
+    let refuse_file = |error: Error| match is_named {
         true => refuse(error),
         false => refuse(error.with_hint("--no-env-file ignores the env file")),
     };
-    let (file, remark) = match applicable(matches, option_path, &ask) {
-        Ok(applicable) => applicable,
-        Err(error) => return unusable(error),
+    let (file, remark) = match find_env_file(matches, option_path, &ask) {
+        Ok(file_and_remark) => file_and_remark,
+        Err(error) => return refuse_file(error),
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     if let Some(error) = lone_store_error(&path, matches, file.as_ref()) {
         return refuse(error);
     }
     let Some(file) = file else {
-        return match (strict(), remarks.first()) {
+        return match (parse_strictly(), remarks.first()) {
             (Ok(cli), _) => Ok(CommandLine::Understood(cli, words, remarks)),
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
                 refuse_unnamed(error, &format!("; {}", clean_line(text)))
@@ -115,7 +115,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), words, remarks))
         }
         Err(error) => match file_error(&file, &error) {
-            Some(error) => unusable(error),
+            Some(error) => refuse_file(error),
             None => {
                 let is_store = missing_words(&error).any(|name| name == "<STORE>");
                 let key = if is_store { "vars_store" } else { "manifest" };
@@ -134,8 +134,10 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
     }
     let (line, command) = help::named_command(grammar, args);
     if can_supply(command) {
-        let strict = grammar.clone().try_get_matches_from(args).err();
-        return match strict.and_then(|strict| missing_words(&strict).find_map(supplied_word)) {
+        let strict_error = grammar.clone().try_get_matches_from(args).err();
+        return match strict_error
+            .and_then(|strict_error| missing_words(&strict_error).find_map(supplied_word))
+        {
             Some((_, word)) => with_hint(
                 error,
                 format!(
@@ -177,11 +179,11 @@ fn lacks_arguments(error: &clap::Error) -> bool {
 
 /// Returns the names of the missing arguments, such as `<MANIFEST>`.
 fn missing_words(error: &clap::Error) -> impl Iterator<Item = &str> {
-    let missing = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+    let names = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(names)) => names.as_slice(),
         _ => &[],
     };
-    missing.iter().map(String::as_str)
+    names.iter().map(String::as_str)
 }
 
 /// Returns true unless only options are missing.
@@ -220,7 +222,7 @@ pub(in crate::cli) fn parse_partial_command_line(
     }
     let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     // Completion must not prompt, and an untrusted env file must not choose the files that it reads.
-    let Some(file) = applicable(matches, option_path, &|_, _, _| Ok(false)).ok()?.0 else {
+    let Some(file) = find_env_file(matches, option_path, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
     let grammar_with_defaults =
@@ -256,7 +258,7 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened_file: &OpenedEnvFile) -> Res
 
 /// Returns the env file for this command line, and a remark. Uses a file that was found but is not trusted
 /// yet only if `ask` returns true.
-fn applicable(
+fn find_env_file(
     matches: &ArgMatches,
     option_path: Option<PathBuf>,
     ask: AskTrust<'_>,
@@ -443,14 +445,14 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
                     conflicting_args.into_iter().any(|other| is_given(matches, other.get_id().as_str()))
                 })
             };
-            let stays = id == "manifest" && !can_supply(&command);
-            if let (Some(path), false) = (path, stays || conflicts(&command)) {
+            let is_required = id == "manifest" && !can_supply(&command);
+            if let (Some(path), false) = (path, is_required || conflicts(&command)) {
                 let value = path.clone().into_os_string();
                 command = change_argument(command, id, move |arg| arg.required(false).default_value(value));
             }
         }
-        let read = file.clone();
-        let parser = OsStringValueParser::new().map(move |_| read.clone());
+        let file_content = file.clone();
+        let parser = OsStringValueParser::new().map(move |_| file_content.clone());
         let path = file.path.clone().into_os_string();
         change_argument(command, "env_file", move |arg| arg.value_parser(parser).default_value(path))
     })

@@ -34,7 +34,7 @@ pub(super) use find::FILE_NAME;
 #[derive(Debug, Clone, Args)]
 pub(super) struct EnvFileArgs {
     /// Take defaults from this env file [default: .monopile.yml, here or in a directory above]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = unread())]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = unread_file_parser())]
     env_file: Option<EnvFile>,
 
     /// Ignore env files
@@ -43,7 +43,7 @@ pub(super) struct EnvFileArgs {
 }
 
 /// Parses `--env-file` to a path. [`parse_command_line`] replaces the value with the content.
-fn unread() -> impl TypedValueParser<Value = EnvFile> {
+fn unread_file_parser() -> impl TypedValueParser<Value = EnvFile> {
     OsStringValueParser::new().map(|path: OsString| EnvFile {
         path: path.into(),
         real_path: PathBuf::new(),

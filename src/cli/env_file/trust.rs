@@ -129,12 +129,12 @@ pub(super) fn description(file: &EnvFile) -> String {
         variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
     runs.extend(option_programs(file));
     let mut reads = files(file);
-    let mut contacted = BTreeSet::new();
+    let mut contacted_hosts = BTreeSet::new();
     match outline {
         Ok(Some(manifest)) => {
             runs.extend(programs(&manifest));
             reads.extend(files_of_manifest(&manifest));
-            contacted = servers(&manifest);
+            contacted_hosts = servers(&manifest);
         }
         Ok(None) => {}
         Err(error) => {
@@ -149,11 +149,11 @@ pub(super) fn description(file: &EnvFile) -> String {
     let recipients = file.values_of(&[OptionUse::Recipients]).filter(|value| is_recipient(value));
     list("encrypt state and vars store for", recipients.map(|value| format!("'{value}'")).collect());
     let documents = file.content.state.iter().chain(&file.content.vars_store);
-    contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
-    contacted.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
-    contacted.extend(file.values_of(&[OptionUse::SharedCache]).filter_map(|url| service(&url)));
-    contacted.extend(file.values_of(&[OptionUse::Userland]).filter_map(|url| host(&url)));
-    list("contact", contacted);
+    contacted_hosts.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
+    contacted_hosts.extend(file.values_of(&[OptionUse::Server]).map(|value| host(&value).unwrap_or(value)));
+    contacted_hosts.extend(file.values_of(&[OptionUse::SharedCache]).filter_map(|url| service(&url)));
+    contacted_hosts.extend(file.values_of(&[OptionUse::Userland]).filter_map(|url| host(&url)));
+    list("contact", contacted_hosts);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
         false => format!("When you run monopile here, this file makes it:\n{}", lines.join("\n")),

@@ -54,7 +54,7 @@ impl Inline {
     }
 
     /// Returns the text with escape sequences for its styles.
-    fn painted(&self) -> String {
+    fn to_ansi_text(&self) -> String {
         let paint = |(style, text): &(Style, String)| {
             let text = text.replace('\u{a0}', " ");
             format!("{style}{text}{style:#}")
@@ -83,10 +83,10 @@ pub(super) fn wrap(text: &Inline, columns: usize) -> Vec<Line> {
         match lines.last_mut() {
             Some(line) if !is_new && line.width + 1 + width <= columns => {
                 line.text.push(' ');
-                line.text.push_str(&word.painted());
+                line.text.push_str(&word.to_ansi_text());
                 line.width += 1 + width;
             }
-            _ => lines.push(Line { text: word.painted(), width }),
+            _ => lines.push(Line { text: word.to_ansi_text(), width }),
         }
         is_new = false;
     }

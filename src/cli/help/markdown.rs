@@ -96,27 +96,27 @@ impl<'a> Page<'a> {
     /// Begins an element: text that came before it is written, and its style or indent applies from here on.
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph => self.blank_line(),
+            Tag::Paragraph => self.add_blank_line(),
             Tag::Heading { .. } => {
-                self.blank_line();
+                self.add_blank_line();
                 self.bold += 1;
             }
             Tag::CodeBlock(kind) => {
                 self.flush();
-                self.blank_line();
+                self.add_blank_line();
                 let is_message = matches!(kind, CodeBlockKind::Fenced(mark) if &*mark == "text");
                 self.code = Some(Code { is_message, text: String::new() });
             }
             Tag::List(first) => {
                 self.flush();
                 if self.lists.is_empty() {
-                    self.blank_line();
+                    self.add_blank_line();
                 }
                 self.lists.push(first);
             }
             Tag::Item => self.start_item(),
             Tag::Table(_) => {
-                self.blank_line();
+                self.add_blank_line();
                 self.table = Some(TextTable::default());
             }
             Tag::TableHead => self.bold += 1,
@@ -266,7 +266,7 @@ impl<'a> Page<'a> {
     }
 
     /// Separates two blocks.
-    fn blank_line(&mut self) {
+    fn add_blank_line(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }

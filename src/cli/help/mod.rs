@@ -354,12 +354,12 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     }
     let grammar = grammar();
     if grammar.find_subcommand(word).is_some() {
-        let further = &words[3..];
-        if further.is_empty() {
+        let further_words = &words[3..];
+        if further_words.is_empty() {
             return None;
         }
         let full_grammar = grammar::for_all_commands();
-        let surplus = surplus_word(full_grammar.find_subcommand(word)?, further);
+        let surplus = surplus_word(full_grammar.find_subcommand(word)?, further_words);
         return surplus.map(|words| Err(no_page(&words, &full_grammar)));
     }
     if word.starts_with('-') {
@@ -499,7 +499,7 @@ impl HelpNotes {
 
     /// Returns the example command lines. A long one continues on further lines.
     pub fn examples(&self) -> Vec<String> {
-        self.examples.iter().map(|line| folded(&format!("monopile {line}"))).collect()
+        self.examples.iter().map(|line| fold_line(&format!("monopile {line}"))).collect()
     }
 
     fn shown_examples(&self) -> Option<String> {
@@ -510,21 +510,21 @@ impl HelpNotes {
 }
 
 /// Breaks a long command line before its options, so that it fits and can still be pasted.
-fn folded(line: &str) -> String {
+fn fold_line(line: &str) -> String {
     const TEXT_COLUMNS: usize = 76;
     let mut parts = line.split(" -");
-    let mut folded = parts.next().unwrap_or_default().to_owned();
-    let mut width = folded.len();
+    let mut folded_line = parts.next().unwrap_or_default().to_owned();
+    let mut width = folded_line.len();
     for part in parts {
         if width + 2 + part.len() > TEXT_COLUMNS {
-            folded.push_str(" \\\n   ");
+            folded_line.push_str(" \\\n   ");
             width = 3;
         }
-        folded.push_str(" -");
-        folded.push_str(part);
+        folded_line.push_str(" -");
+        folded_line.push_str(part);
         width += 2 + part.len();
     }
-    folded
+    folded_line
 }
 
 /// Lists exit codes in one sentence, each with a word.
@@ -683,8 +683,8 @@ fn with_sources(command: Command) -> Command {
             false => format!("{first}, required even with an env file"),
         };
         let stdin = (arg.get_id() == "manifest").then_some(stdin);
-        let another = "An env file cannot supply it, because another argument follows.";
-        let details = [Some(details), stdin, (!can_supply).then_some(another)];
+        let follow_note = "An env file cannot supply it, because another argument follows.";
+        let details = [Some(details), stdin, (!can_supply).then_some(follow_note)];
         let details: Vec<&str> = details.into_iter().flatten().filter(|text| !text.is_empty()).collect();
         let long = match details.is_empty() {
             true => first.clone(),
@@ -766,12 +766,12 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group_and_fits_a_line() {
         let grammar = Cli::command();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut grouped_names: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let visible_commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
         let mut command_names: Vec<&str> = visible_commands.map(Command::get_name).collect();
-        grouped.sort_unstable();
+        grouped_names.sort_unstable();
         command_names.sort_unstable();
-        assert_eq!(grouped, command_names);
+        assert_eq!(grouped_names, command_names);
         for command in grammar.get_subcommands() {
             let about = command.get_about().unwrap().to_string();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
@@ -802,10 +802,10 @@ mod tests {
 
     #[test]
     fn long_examples_are_folded_at_options() {
-        assert_eq!(folded("monopile plan a.yml -o b.yml"), "monopile plan a.yml -o b.yml");
+        assert_eq!(fold_line("monopile plan a.yml -o b.yml"), "monopile plan a.yml -o b.yml");
         let long = format!("monopile plan {}.yml --vars-store creds.yml -o b.yml", "a".repeat(50));
         let expected = long.replace(" --vars", " \\\n    --vars");
-        assert_eq!(folded(&long), expected);
+        assert_eq!(fold_line(&long), expected);
     }
 
     /// Options with the same name in several commands have the same text, unless they have different effects.

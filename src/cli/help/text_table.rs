@@ -25,8 +25,8 @@ impl TextTable {
     /// Returns the lines of the table in this number of columns.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         match self.widths(columns) {
-            Some(widths) => self.side_by_side(&widths),
-            None => self.stacked(columns),
+            Some(widths) => self.side_by_side_lines(&widths),
+            None => self.stacked_lines(columns),
         }
     }
 
@@ -54,7 +54,7 @@ impl TextTable {
         Some(widths)
     }
 
-    fn side_by_side(&self, widths: &[usize]) -> Vec<String> {
+    fn side_by_side_lines(&self, widths: &[usize]) -> Vec<String> {
         let wrap_row = |row: &Vec<Inline>| -> Vec<Vec<Line>> {
             row.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect()
         };
@@ -84,7 +84,7 @@ impl TextTable {
     }
 
     /// Returns the first cell of each row, and the others indented below it.
-    fn stacked(&self, columns: usize) -> Vec<String> {
+    fn stacked_lines(&self, columns: usize) -> Vec<String> {
         const INDENT: usize = 4;
         let mut lines = Vec::new();
         for (index, row) in self.rows.iter().skip(1).enumerate() {

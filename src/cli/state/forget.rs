@@ -80,7 +80,7 @@ struct RecordArgs {
 }
 
 impl RecordArgs {
-    fn forgettable(self, cpi: Option<String>) -> Result<Forgettable> {
+    fn into_forgettable(self, cpi: Option<String>) -> Result<Forgettable> {
         let cid = self
             .vm
             .map(AnyCid::Vm)
@@ -100,7 +100,7 @@ impl RecordArgs {
 impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared_run = self.selection.prepare_run(session, "state forget")?;
-        let record = self.record.forgettable(self.cpi)?;
+        let record = self.record.into_forgettable(self.cpi)?;
         let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
         record_commands::forget(&prepared_run.run, &record, agree).map(CommandResult::Summary)
     }

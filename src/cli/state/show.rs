@@ -38,8 +38,9 @@ impl ShowArgs {
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
-        let missing = self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
-        let overview = record_commands::show(&storage).map_err(|error| missing.unwrap_or(error))?;
+        let missing_error =
+            self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
+        let overview = record_commands::show(&storage).map_err(|error| missing_error.unwrap_or(error))?;
         match session.globals.prints_json() {
             true => CommandResult::json(&overview),
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),
@@ -79,11 +80,11 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
         table.row(["VM".to_owned(), vm.cid.to_string(), yes_or_no(true), details.join(", ")]);
     }
-    let earlier = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
-    for earlier in earlier.filter(|resource| matches!(resource, Resource::Vm(_))) {
-        let details = format!("{}{}", cpi_suffix(earlier.cpi()), mark(earlier));
+    let earlier_resources = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
+    for vm in earlier_resources.filter(|resource| matches!(resource, Resource::Vm(_))) {
+        let details = format!("{}{}", cpi_suffix(vm.cpi()), mark(vm));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
-        table.row(["VM".to_owned(), earlier.cid().to_owned(), yes_or_no(false), details]);
+        table.row(["VM".to_owned(), vm.cid().to_owned(), yes_or_no(false), details]);
     }
     for disk in &overview.disks {
         let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
