@@ -94,14 +94,14 @@ impl CloudCheckArgs {
         interrupt_message: &'static str,
     ) -> Result<Decision> {
         let RepairChoice { problem, repairs, .. } = choice;
-        let wants = |is_wanted: &dyn Fn(&Repair) -> bool| {
+        let choose_first = |is_wanted: &dyn Fn(&Repair) -> bool| {
             repairs.iter().copied().find(|repair| is_wanted(repair)).map_or(Decision::Leave, Decision::Repair)
         };
         if self.auto {
-            return Ok(wants(&|repair| repair.is_safe()));
+            return Ok(choose_first(&|repair| repair.is_safe()));
         }
         if !self.resolution.is_empty() {
-            return Ok(wants(&|repair| self.resolution.iter().any(|name| name == repair.name())));
+            return Ok(choose_first(&|repair| self.resolution.iter().any(|name| name == repair.name())));
         }
         if !session.is_interactive() {
             return Ok(Decision::Leave);

@@ -174,7 +174,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     };
     let own_codes =
         OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
-    let narrow =
+    let narrow_meanings =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupt_code = (!has_option("wait-for-lock")).then_some(("130, 143", INTERRUPT_MEANING));
     let usage_code = match (is(ASKING) || has_option("power-off"), has_option("env-file")) {
@@ -184,7 +184,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
     for (code, meaning) in
-        own_codes.chain(narrow).chain(interrupt_code).chain(usage_code).chain(exit_code::TABLE)
+        own_codes.chain(narrow_meanings).chain(interrupt_code).chain(usage_code).chain(exit_code::TABLE)
     {
         if can_end_with(code) && !codes.iter().any(|(other, _)| *other == code) {
             codes.push((code, meaning));

@@ -55,8 +55,8 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
         .then(|| line_layer(globals.log_format, writer(target)).with_filter(level));
     let run_log_layer = run_log.map(|log| {
         // Third-party crates log nothing about the environment.
-        let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
-        line_layer(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(ours)
+        let own_targets = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
+        line_layer(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(own_targets)
     });
     let subscriber = tracing_subscriber::registry().with(requested_layer).with(run_log_layer);
     // This fails only if a subscriber is already set, and this function runs once per process.

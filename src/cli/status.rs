@@ -373,11 +373,11 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
             (PresenceStatus::NotAsked, _) => "",
         };
         let yes = if disk.in_use { "yes" } else { "no" };
-        let full = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
+        let fill_level = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
         let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
         let size = format!("{} MiB", disk.size);
         let cid = format!("{}{}", disk.handle.cid, cpi_note(disk.handle.cpi()));
-        let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), full];
+        let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), fill_level];
         row.extend(shows_hints.then_some(hint));
         table.row(row);
     }

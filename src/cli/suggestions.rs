@@ -106,8 +106,10 @@ fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
 /// Names the option for one that the command does not have. Hidden options have no effect or another name.
 fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let given_option = text(error, ContextKind::InvalidArg)?;
-    let visible = || command.get_arguments().filter(|arg| !arg.is_hide_set());
-    if WITHOUT_QUESTIONS.contains(&given_option) && visible().any(|arg| arg.get_id() == "non_interactive") {
+    let visible_args = || command.get_arguments().filter(|arg| !arg.is_hide_set());
+    if WITHOUT_QUESTIONS.contains(&given_option)
+        && visible_args().any(|arg| arg.get_id() == "non_interactive")
+    {
         return Some("to run without questions: -n (--non-interactive)".to_owned());
     }
     if !given_option.starts_with('-') && command.get_name() == "ssh" {
@@ -119,7 +121,7 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     if let Some(hint) = number_hint(given_option, command).or_else(|| form_hint(given_option)) {
         return Some(hint);
     }
-    let has_option = |id: &str| visible().any(|arg| arg.get_id() == id);
+    let has_option = |id: &str| visible_args().any(|arg| arg.get_id() == id);
     if has_option("manifest") && !has_option("vars_store") && is_manifest_option(given_option) {
         return Some(format!("this command reads only the state: leave out {given_option}"));
     }
@@ -129,13 +131,13 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     // Parsing stopped before the name of the command.
     let is_given =
         |arg: &Arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short;
-    if visible().any(is_given) {
+    if visible_args().any(is_given) {
         return Some(format!(
             "{given_option} is an option of `{}`: write it after the command",
             command.get_name()
         ));
     }
-    let names = || visible().filter_map(|arg| arg.get_long());
+    let names = || visible_args().filter_map(|arg| arg.get_long());
     let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == given_option).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
     match synonym.or_else(|| nearest(long?, names())) {
@@ -180,9 +182,9 @@ pub(super) fn misread_manifest(
     command: &Command,
 ) -> Option<base::Error> {
     let word = manifest.filter(|word| !Path::new(word).exists())?;
-    let follows = |option: &str| args.windows(2).any(|pair| pair[0] == *option && pair[1] == *word);
-    let number = follows("-n").then(|| number_hint(word, command)).flatten();
-    let hint = number.or_else(|| follows("--json").then(|| form_hint(word)).flatten())?;
+    let word_follows = |option: &str| args.windows(2).any(|pair| pair[0] == *option && pair[1] == *word);
+    let number = word_follows("-n").then(|| number_hint(word, command)).flatten();
+    let hint = number.or_else(|| word_follows("--json").then(|| form_hint(word)).flatten())?;
     Some(base::Error::usage(format!("'{word}' counts as the manifest, which does not exist")).with_hint(hint))
 }
 

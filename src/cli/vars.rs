@@ -117,7 +117,7 @@ impl DeclarationArgs {
     fn inputs(self, env_file: Option<&EnvFile>) -> Result<Vec<Inputs>> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
-        let one = |manifest: &PathBuf| {
+        let inputs_for = |manifest: &PathBuf| {
             let mut inputs = Inputs {
                 manifest: expand(manifest),
                 ops_files: self.ops_files.iter().map(expand).collect(),
@@ -134,7 +134,7 @@ impl DeclarationArgs {
             Sources::check_arguments(&inputs)?;
             Ok(inputs)
         };
-        self.manifests.iter().map(one).collect()
+        self.manifests.iter().map(inputs_for).collect()
     }
 }
 

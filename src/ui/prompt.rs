@@ -195,7 +195,7 @@ mod guard {
 
     pub(super) struct Guard {
         /// The settings of the terminal before the prompt.
-        before: Option<Termios>,
+        original_settings: Option<Termios>,
         is_released: Arc<AtomicBool>,
         signals: Handle,
     }
@@ -203,10 +203,10 @@ mod guard {
     impl Guard {
         pub(super) fn new(interrupt_message: &'static str, mode: ReadMode) -> Result<Guard> {
             let signal_error = |error| Error::io("watching for signals", error);
-            let before = tcgetattr(rustix::stdio::stdin()).ok();
+            let original_settings = tcgetattr(rustix::stdio::stdin()).ok();
             // The prompt shows what is typed. The terminal would show it again between two keys. A prompt for
             // keys also gets Ctrl-C as a key, from the moment it is shown.
-            if let Some(mut silent) = before.clone() {
+            if let Some(mut silent) = original_settings.clone() {
                 silent.local_modes.remove(LocalModes::ECHO);
                 if mode == ReadMode::Keys {
                     silent.local_modes.remove(LocalModes::ICANON | LocalModes::ISIG);
@@ -214,8 +214,11 @@ mod guard {
                 let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
             }
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(signal_error)?;
-            let guard =
-                Guard { before: before.clone(), is_released: Arc::default(), signals: signals.handle() };
+            let guard = Guard {
+                original_settings: original_settings.clone(),
+                is_released: Arc::default(),
+                signals: signals.handle(),
+            };
             let is_released = Arc::clone(&guard.is_released);
             std::thread::Builder::new()
                 .name("prompt-signals".into())
@@ -225,7 +228,7 @@ mod guard {
                         if is_released.load(Ordering::SeqCst) {
                             return;
                         }
-                        leave(before.as_ref(), signal, interrupt_message);
+                        leave(original_settings.as_ref(), signal, interrupt_message);
                     }
                 })
                 .map_err(signal_error)?;
@@ -236,19 +239,19 @@ mod guard {
         pub(super) fn release(self) {
             self.is_released.store(true, Ordering::SeqCst);
             self.signals.close();
-            restore(self.before.as_ref());
+            restore(self.original_settings.as_ref());
         }
     }
 
-    fn restore(before: Option<&Termios>) {
-        if let Some(before) = before {
+    fn restore(settings: Option<&Termios>) {
+        if let Some(settings) = settings {
             // After SIGHUP there may be no terminal to restore.
-            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, settings);
         }
     }
 
-    fn leave(before: Option<&Termios>, signal: i32, interrupt_message: &str) {
-        restore(before);
+    fn leave(settings: Option<&Termios>, signal: i32, interrupt_message: &str) {
+        restore(settings);
         super::end_line();
         let _ = writeln!(std::io::stderr(), "error: {interrupt_message}");
         // This fails only for unknown signals.

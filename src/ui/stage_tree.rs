@@ -43,8 +43,8 @@ impl RunningStage {
     pub(super) fn advance(&mut self, amount_done: u64, total: Option<u64>, unit: Unit, now: Instant) {
         self.progress = Some((amount_done, total, unit));
         // The newest sample is always the latest progress, so a stalled transfer gets a rate of zero.
-        let before = self.samples.iter().rev().nth(1);
-        if before.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_INTERVAL) {
+        let previous_sample = self.samples.iter().rev().nth(1);
+        if previous_sample.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_INTERVAL) {
             self.samples.pop_back();
         }
         self.samples.push_back((now, amount_done));
@@ -85,11 +85,11 @@ impl RunningStage {
     fn rate(&self, now: Instant) -> Option<u64> {
         let (amount_done, ..) = self.progress?;
         let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= RATE_WINDOW);
-        let (at, before) = old.or(self.samples.front())?;
+        let (at, amount_before) = old.or(self.samples.front())?;
         let milliseconds = now.duration_since(*at).as_millis();
         // A rate over less than half a second is not meaningful.
         (milliseconds > 500).then(|| {
-            let rate = u128::from(amount_done.saturating_sub(*before)) * 1000 / milliseconds;
+            let rate = u128::from(amount_done.saturating_sub(*amount_before)) * 1000 / milliseconds;
             u64::try_from(rate).unwrap_or(u64::MAX)
         })
     }

@@ -130,8 +130,11 @@ impl Connection {
             None => None,
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
-                let read = input::read_text(&path, input::MAX_FILE_BYTES);
-                Some(read.map_err(|error| input::read_error("the file of --os-cacert", &path, error))?)
+                let read_result = input::read_text(&path, input::MAX_FILE_BYTES);
+                Some(
+                    read_result
+                        .map_err(|error| input::read_error("the file of --os-cacert", &path, error))?,
+                )
             }
         };
         let settings = AccessSettings {

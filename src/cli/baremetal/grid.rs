@@ -46,15 +46,16 @@ impl Grid<'_> {
         if widths.iter().sum::<usize>() <= room {
             return widths;
         }
-        let fair = (room / widths.len().max(1)).max(self.minimum);
-        let (narrow, wide): (Vec<usize>, Vec<usize>) = widths.iter().partition(|width| **width <= fair);
-        let wide_room = room.saturating_sub(narrow.iter().sum());
-        let share = (wide_room / wide.len().max(1)).max(self.minimum);
-        let last_wide = widths.iter().rposition(|width| *width > fair);
+        let fair_width = (room / widths.len().max(1)).max(self.minimum);
+        let (narrow_widths, wide_widths): (Vec<usize>, Vec<usize>) =
+            widths.iter().partition(|width| **width <= fair_width);
+        let wide_room = room.saturating_sub(narrow_widths.iter().sum());
+        let share = (wide_room / wide_widths.len().max(1)).max(self.minimum);
+        let last_wide = widths.iter().rposition(|width| *width > fair_width);
         for (column, (width, title)) in widths.iter_mut().zip(&titles).enumerate() {
-            if *width > fair {
+            if *width > fair_width {
                 // The last one also gets the columns that the division leaves.
-                let rest = if Some(column) == last_wide { wide_room % wide.len().max(1) } else { 0 };
+                let rest = if Some(column) == last_wide { wide_room % wide_widths.len().max(1) } else { 0 };
                 *width = (*width).min(share + rest).max(*title);
             }
         }

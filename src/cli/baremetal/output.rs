@@ -144,8 +144,8 @@ impl Output {
             "value" => output(object.values().map(|value| plain(value) + "\n").collect()),
             "shell" => output(object.iter().map(|(key, value)| self.shell_line(key, value)).collect()),
             _ => {
-                let one = || Value::Object(object.clone());
-                self.print(session, &["Field", "Value"], &fields, MIN_CELL_COLUMNS.1, one)
+                let to_object = || Value::Object(object.clone());
+                self.print(session, &["Field", "Value"], &fields, MIN_CELL_COLUMNS.1, to_object)
             }
         }
     }

@@ -43,7 +43,7 @@ impl TypedCommandLine {
     /// Returns open calls and suspects.
     pub(super) fn calls(&self) -> Vec<DescribedName> {
         let Some(record) = self.record() else { return Vec::new() };
-        let open = record.open_calls.iter().map(|call| {
+        let open_calls = record.open_calls.iter().map(|call| {
             DescribedName::new(call.request_id.as_str(), format!("{}, {}", call.method, call.reason))
         });
         let suspects = record.suspects.iter().map(|suspect| {
@@ -52,7 +52,7 @@ impl TypedCommandLine {
                 format!("may have created {}", suspect.description),
             )
         });
-        open.chain(suspects).collect()
+        open_calls.chain(suspects).collect()
     }
 
     /// Returns the kept versions of the state, newest first.
@@ -90,10 +90,10 @@ fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<Describ
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
                 DescribedName::new(vm.cid.as_str(), format!("VM{instance}{}", cpi_suffix(vm.cpi.as_deref())))
             });
-            let earlier = record.undeleted.iter().map(|undeleted| &undeleted.resource);
-            let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
+            let earlier_vms = record.undeleted.iter().map(|undeleted| &undeleted.resource);
+            let earlier_vms = earlier_vms.filter(|resource| matches!(resource, Resource::Vm(_)));
             vm.chain(
-                earlier
+                earlier_vms
                     .map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", cpi_suffix(vm.cpi())))),
             )
             .collect()

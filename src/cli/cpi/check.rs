@@ -238,9 +238,10 @@ impl CheckArgs {
             Some(text) => parse_json_object(option, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),
         };
-        let dynamic = json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});
-        let dynamic = Map::from_iter([("default".to_owned(), dynamic)]);
-        let networks = vm.map_or(&dynamic, |vm| &vm.networks);
+        let default_networks =
+            json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});
+        let default_networks = Map::from_iter([("default".to_owned(), default_networks)]);
+        let networks = vm.map_or(&default_networks, |vm| &vm.networks);
         Ok(CheckSettings {
             name: prepared_cpi.name.clone(),
             highest_api_version: prepared_cpi.highest_api_version,

@@ -280,10 +280,11 @@ fn is_manifest(path: &Path) -> bool {
 /// Fails if the file in place of the manifest is a program, because `--path` was left out.
 fn check_no_program(manifest: &Path) -> Result<()> {
     let mut start = [0; 4];
-    let read = std::fs::metadata(manifest)
+    let read_result = std::fs::metadata(manifest)
         .is_ok_and(|metadata| metadata.is_file())
         .then(|| std::fs::File::open(manifest).and_then(|mut file| file.read_exact(&mut start)));
-    let is_program = matches!(read, Some(Ok(()))) && (start.starts_with(b"#!") || start == *b"\x7fELF");
+    let is_program =
+        matches!(read_result, Some(Ok(()))) && (start.starts_with(b"#!") || start == *b"\x7fELF");
     if !is_program {
         return Ok(());
     }
@@ -301,13 +302,13 @@ pub(super) fn call_error(method: &str, finished_call: &FinishedCall) -> Error {
 
 /// Parses JSON from an option, or from the file that it names with `@`.
 fn document(option: &str, text: &str) -> Result<Value> {
-    let read;
+    let file_text;
     let text = match text.strip_prefix('@') {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
-            read = input::read_text(&path, input::MAX_FILE_BYTES)
+            file_text = input::read_text(&path, input::MAX_FILE_BYTES)
                 .map_err(|error| input::read_error(&format!("the file of {option}"), &path, error))?;
-            read.as_str()
+            file_text.as_str()
         }
         None => text,
     };

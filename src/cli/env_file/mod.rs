@@ -192,11 +192,14 @@ impl EnvFile {
 
     /// Returns true if the file names this manifest, or no manifest.
     pub(super) fn is_about(&self, manifest: &Path) -> bool {
-        let real = |path: &Path| {
+        let real_path = |path: &Path| {
             let path = paths::expand(path, paths::home().as_deref());
             path.canonicalize().or_else(|_| std::path::absolute(&path)).unwrap_or(path)
         };
-        self.content.manifest.as_deref().is_none_or(|named_manifest| real(named_manifest) == real(manifest))
+        self.content
+            .manifest
+            .as_deref()
+            .is_none_or(|named_manifest| real_path(named_manifest) == real_path(manifest))
     }
 
     /// Returns the values of the options with one of these uses.

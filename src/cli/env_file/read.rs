@@ -287,7 +287,7 @@ impl Reader {
     }
 
     fn program(&mut self, name: &str, value: &Node) -> Option<VarsProgram> {
-        let before = self.problems.len();
+        let problem_count = self.problems.len();
         let mut words = Vec::new();
         for item in self.list(name, value) {
             match &item.data {
@@ -303,7 +303,7 @@ impl Reader {
         let own_directory = self.directory.join(".");
         let directory = paths::absolute(&own_directory).unwrap_or(own_directory);
         let program = vars_exec_args::program(words, Some(&directory));
-        if program.is_none() && self.problems.len() == before {
+        if program.is_none() && self.problems.len() == problem_count {
             self.report(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
         }
         program

@@ -71,13 +71,13 @@ pub(in crate::cli) fn columns() -> usize {
 /// Returns the visible arguments of a command in sections: those with headings of this module first, in its
 /// order.
 pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
-    let visible: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
+    let visible_args: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
     let section_title = |arg: &Arg| -> String {
-        let untitled = UNTITLED[usize::from(!arg.is_positional())];
-        arg.get_help_heading().unwrap_or(untitled).to_owned()
+        let default_title = UNTITLED[usize::from(!arg.is_positional())];
+        arg.get_help_heading().unwrap_or(default_title).to_owned()
     };
     let mut titles: Vec<String> = Vec::new();
-    for title in visible.iter().map(|arg| section_title(arg)) {
+    for title in visible_args.iter().map(|arg| section_title(arg)) {
         if !titles.contains(&title) {
             titles.push(title);
         }
@@ -93,7 +93,7 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     }
     titles.sort_by_key(|title| rank(title));
     let arguments =
-        |title: &String| visible.iter().copied().filter(|arg| section_title(arg) == *title).collect();
+        |title: &String| visible_args.iter().copied().filter(|arg| section_title(arg) == *title).collect();
     titles.iter().map(|title| (title.clone(), arguments(title))).collect()
 }
 
