@@ -39,17 +39,17 @@ fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
             Some(path) => format!("{path}:{line}:{column}: "),
             None => format!("line {line}, column {column}: "),
         };
-    let refused = Error::invalid(format!("{file} is not valid"));
-    let decoded = match yaml::load(text, Path::new(file)) {
+    let invalid_error = Error::invalid(format!("{file} is not valid"));
+    let description = match yaml::load(text, Path::new(file)) {
         Err(error) => {
-            let refused =
-                refused.with_source(format!("{}{}", place(error.line, error.column), error.problem));
-            return error.hint.into_iter().fold(refused, Error::with_hint);
+            let invalid_error =
+                invalid_error.with_source(format!("{}{}", place(error.line, error.column), error.problem));
+            return error.hint.into_iter().fold(invalid_error, Error::with_hint);
         }
         Ok(_) => error.to_string(),
     };
     let at = error.location().map(|at| place(at.line(), at.column())).unwrap_or_default();
-    let message = decoded.split(" at line ").next().unwrap_or_default();
+    let message = description.split(" at line ").next().unwrap_or_default();
     let problem = match (message.split_once("missing field `"), message.split_once("invalid type: ")) {
         (Some((parent, key)), _) => {
             format!("`{}{}` is missing", parent.replace(": ", "."), key.trim_end_matches('`'))
@@ -63,7 +63,7 @@ fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
         }
         (None, None) => message.to_owned(),
     };
-    refused.with_source(format!("{at}{problem}"))
+    invalid_error.with_source(format!("{at}{problem}"))
 }
 
 /// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the
@@ -171,10 +171,10 @@ pub(super) struct LicenseRef {
 #[derive(Debug, Deserialize)]
 pub(super) struct JobSpec {
     pub(super) name: String,
-    #[serde(default, deserialize_with = "ordered")]
+    #[serde(default, deserialize_with = "deserialize_pairs")]
     pub(super) templates: Vec<(String, String)>,
     pub(super) packages: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "ordered")]
+    #[serde(default, deserialize_with = "deserialize_pairs")]
     pub(super) properties: Vec<(String, Option<PropertySpec>)>,
     pub(super) consumes: Option<Vec<Value>>,
     pub(super) provides: Option<Vec<Value>>,
@@ -207,7 +207,7 @@ pub(super) struct FinalConfig {
 
 /// Deserializes a mapping as pairs in the order of the document. Null is an empty mapping, and a key that
 /// occurs twice is an error.
-fn ordered<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
+fn deserialize_pairs<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn rejects_deep_and_large_documents_quickly() {
-        let started = std::time::Instant::now();
+        let start = std::time::Instant::now();
         for text in [
             "[".repeat(8 << 20),
             "{a: ".repeat(2 << 20),
@@ -328,7 +328,7 @@ mod tests {
                 ["nested deeper", "recursion limit", "nodes"].iter().any(|word| reason.contains(word));
             assert!(is_refused, "{reason}");
         }
-        assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
         // Brackets in text do not count as depth.
         let text = format!("name: a\nversion: '{}'\n", "[".repeat(200));
         assert_eq!(decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap().version.len(), 200);

@@ -21,7 +21,7 @@ pub(super) struct ReadAhead<'scope, R> {
     full_receiver: Receiver<io::Result<Vec<u8>>>,
     empty_sender: Sender<Vec<u8>>,
     chunk: Vec<u8>,
-    used: usize,
+    position: usize,
     thread: ScopedJoinHandle<'scope, (R, Hasher)>,
 }
 
@@ -38,7 +38,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
             read_on(&mut input, &mut hasher, &full_sender, &empty_receiver);
             (input, hasher)
         })?;
-        Ok(ReadAhead { full_receiver, empty_sender, chunk: Vec::new(), used: 0, thread })
+        Ok(ReadAhead { full_receiver, empty_sender, chunk: Vec::new(), position: 0, thread })
     }
 
     /// Stops the thread and returns the input and the hasher. Both are at the same position, at or after the
@@ -59,7 +59,7 @@ fn read_on(
     loop {
         let mut chunk = empty_receiver.try_recv().unwrap_or_default();
         chunk.resize(CHUNK_BYTES, 0);
-        let sent = match input.read(&mut chunk) {
+        let send_result = match input.read(&mut chunk) {
             Ok(0) => return,
             Ok(count) => {
                 chunk.truncate(count);
@@ -72,7 +72,7 @@ fn read_on(
                 return;
             }
         };
-        if sent.is_err() {
+        if send_result.is_err() {
             // The receiver was dropped by `stop`.
             return;
         }
@@ -81,18 +81,18 @@ fn read_on(
 
 impl<R> BufRead for ReadAhead<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.used == self.chunk.len() {
+        if self.position == self.chunk.len() {
             // At the end of the input the thread drops its sender.
             let next = self.full_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
-            self.used = 0;
+            self.position = 0;
             // The thread may have ended, and then the chunk is not needed.
             let _ = self.empty_sender.send(std::mem::replace(&mut self.chunk, next));
         }
-        Ok(self.chunk.get(self.used..).unwrap_or_default())
+        Ok(self.chunk.get(self.position..).unwrap_or_default())
     }
 
     fn consume(&mut self, count: usize) {
-        self.used = self.chunk.len().min(self.used + count);
+        self.position = self.chunk.len().min(self.position + count);
     }
 }
 
@@ -136,7 +136,7 @@ pub(super) fn copy(
             Ok(hasher)
         };
         let writer = Builder::new().spawn_scoped(scope, write).map_err(CopyError::Write)?;
-        let read = loop {
+        let read_result = loop {
             let mut chunk = empty_receiver.try_recv().unwrap_or_default();
             chunk.resize(CHUNK_BYTES, 0);
             match fill(data, &mut chunk) {
@@ -150,9 +150,9 @@ pub(super) fn copy(
             }
         };
         drop(full_sender);
-        let written = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        read.map_err(CopyError::Read)?;
-        written.map_err(CopyError::Write)
+        let write_result = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read_result.map_err(CopyError::Read)?;
+        write_result.map_err(CopyError::Write)
     })
 }
 
@@ -176,16 +176,16 @@ fn copy_here(
 
 /// Reads until `buffer` is full or the data ends. Returns the number of bytes read.
 fn fill(data: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match data.read(&mut buffer[filled..]) {
+    let mut length = 0;
+    while length < buffer.len() {
+        match data.read(&mut buffer[length..]) {
             Ok(0) => break,
-            Ok(count) => filled += count,
+            Ok(count) => length += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(filled)
+    Ok(length)
 }
 
 #[cfg(test)]
@@ -269,10 +269,10 @@ mod tests {
             let hasher = Some(Hasher::new(&[Algorithm::Sha1]));
             let Ok(Some(hasher)) = copy(&mut data, count as u64, &file, hasher) else { panic!("{count}") };
             assert_eq!(hasher.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
-            let mut written = Vec::new();
+            let mut content = Vec::new();
             file.rewind().unwrap();
-            file.read_to_end(&mut written).unwrap();
-            assert!(written == all, "{count}");
+            file.read_to_end(&mut content).unwrap();
+            assert!(content == all, "{count}");
         }
     }
 

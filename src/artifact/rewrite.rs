@@ -45,7 +45,7 @@ pub fn repack_stemcell(
     let source_name = source.describe("stemcell");
     refuse_directory(source, &source_name)?;
     let directory = work.join("stemcell");
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+    let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
     archive::unpack_file(&source.path, &source_name, &directory, None, &Options::default(), &mut progress)?;
     let image = directory.join(stemcell::IMAGE);
     if !image.is_file() {
@@ -56,26 +56,30 @@ pub fn repack_stemcell(
     }
     let manifest_path = directory.join(stemcell::MANIFEST);
     // This checks its size and its required keys.
-    let typed = stemcell::read_manifest(&manifest_path, &source_name)?;
+    let typed_manifest = stemcell::read_manifest(&manifest_path, &source_name)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
     let manifest: Mapping = documents::decode(&text, &format!("{} of {source_name}", stemcell::MANIFEST))?;
-    let manifest = change(manifest, typed, changes)?;
+    let manifest = change(manifest, typed_manifest, changes)?;
     pack(&directory, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
 }
 
 /// Applies the changes to a stemcell's manifest. Name and version are written as text, because YAML would
 /// read the version 1.10 as a number.
-fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChanges) -> Result<Mapping> {
+fn change(
+    mut manifest: Mapping,
+    typed_manifest: StemcellManifest,
+    changes: &StemcellChanges,
+) -> Result<Mapping> {
     // The typed values are as written. In `manifest`, the version 1.10 is the number 1.1.
-    manifest.insert("name".into(), changes.name.clone().unwrap_or(typed.name).into());
-    manifest.insert("version".into(), changes.version.clone().unwrap_or(typed.version).into());
-    if let Some(system) = typed.operating_system {
+    manifest.insert("name".into(), changes.name.clone().unwrap_or(typed_manifest.name).into());
+    manifest.insert("version".into(), changes.version.clone().unwrap_or(typed_manifest.version).into());
+    if let Some(system) = typed_manifest.operating_system {
         manifest.insert("operating_system".into(), system.into());
     }
-    if changes.empty_image && typed.sha1.is_some() {
+    if changes.empty_image && typed_manifest.sha1.is_some() {
         // The digest of the empty image, with the same algorithm as before.
-        let algorithm = typed.sha1.as_deref().and_then(|text| text.parse().ok());
+        let algorithm = typed_manifest.sha1.as_deref().and_then(|text| text.parse().ok());
         let algorithm = algorithm.map_or(Algorithm::Sha1, |digest: Digest| digest.strongest());
         manifest.insert("sha1".into(), Digest::compute(b"", &[algorithm]).to_string().into());
     }

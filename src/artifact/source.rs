@@ -22,7 +22,7 @@ pub struct Source {
     /// The other files of an OCI image, whose index or manifest is `path`. `None` if it is no image.
     pub image: Option<Vec<ImageBlob>>,
     /// Path or URL for messages.
-    shown: String,
+    display_name: String,
 }
 
 impl Source {
@@ -36,23 +36,23 @@ impl Source {
             path: path.to_owned(),
             is_dir: metadata.is_dir(),
             image: None,
-            shown: path.display().to_string(),
+            display_name: path.display().to_string(),
         })
     }
 
     /// Returns the file `path`, which was downloaded from `url`, as a source.
-    pub(super) fn downloaded(path: &Path, url: &HttpUrl) -> Result<Self> {
-        Ok(Source { shown: url.to_string(), ..Source::local(path)? })
+    pub(super) fn of_download(path: &Path, url: &HttpUrl) -> Result<Self> {
+        Ok(Source { display_name: url.to_string(), ..Source::local(path)? })
     }
 
     /// Returns the image that was downloaded from `url` as a source. `path` is its index or its manifest.
-    pub(super) fn downloaded_image(path: &Path, url: &ImageUrl, blobs: Vec<ImageBlob>) -> Result<Self> {
-        Ok(Source { shown: url.to_string(), image: Some(blobs), ..Source::local(path)? })
+    pub(super) fn of_image(path: &Path, url: &ImageUrl, blobs: Vec<ImageBlob>) -> Result<Self> {
+        Ok(Source { display_name: url.to_string(), image: Some(blobs), ..Source::local(path)? })
     }
 
     /// Returns the name of the source in messages, such as `the release '/x/hello.tgz'`.
     pub(super) fn describe(&self, kind: &str) -> String {
-        format!("the {kind} '{}'", self.shown)
+        format!("the {kind} '{}'", self.display_name)
     }
 
     /// Returns an error if `expected` is given. Used for directories, whose digest cannot be checked.

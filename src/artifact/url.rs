@@ -194,8 +194,9 @@ impl HttpUrl {
     pub(super) fn secrets(&self) -> Vec<String> {
         let mut secrets = Vec::new();
         if let Some((_, user, _, path)) = self.split() {
-            let encoded = user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
-            secrets.extend(encoded);
+            let encoded_password =
+                user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
+            secrets.extend(encoded_password);
             secrets.extend(self.user().map(|(_, password)| password));
             let query = path.split_once('?').map(|(_, query)| query);
             secrets.extend(query.filter(|query| !is_harmless(query)).map(str::to_owned));
@@ -261,15 +262,15 @@ mod tests {
 
     #[test]
     fn only_a_version_is_shown_of_a_query() {
-        for (url, shown) in [
+        for (url, display) in [
             ("https://user:pa55@bosh.io/d/x?v=1.2-rc.3", "https://bosh.io/d/x?v=1.2-rc.3"),
             ("https://bosh.io/d/x?sig=abc", "https://bosh.io/d/x"),
             ("https://bosh.io/d/x?v=1&sig=abc", "https://bosh.io/d/x"),
             ("https://bosh.io/d/x#?v=1", "https://bosh.io/d/x"),
         ] {
             let url = HttpUrl::new(url);
-            assert_eq!(url.to_string(), shown);
-            assert!(url.secrets().iter().all(|secret| !shown.contains(secret.as_str())));
+            assert_eq!(url.to_string(), display);
+            assert!(url.secrets().iter().all(|secret| !display.contains(secret.as_str())));
         }
     }
 
@@ -301,8 +302,8 @@ mod tests {
         ] {
             assert_eq!(from.redirect_target(target).unwrap().with_credentials(), expected, "{target}");
         }
-        for refused in ["ftp://other/y", "file:///etc/passwd", ""] {
-            assert!(from.redirect_target(refused).is_none(), "{refused}");
+        for target in ["ftp://other/y", "file:///etc/passwd", ""] {
+            assert!(from.redirect_target(target).is_none(), "{target}");
         }
     }
 

@@ -226,7 +226,7 @@ fn entries_table(entries: &[CacheEntry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
         let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());
-        table.row([entry.kind.clone(), entry.name.clone(), size, entry.used.clone(), url]);
+        table.row([entry.kind.clone(), entry.name.clone(), size, entry.last_use.clone(), url]);
     }
     with_total(table.print(layout), entries.iter().map(|entry| entry.size), layout)
 }
@@ -235,7 +235,7 @@ fn shared_entries_table(entries: &[SharedEntry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Uploaded"]);
     for entry in entries {
         let size = base::text::bytes(entry.size);
-        table.row([entry.kind.clone(), entry.name.clone(), size, entry.written.clone()]);
+        table.row([entry.kind.clone(), entry.name.clone(), size, entry.upload_time.clone()]);
     }
     with_total(table.print(layout), entries.iter().map(|entry| entry.size), layout)
 }
@@ -252,9 +252,9 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
 fn removal_text(removal: Pruned) -> String {
     format!(
         "{} removed, {} freed; {} kept\n",
-        removal.removed,
+        removal.removed_count,
         base::text::bytes(removal.bytes),
-        removal.kept
+        removal.kept_count
     )
 }
 

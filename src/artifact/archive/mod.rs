@@ -56,14 +56,14 @@ impl Limits {
     /// unit of the ratio in the error.
     pub(crate) fn check_bytes(
         &self,
-        unpacked: u64,
+        unpacked_bytes: u64,
         source_bytes: u64,
         ratio_unit: &'static str,
     ) -> Result<(), ArchiveError> {
-        if unpacked > self.bytes {
+        if unpacked_bytes > self.bytes {
             return Err(ArchiveError::TooLarge { unit: "bytes", limit: self.bytes });
         }
-        if unpacked > Self::RATIO_FLOOR_BYTES && unpacked / source_bytes.max(1) > self.ratio {
+        if unpacked_bytes > Self::RATIO_FLOOR_BYTES && unpacked_bytes / source_bytes.max(1) > self.ratio {
             return Err(ArchiveError::TooLarge { unit: ratio_unit, limit: self.ratio });
         }
         Ok(())
@@ -301,11 +301,11 @@ impl ArchiveError {
 /// Returns bytes from an archive as text for an error: printable, and at most 120 characters of the original.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut shown: String = text.chars().take(120).flat_map(char::escape_debug).collect();
+    let mut line: String = text.chars().take(120).flat_map(char::escape_debug).collect();
     if text.chars().nth(120).is_some() {
-        shown.push('…');
+        line.push('…');
     }
-    shown
+    line
 }
 
 #[cfg(test)]

@@ -217,10 +217,10 @@ pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
 pub fn pack_tree(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
     for (name, _) in tree(root)? {
-        let packed = root.join(&name);
+        let file = root.join(&name);
         packer
-            .add_exactly(&name, &packed)
-            .map_err(|error| Error::io(format!("packing '{}'", packed.display()), error))?;
+            .add_exactly(&name, &file)
+            .map_err(|error| Error::io(format!("packing '{}'", file.display()), error))?;
     }
     packer.finish()
 }

@@ -21,22 +21,26 @@ pub(super) struct BudgetReader<R> {
     inner: R,
     limits: Limits,
     /// Bytes read from the archive file so far, before decompression.
-    packed: Rc<Cell<u64>>,
-    unpacked: u64,
+    packed_bytes: Rc<Cell<u64>>,
+    unpacked_bytes: u64,
 }
 
 impl<R: Read> BudgetReader<R> {
-    pub(super) fn new(inner: R, limits: Limits, packed: Rc<Cell<u64>>) -> Self {
-        BudgetReader { inner, limits, packed, unpacked: 0 }
+    pub(super) fn new(inner: R, limits: Limits, packed_bytes: Rc<Cell<u64>>) -> Self {
+        BudgetReader { inner, limits, packed_bytes, unpacked_bytes: 0 }
     }
 }
 
 impl<R: Read> Read for BudgetReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.unpacked += count as u64;
-        let checked = self.limits.check_bytes(self.unpacked, self.packed.get(), "bytes per compressed byte");
-        checked.map_err(io::Error::other)?;
+        self.unpacked_bytes += count as u64;
+        let result = self.limits.check_bytes(
+            self.unpacked_bytes,
+            self.packed_bytes.get(),
+            "bytes per compressed byte",
+        );
+        result.map_err(io::Error::other)?;
         Ok(count)
     }
 }
@@ -48,7 +52,7 @@ pub(crate) fn read_error(error: io::Error) -> ArchiveError {
         // The decompressor reports corrupt data with these kinds.
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ArchiveError::Damaged(error.to_string()),
         _ => match error.downcast::<ArchiveError>() {
-            Ok(refused) => refused,
+            Ok(archive_error) => archive_error,
             Err(error) => ArchiveError::Read(error),
         },
     }
@@ -148,8 +152,8 @@ impl<R: Read> Entries<R> {
                     let has_data = matches!(kind, EntryType::Regular | EntryType::Continuous);
                     let size = if has_data { extension.size.unwrap_or(size) } else { 0 };
                     self.begin_data(size);
-                    let id = |extended: Option<u64>, header_id: io::Result<u64>| {
-                        extended.or(header_id.ok()).and_then(|id| u32::try_from(id).ok())
+                    let id = |extension_id: Option<u64>, header_id: io::Result<u64>| {
+                        extension_id.or(header_id.ok()).and_then(|id| u32::try_from(id).ok())
                     };
                     return Ok(Some(Entry {
                         name,
@@ -188,13 +192,13 @@ impl<R: Read> Entries<R> {
     fn read_header(&mut self) -> Result<Option<Header>, ArchiveError> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
-        let mut filled = 0;
-        while filled < BLOCK_BYTES {
-            match retry_read(&mut self.inner, &mut block[filled..])? {
-                0 if filled == 0 && self.count == 0 => return Err(ArchiveError::Empty),
+        let mut length = 0;
+        while length < BLOCK_BYTES {
+            match retry_read(&mut self.inner, &mut block[length..])? {
+                0 if length == 0 && self.count == 0 => return Err(ArchiveError::Empty),
                 0 if self.count == 0 => return Err(self.not_an_archive_error()),
                 0 => return Err(ArchiveError::Truncated),
-                count => filled += count,
+                count => length += count,
             }
         }
         if block.iter().all(|byte| *byte == 0) {
@@ -207,7 +211,7 @@ impl<R: Read> Entries<R> {
             .map(|(index, byte)| if (148..156).contains(&index) { 32 } else { u32::from(*byte) })
             .sum();
         match header.cksum() {
-            Ok(stored) if stored == sum => Ok(Some(header)),
+            Ok(recorded_sum) if recorded_sum == sum => Ok(Some(header)),
             _ if self.count == 0 => Err(self.not_an_archive_error()),
             _ => Err(ArchiveError::Damaged("the checksum of an entry's header does not match".into())),
         }

@@ -74,13 +74,13 @@ fn rejects_hostile_archives_and_leaves_no_files() {
 
 #[test]
 fn rejects_archives_truncated_at_any_byte() {
-    let whole = Tar::default().directory("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
-    for length in 0..whole.len() {
+    let archive = Tar::default().directory("d").file("d/f", "x".repeat(700)).symlink("l", "d/f").tgz();
+    for length in 0..archive.len() {
         let scratch = Scratch::new();
-        assert!(scratch.unpack(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+        assert!(scratch.unpack(&archive[..length]).is_err(), "{length} of {} bytes", archive.len());
         scratch.assert_untouched("truncated");
     }
-    Scratch::new().unpack(&whole).unwrap();
+    Scratch::new().unpack(&archive).unwrap();
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn limits_on_entries_and_bytes_are_enforced() {
         limits: Limits { entries, bytes, ..Limits::default() },
         ..Options::default()
     };
-    let many = (0..50).fold(Tar::default(), |tar, number| tar.file(&format!("f{number}"), "x")).tgz();
+    let archive = (0..50).fold(Tar::default(), |tar, number| tar.file(&format!("f{number}"), "x")).tgz();
     let scratch = Scratch::new();
-    let error = scratch.unpack_with(&many, &limit(49, 1 << 20)).unwrap_err();
+    let error = scratch.unpack_with(&archive, &limit(49, 1 << 20)).unwrap_err();
     assert!(error.chain().join(": ").contains("more than 49 entries"));
-    let error = scratch.unpack_with(&many, &limit(50, 10_000)).unwrap_err();
+    let error = scratch.unpack_with(&archive, &limit(50, 10_000)).unwrap_err();
     assert!(error.chain().join(": ").contains("more than 10000 bytes"), "{error:?}");
     scratch.assert_untouched("limits");
-    scratch.unpack_with(&many, &limit(50, 1 << 20)).unwrap();
+    scratch.unpack_with(&archive, &limit(50, 1 << 20)).unwrap();
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn unpacks_ordinary_archives_unchanged() {
         .raw(EntryType::Directory, b"closed", 0o500, b"", b"")
         .file("closed/inside", "x");
     let tar = archive.tar();
-    for packed in [tar.clone(), gzip(&tar)] {
+    for archive in [tar.clone(), gzip(&tar)] {
         let scratch = Scratch::new();
         let hash = [Algorithm::Sha1];
-        let unpacked = scratch.unpack_with(&packed, &Options { hash: &hash, ..Options::default() }).unwrap();
+        let content = scratch.unpack_with(&archive, &Options { hash: &hash, ..Options::default() }).unwrap();
         let out = scratch.dest();
-        assert_eq!(unpacked.digest.to_string(), sha256(&packed));
-        assert_eq!(unpacked.files[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
-        assert_eq!(unpacked.files[Path::new("hard")], unpacked.files[Path::new("bin/ctl")]);
+        assert_eq!(content.digest.to_string(), sha256(&archive));
+        assert_eq!(content.files[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
+        assert_eq!(content.files[Path::new("hard")], content.files[Path::new("bin/ctl")]);
         assert_eq!(mode(&out.join("bin/ctl")), 0o755);
         assert_eq!(mode(&out.join("setuid")), 0o755);
         assert_eq!(mode(&out.join("secret")), 0o600);
@@ -188,13 +188,13 @@ fn attributes_are_those_of_the_archive() {
         .raw(EntryType::Fifo, b"fifo", 0o644, b"", b"");
     let options = Options { returns_attributes: true, skips_devices: true, ..Options::default() };
     let scratch = Scratch::new();
-    let unpacked = scratch.unpack_with(&archive.tgz(), &options).unwrap();
-    let shown = unpacked.attributes.iter().map(|(path, attributes)| {
+    let content = scratch.unpack_with(&archive.tgz(), &options).unwrap();
+    let lines = content.attributes.iter().map(|(path, attributes)| {
         let Attributes { mode, uid, gid, size } = attributes;
         format!("{mode:o} {uid}:{gid} {size} {}", path.display())
     });
     assert_eq!(
-        shown.collect::<Vec<_>>(),
+        lines.collect::<Vec<_>>(),
         [
             "40755 0:0 0 ",
             "106755 0:42 0 hard",
@@ -207,16 +207,16 @@ fn attributes_are_those_of_the_archive() {
             "100644 0:0 3 no/parents/given",
         ]
     );
-    assert!(unpacked.attributes[Path::new("hard")].is_file());
-    assert!(!unpacked.attributes[Path::new("home/link")].is_file());
+    assert!(content.attributes[Path::new("hard")].is_file());
+    assert!(!content.attributes[Path::new("home/link")].is_file());
     assert_eq!(mode(&scratch.dest().join("home/setuid")), 0o755, "nothing unpacked is setuid");
 
     let root = Tar::default().owned_raw((3, 4), EntryType::Directory, b"./", 0o700, b"", b"").file("a", "");
-    let unpacked = Scratch::new().unpack_with(&root.tgz(), &options).unwrap();
+    let content = Scratch::new().unpack_with(&root.tgz(), &options).unwrap();
     let expected = Attributes { mode: 0o40700, uid: 3, gid: 4, size: 0 };
-    assert_eq!(unpacked.attributes[Path::new("")], expected);
-    let unpacked = Scratch::new().unpack(&Tar::default().file("a", "").tgz()).unwrap();
-    assert!(unpacked.attributes.is_empty());
+    assert_eq!(content.attributes[Path::new("")], expected);
+    let content = Scratch::new().unpack(&Tar::default().file("a", "").tgz()).unwrap();
+    assert!(content.attributes.is_empty());
 }
 
 #[test]
@@ -256,18 +256,18 @@ fn checks_unselected_entries_without_writing_them() {
 fn wrong_digest_leaves_no_files() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
-    for wrong in [sha1(b"other"), sha256(b"other")] {
-        let wrong: Digest = wrong.parse().unwrap();
+    for digest in [sha1(b"other"), sha256(b"other")] {
+        let digest: Digest = digest.parse().unwrap();
         let error = unpack_stream(
             &archive[..],
             "the release 'x'",
             &scratch.dest(),
-            Some(&wrong),
+            Some(&digest),
             &Options::default(),
         )
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert!(error.to_string().contains(&wrong.to_string()), "{error}");
+        assert!(error.to_string().contains(&digest.to_string()), "{error}");
         scratch.assert_untouched("digest");
     }
     for right in [sha1(&archive), sha256(&archive)] {
@@ -279,13 +279,14 @@ fn wrong_digest_leaves_no_files() {
 
 #[test]
 fn damaged_archive_with_wrong_digest_reports_the_digest() {
-    let whole = Tar::default().file("a", "x".repeat(5000)).tgz();
-    let expected: Digest = sha1(&whole).parse().unwrap();
-    let cut = &whole[..whole.len() - 20];
+    let archive = Tar::default().file("a", "x".repeat(5000)).tgz();
+    let expected: Digest = sha1(&archive).parse().unwrap();
+    let truncated = &archive[..archive.len() - 20];
     let scratch = Scratch::new();
-    let error = unpack_stream(cut, "it", &scratch.dest(), Some(&expected), &Options::default()).unwrap_err();
+    let error =
+        unpack_stream(truncated, "it", &scratch.dest(), Some(&expected), &Options::default()).unwrap_err();
     let chain = error.chain();
-    assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(cut)), "{chain:?}");
+    assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(truncated)), "{chain:?}");
     assert!(chain[1].contains("truncated"), "{chain:?}");
     scratch.assert_untouched("cut");
 }
@@ -369,17 +370,17 @@ fn packed_tree_is_unpacked_as_it_was() {
     assert_eq!(digest, Digest::of_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
     unpack_tree(&archive, "the tree", &scratch.dest(), &digest).unwrap();
 
-    let unpacked = |name: &str| scratch.dest().join(name);
+    let out_path = |name: &str| scratch.dest().join(name);
     assert_eq!(tree_of(&scratch.dest()), tree_of(&root));
     for (name, expected) in
         [("read-only", 0o500), ("read-only/below", 0o555), ("read-only/below/file", 0o444), ("empty", 0o755)]
     {
-        assert_eq!(mode(&unpacked(name)), expected, "{name}");
+        assert_eq!(mode(&out_path(name)), expected, "{name}");
     }
-    assert_eq!(mode(&unpacked("program")), 0o755, "nothing becomes setuid");
-    assert_eq!(fs::metadata(unpacked("program")).unwrap().modified().unwrap(), time);
-    assert_eq!(fs::read_to_string(unpacked("read-only/below/file")).unwrap(), "content");
-    assert_eq!(fs::read_link(unpacked("link")).unwrap(), Path::new("/var/vcap/packages/other"));
+    assert_eq!(mode(&out_path("program")), 0o755, "nothing becomes setuid");
+    assert_eq!(fs::metadata(out_path("program")).unwrap().modified().unwrap(), time);
+    assert_eq!(fs::read_to_string(out_path("read-only/below/file")).unwrap(), "content");
+    assert_eq!(fs::read_link(out_path("link")).unwrap(), Path::new("/var/vcap/packages/other"));
     base::files::remove_tree(&scratch.dest()).unwrap();
     base::files::remove_tree(&root).unwrap();
 }
@@ -389,7 +390,7 @@ proptest::proptest! {
 
     /// Damage never causes a panic or a write outside the destination.
     #[test]
-    fn damage_never_panics(at in 0usize..4096, with in proptest::prelude::any::<[u8; 4]>()) {
+    fn damage_never_panics(at in 0usize..4096, damage in proptest::prelude::any::<[u8; 4]>()) {
         let mut tar = Tar::default()
             .pax(EntryType::XHeader, &[("path", "p"), ("size", "3")])
             .file("x", "abc")
@@ -397,7 +398,7 @@ proptest::proptest! {
             .file("y", "")
             .tar();
         let at = at.min(tar.len() - 4);
-        tar[at..at + 4].copy_from_slice(&with);
+        tar[at..at + 4].copy_from_slice(&damage);
         let scratch = Scratch::new();
         if scratch.unpack(&tar).is_err() {
             scratch.assert_untouched("damage");

@@ -63,9 +63,9 @@ pub fn unpack_file(
 /// exist. Unlike [`unpack_file`], sets all modes, also those that keep the owner from writing.
 pub fn unpack_tree(file: &Path, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
     let options = Options { links: Links::Verbatim, returns_attributes: true, ..Options::default() };
-    let unpacked = unpack_file(file, source_name, dest, Some(expected), &options, &mut |_, _| {})?;
+    let content = unpack_file(file, source_name, dest, Some(expected), &options, &mut |_, _| {})?;
     // The last paths come first: a directory that cannot be written or searched comes after its content.
-    for (path, attributes) in unpacked.attributes.iter().rev() {
+    for (path, attributes) in content.attributes.iter().rev() {
         if path.as_os_str().is_empty() || !(attributes.is_file() || attributes.is_directory()) {
             continue;
         }
@@ -133,14 +133,19 @@ fn unpack_counted(
     let outcome = {
         let packed_bytes = Rc::default();
         let inner = &mut input;
-        let counted =
-            CountingReader { inner, packed_bytes: Rc::clone(&packed_bytes), total, progress, reported: 0 };
+        let reader = CountingReader {
+            inner,
+            packed_bytes: Rc::clone(&packed_bytes),
+            total,
+            progress,
+            reported_bytes: 0,
+        };
         let mut tree = UnpackedTree::new(&partial.path, options);
-        tree.unpack(counted, packed_bytes).map(|entries| (entries, tree.digests, tree.attributes))
+        tree.unpack(reader, packed_bytes).map(|entries| (entries, tree.digests, tree.attributes))
     };
     let (mut rest, hasher) = input.stop();
     let (entries, files, attributes) = match outcome {
-        Ok(done) => done,
+        Ok(content) => content,
         Err(error) => return Err(unpack_error(error, &mut rest, hasher, source_name, expected)),
     };
     let digest = hasher.finish();
@@ -161,8 +166,8 @@ pub(crate) fn unpack_entries(
 ) -> Result<()> {
     let partial = PartialTree::create(dest)?;
     let mut tree = UnpackedTree::new(&partial.path, options);
-    let added = add_all(&mut tree).and_then(|()| tree.set_modes());
-    added.map_err(|error| error.about(source_name))?;
+    let result = add_all(&mut tree).and_then(|()| tree.set_modes());
+    result.map_err(|error| error.about(source_name))?;
     partial.rename_to(dest)
 }
 
@@ -194,9 +199,14 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
     let packed_bytes = Rc::default();
     let inner = BufReader::with_capacity(BUFFER_BYTES, stream);
     let progress: Progress<'_> = &mut |_, _| {};
-    let counted =
-        CountingReader { inner, packed_bytes: Rc::clone(&packed_bytes), total: 0, progress, reported: 0 };
-    let (tar, compression) = inflate(counted)?;
+    let reader = CountingReader {
+        inner,
+        packed_bytes: Rc::clone(&packed_bytes),
+        total: 0,
+        progress,
+        reported_bytes: 0,
+    };
+    let (tar, compression) = inflate(reader)?;
     let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
     while let Some(entry) = entries.next_entry()? {
         let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
@@ -443,11 +453,11 @@ impl<'a> UnpackedTree<'a> {
         if path.as_os_str().is_empty() {
             return Err(link_error("it would replace the root of the archive".into()));
         }
-        let checked = match self.options.links {
+        let result = match self.options.links {
             Links::Inside => path::link_target(path, target),
             Links::Verbatim => path::raw_target(target),
         };
-        let target = checked.map_err(|reason| link_error(reason.to_string()))?;
+        let target = result.map_err(|reason| link_error(reason.to_string()))?;
         if !is_selected {
             return Ok(());
         }
@@ -550,8 +560,8 @@ impl<'a> UnpackedTree<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.created_directories += 1;
                 self.options.limits.check_entries(self.created_directories)?;
-                let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
-                created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
+                let result = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
+                result.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
                 if self.options.returns_attributes {
                     self.hold_name(path.as_os_str().len())?;
                     self.attributes.insert(path.to_owned(), Attributes::IMPLICIT_DIRECTORY);
@@ -602,16 +612,16 @@ struct CountingReader<'p, R> {
     total: u64,
     progress: Progress<'p>,
     /// The value of `packed_bytes` at the last report.
-    reported: u64,
+    reported_bytes: u64,
 }
 
 impl<R: BufRead> BufRead for CountingReader<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let bytes = self.inner.fill_buf()?;
-        let done = self.packed_bytes.get();
-        if bytes.is_empty() && done > self.reported {
-            self.reported = done;
-            (self.progress)(done, self.total);
+        let packed_bytes = self.packed_bytes.get();
+        if bytes.is_empty() && packed_bytes > self.reported_bytes {
+            self.reported_bytes = packed_bytes;
+            (self.progress)(packed_bytes, self.total);
         }
         Ok(bytes)
     }
@@ -619,11 +629,11 @@ impl<R: BufRead> BufRead for CountingReader<'_, R> {
     fn consume(&mut self, count: usize) {
         const CHUNK_BYTES: u64 = 1 << 20;
         self.inner.consume(count);
-        let done = self.packed_bytes.get() + count as u64;
-        self.packed_bytes.set(done);
-        if done - self.reported >= CHUNK_BYTES {
-            self.reported = done;
-            (self.progress)(done, self.total);
+        let packed_bytes = self.packed_bytes.get() + count as u64;
+        self.packed_bytes.set(packed_bytes);
+        if packed_bytes - self.reported_bytes >= CHUNK_BYTES {
+            self.reported_bytes = packed_bytes;
+            (self.progress)(packed_bytes, self.total);
         }
     }
 }

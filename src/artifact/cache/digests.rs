@@ -44,34 +44,35 @@ impl Cache {
     ) -> Result<Digest> {
         let read_error = |error| input::read_error("the file", path, error);
         let stamp = Stamp::of(path).map_err(read_error)?;
-        let cached = self.lookup(&stamp);
-        if let Some(cached) = &cached
-            && algorithms.iter().all(|algorithm| cached.digest.hex(*algorithm).is_some())
+        let entry = self.lookup(&stamp);
+        if let Some(entry) = &entry
+            && algorithms.iter().all(|algorithm| entry.digest.hex(*algorithm).is_some())
         {
-            return Ok(cached.digest.clone());
+            return Ok(entry.digest.clone());
         }
-        let started = SystemTime::now();
+        let start = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(read_error)?;
-        self.store_if_unchanged(&stamp, started, &digest, None);
+        self.store_if_unchanged(&stamp, start, &digest, None);
         Ok(digest)
     }
 
-    /// Stores the digest of a file. `started` is the time at which reading began, and `stamp` is the file's
+    /// Stores the digest of a file. `start` is the time at which reading began, and `stamp` is the file's
     /// stamp at that time.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
     pub(super) fn store_if_unchanged(
         &self,
         stamp: &Stamp,
-        started: SystemTime,
+        start: SystemTime,
         digest: &Digest,
         artifact: Option<NameAndVersion>,
     ) {
-        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, started) {
-            let cached = self.lookup(stamp);
-            let all = cached.as_ref().map_or(Ok(digest.clone()), |cached| digest.merged_with(&cached.digest));
+        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, start) {
+            let earlier_entry = self.lookup(stamp);
+            let all =
+                earlier_entry.as_ref().map_or(Ok(digest.clone()), |entry| digest.merged_with(&entry.digest));
             if let Ok(digest) = all {
-                let artifact = artifact.or(cached.and_then(|cached| cached.artifact));
+                let artifact = artifact.or(earlier_entry.and_then(|entry| entry.artifact));
                 self.store(&DigestEntry { stamp: stamp.clone(), digest, artifact });
             }
         }
@@ -85,10 +86,10 @@ impl Cache {
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
     pub(super) fn store(&self, entry: &DigestEntry) {
-        let written = self.create_directory(DIGESTS).and_then(|directory| {
+        let result = self.create_directory(DIGESTS).and_then(|directory| {
             write_json(&directory.join(entry_name(&entry.stamp.path)), entry, JsonLayout::Compact)
         });
-        if let Err(error) = written {
+        if let Err(error) = result {
             let path = entry.stamp.path.display();
             tracing::warn!(?error, %path, "cannot store the digest in the cache");
         }
@@ -104,11 +105,11 @@ fn entry_name(path: &Path) -> String {
     format!("{}.json", key(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns true if every change of the file after `started` also changes its modification time.
+/// Returns true if every change of the file after `start` also changes its modification time.
 ///
-/// The clocks of file systems are coarse: a file written just before `started` could be written again in the
+/// The clocks of file systems are coarse: a file written just before `start` could be written again in the
 /// same tick.
-fn is_settled(stamp: &Stamp, started: SystemTime) -> bool {
+fn is_settled(stamp: &Stamp, start: SystemTime) -> bool {
     const SECOND_NS: u64 = 1_000_000_000;
     // File systems without fractions of a second have a resolution of up to two seconds.
     let step = if stamp.mtime.is_multiple_of(SECOND_NS) {
@@ -116,8 +117,8 @@ fn is_settled(stamp: &Stamp, started: SystemTime) -> bool {
     } else {
         Duration::from_millis(50)
     };
-    let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
-    started.duration_since(changed).is_ok_and(|age| age > step)
+    let change = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
+    start.duration_since(change).is_ok_and(|age| age > step)
 }
 
 /// Computes the digests of a file. A large file is read by a second thread, and with several algorithms both
@@ -142,7 +143,7 @@ fn hash(
     let mut hasher = (!own_algorithms.is_empty()).then(|| Hasher::new(own_algorithms));
     std::thread::scope(|scope| {
         let mut read_ahead = ReadAhead::start(scope, file, Hasher::new(other_algorithms))?;
-        let (mut done, mut reported) = (0, 0);
+        let (mut read_bytes, mut reported_bytes) = (0, 0);
         loop {
             let bytes = read_ahead.fill_buf()?;
             let count = bytes.len();
@@ -157,10 +158,10 @@ fn hash(
                 hasher.update(bytes);
             }
             read_ahead.consume(count);
-            done += count as u64;
-            if done - reported >= 8 << 20 {
-                reported = done;
-                progress(done, total);
+            read_bytes += count as u64;
+            if read_bytes - reported_bytes >= 8 << 20 {
+                reported_bytes = read_bytes;
+                progress(read_bytes, total);
             }
         }
     })

@@ -57,12 +57,12 @@ impl Cache {
         let algorithms = algorithms(expected);
         let read_error = |error| input::read_error(kind.name(), &source.path, error);
         let stamp = Stamp::of(&source.path).map_err(read_error)?;
-        let cached = self.lookup(&stamp);
-        let stage = needs_long_read(&stamp, cached.as_ref(), &algorithms)
+        let entry = self.lookup(&stamp);
+        let stage = needs_long_read(&stamp, entry.as_ref(), &algorithms)
             .then(|| reporter.stage(format!("Reading {title}")));
-        let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
+        let digest = self.digest(&source.path, &algorithms, &mut |bytes, total| {
             if let Some(stage) = &stage {
-                stage.progress(done, Some(total), Unit::Bytes);
+                stage.progress(bytes, Some(total), Unit::Bytes);
             }
         })?;
         if let Some(expected) = expected {
@@ -71,10 +71,10 @@ impl Cache {
         if let Some(stage) = stage {
             stage.finish();
         }
-        let cached = self.lookup(&stamp);
-        let name_and_version = cached
+        let entry = self.lookup(&stamp);
+        let name_and_version = entry
             .as_ref()
-            .and_then(|cached| cached.artifact.as_ref())
+            .and_then(|entry| entry.artifact.as_ref())
             .filter(|name_and_version| name_and_version.kind == kind);
         let (name, version) = match name_and_version {
             Some(name_and_version) => (name_and_version.name.clone(), name_and_version.version.clone()),
@@ -83,11 +83,11 @@ impl Cache {
                 ArtifactKind::Stemcell => stemcell::name_and_version(source)?,
             },
         };
-        if let Some(cached) = &cached
+        if let Some(entry) = &entry
             && name_and_version.is_none()
         {
             let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
-            self.store(&DigestEntry { artifact, ..cached.clone() });
+            self.store(&DigestEntry { artifact, ..entry.clone() });
         }
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
         Ok(ArtifactIdentity { name, version, digest, stamp: Some(stamp) })
@@ -100,14 +100,14 @@ impl Cache {
             .is_some_and(|stamp| needs_long_read(&stamp, self.lookup(&stamp).as_ref(), &algorithms(expected)))
     }
 
-    /// Stores the identity of a stemcell whose unpacking began at `started`. Its tarball is then not read
+    /// Stores the identity of a stemcell whose unpacking began at `start`. Its tarball is then not read
     /// again.
-    pub fn store_stemcell_identity(&self, stemcell: &Stemcell, started: SystemTime) {
+    pub fn store_stemcell_identity(&self, stemcell: &Stemcell, start: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
             self.store_if_unchanged(
                 stamp,
-                started,
+                start,
                 &stemcell.digest,
                 Some(NameAndVersion { kind: ArtifactKind::Stemcell, name, version }),
             );

@@ -17,7 +17,7 @@ use base::{Error, Result, files};
 /// Extensions of the files beside an entry, which are removed with it: its record, its entity tag, its lock.
 const COMPANION_EXTENSIONS: [&str; 3] = ["json", "etag", "lock"];
 /// Directory of packages that were compiled on VMs.
-const COMPILED: &str = "compiled";
+const COMPILED_PACKAGES: &str = "compiled";
 /// Directory of the runs' scratch space, which is not listed and not pruned.
 const SCRATCH: &str = "tmp";
 
@@ -31,7 +31,8 @@ pub struct CacheEntry {
     /// Size in bytes of all its files.
     pub size: u64,
     /// Time of its last use (RFC 3339). If no use is recorded, its modification time.
-    pub used: String,
+    #[serde(rename = "used")]
+    pub last_use: String,
     /// URL without credentials. Only downloads have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -45,11 +46,13 @@ pub struct CacheEntry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
     /// Number of entries removed, without stored digests.
-    pub removed: usize,
+    #[serde(rename = "removed")]
+    pub removed_count: usize,
     /// Size of the removed entries in bytes.
     pub bytes: u64,
     /// Number of entries left.
-    pub kept: usize,
+    #[serde(rename = "kept")]
+    pub kept_count: usize,
 }
 
 /// The result of verifying a cache.
@@ -88,8 +91,9 @@ impl Verified {
 
 /// Compares downloads and packages of jobs in the cache `root` with the SHA-256 in their names.
 pub fn verify(root: &Path) -> Result<Verified> {
-    let mut verified = Verified::default();
-    for entry in list(root)?.iter().filter(|entry| entry.kind == DOWNLOADS || entry.kind == COMPILED) {
+    let mut verification = Verified::default();
+    for entry in list(root)?.iter().filter(|entry| entry.kind == DOWNLOADS || entry.kind == COMPILED_PACKAGES)
+    {
         // The key of a package comes before the digest of its content.
         let digits = entry.path.file_stem().and_then(|stem| stem.to_str()?.rsplit('.').next());
         let expected = digits.and_then(|digits| format!("sha256:{digits}").parse::<Digest>().ok());
@@ -100,9 +104,9 @@ pub fn verify(root: &Path) -> Result<Verified> {
             }
             None => Some("its name has no digest".to_owned()),
         };
-        verified.add(&entry.kind, &entry.name, problem);
+        verification.add(&entry.kind, &entry.name, problem);
     }
-    Ok(verified)
+    Ok(verification)
 }
 
 /// Lists the entries of the cache `root`, sorted by kind and name. Returns an empty list if there is no
@@ -130,15 +134,15 @@ pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
 /// Removes entries that were not used for `unused`, and stored digests of files that have changed or are
 /// gone. With zero, removes every stored digest. Fails if another run uses the cache.
 pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
-    let mut pruned = Pruned::default();
+    let mut counts = Pruned::default();
     if !root.is_dir() {
-        return Ok(pruned);
+        return Ok(counts);
     }
     let _lock = lock_exclusively(root)?;
     let now = SystemTime::now();
     for entry in list(root)? {
         if now.duration_since(entry.time).unwrap_or_default() < unused {
-            pruned.kept += 1;
+            counts.kept_count += 1;
             continue;
         }
         // Most entries have only some of these files.
@@ -147,8 +151,8 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         }
         files::remove_tree(&entry.path)
             .map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
-        pruned.removed += 1;
-        pruned.bytes += entry.size;
+        counts.removed_count += 1;
+        counts.bytes += entry.size;
     }
     for path in children(&root.join(DIGESTS))? {
         let is_current = digests::read_entry(&path)
@@ -158,7 +162,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
             let _ = fs::remove_file(&path);
         }
     }
-    Ok(pruned)
+    Ok(counts)
 }
 
 fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
@@ -174,7 +178,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
         kind: kind.to_owned(),
         name,
         size: regular_files.map(|file| file.len()).sum(),
-        used: rfc3339(time.into()),
+        last_use: rfc3339(time.into()),
         url: DownloadRecord::read(&record_path).map(|record| record.url),
         path,
         time,

@@ -130,16 +130,16 @@ fn verify_finds_content_with_another_digest() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
-    let verified = verify(root).unwrap();
+    let verification = verify(root).unwrap();
     let damaged = |entry: &DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
-    let damaged: Vec<String> = verified.damaged.iter().map(damaged).collect();
+    let damaged: Vec<String> = verification.damaged.iter().map(damaged).collect();
     let mismatch = format!(
         "compiled/key.{digits}.tgz: the digest of the file does not match: expected {}, found {}",
         sha256(b"content"),
         sha256(b"c0ntent")
     );
     assert_eq!(
-        (verified.entries, damaged),
+        (verification.entries, damaged),
         (3, vec![mismatch, "downloads/name.tgz: its name has no digest".into()])
     );
 }
@@ -151,13 +151,13 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     assert!(list(&root.join("none")).unwrap().is_empty());
     assert_eq!(prune(&root.join("none"), Duration::ZERO).unwrap(), Pruned::default());
     let cache = Cache::open(root).unwrap();
-    let add = |content: &str, used: u64| {
+    let add = |content: &str, unused_seconds: u64| {
         let body = cache.partial(content).unwrap();
         fs::write(&body, content).unwrap();
         let digest = Digest::compute(content.as_bytes(), &[Algorithm::Sha256]);
         let path = cache.adopt(&body, &digest, "https://host/x.tgz").unwrap();
         age(&path, 1000);
-        age(&path.with_extension("json"), used);
+        age(&path.with_extension("json"), unused_seconds);
         path
     };
     let (old, new) = (add("old", 100), add("new", 1));
@@ -170,16 +170,19 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 
     assert_eq!(verify(root).unwrap(), Verified { entries: 2, damaged: Vec::new() });
-    let listed = list(root).unwrap();
-    let kinds: Vec<(&str, u64)> = listed.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
+    let entries = list(root).unwrap();
+    let kinds: Vec<(&str, u64)> = entries.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
     assert_eq!(kinds, [("downloads", 3), ("downloads", 3), ("packages", 5)]);
-    assert_eq!(listed[0].url.as_deref(), Some("https://host/x.tgz"));
+    assert_eq!(entries[0].url.as_deref(), Some("https://host/x.tgz"));
 
     assert_eq!(prune(root, Duration::from_secs(50)).unwrap_err().kind(), ErrorKind::Locked);
     drop(cache);
-    assert_eq!(prune(root, Duration::from_secs(50)).unwrap(), Pruned { removed: 1, bytes: 3, kept: 2 });
+    assert_eq!(
+        prune(root, Duration::from_secs(50)).unwrap(),
+        Pruned { removed_count: 1, bytes: 3, kept_count: 2 }
+    );
     assert!(!old.exists() && !old.with_extension("json").exists() && new.exists());
-    assert_eq!(prune(root, Duration::ZERO).unwrap(), Pruned { removed: 2, bytes: 8, kept: 0 });
+    assert_eq!(prune(root, Duration::ZERO).unwrap(), Pruned { removed_count: 2, bytes: 8, kept_count: 0 });
     assert!(list(root).unwrap().is_empty());
     assert_eq!(fs::read_dir(root.join("packages")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(root.join("digests")).unwrap().count(), 0);

@@ -41,10 +41,10 @@ const IS_64_BIT: u32 = 0x80;
 /// The features that this module reads, or that have no effect on it: types in directories, extents, 64 bits,
 /// multiple mount protection, flexible block groups, attributes in inodes, a seed of checksums, large
 /// directories, names without case.
-const SUPPORTED: u32 = 0x2 | 0x40 | IS_64_BIT | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x20000;
+const SUPPORTED_FEATURES: u32 = 0x2 | 0x40 | IS_64_BIT | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x20000;
 
 /// Flags of an inode.
-const ENCRYPTED: u32 = 0x800;
+const IS_ENCRYPTED: u32 = 0x800;
 const HAS_EXTENTS: u32 = 0x8_0000;
 const INLINE_DATA: u32 = 0x1000_0000;
 
@@ -86,9 +86,12 @@ impl FileSystem {
                 hint: "stop the machine before you copy its disk, or use the image of a stemcell",
             });
         }
-        if features & !SUPPORTED != 0 {
+        if features & !SUPPORTED_FEATURES != 0 {
             return Err(ArchiveError::Disk {
-                problem: format!("its ext4 file system has unknown features ({:#x})", features & !SUPPORTED),
+                problem: format!(
+                    "its ext4 file system has unknown features ({:#x})",
+                    features & !SUPPORTED_FEATURES
+                ),
                 hint: "make the file system with the features of `mke2fs -t ext4`",
             });
         }
@@ -175,8 +178,8 @@ impl Ext4<'_> {
         tree: &mut UnpackedTree<'_>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), ArchiveError> {
-        let mut entered = HashSet::from([ROOT]);
-        let mut linked: HashMap<u32, Vec<u8>> = HashMap::new();
+        let mut visited_directories = HashSet::from([ROOT]);
+        let mut first_paths: HashMap<u32, Vec<u8>> = HashMap::new();
         let mut path: Vec<u8> = Vec::new();
         let root = self.inode(ROOT)?;
         // The directories above, each with the length of its path and the rest of its names.
@@ -199,7 +202,7 @@ impl Ext4<'_> {
             let mut entry = Entry { name, kind, link: None, size: 0, mode, owner, mtime };
             match kind {
                 EntryType::Directory => {
-                    if !entered.insert(number) {
+                    if !visited_directories.insert(number) {
                         return Err(damaged_error("a directory is in two places"));
                     }
                     tree.add(&entry, io::empty())?;
@@ -209,7 +212,7 @@ impl Ext4<'_> {
                     entry.link = Some(self.target(&inode)?);
                     tree.add(&entry, io::empty())?;
                 }
-                _ => match linked.get(&number) {
+                _ => match first_paths.get(&number) {
                     Some(first) => {
                         (entry.kind, entry.link) = (EntryType::Link, Some(first.clone()));
                         tree.add(&entry, io::empty())?;
@@ -221,7 +224,7 @@ impl Ext4<'_> {
                         progress(self.budget.bytes);
                         if inode.links > 1 {
                             tree.hold_name(path.len())?;
-                            linked.insert(number, path.clone());
+                            first_paths.insert(number, path.clone());
                         }
                     }
                 },
@@ -313,7 +316,7 @@ impl Ext4<'_> {
     fn content(&mut self, inode: &Inode) -> Result<Content<'_>, ArchiveError> {
         let mut extents = Vec::new();
         if inode.bytes > 0 {
-            if inode.flags & (ENCRYPTED | INLINE_DATA) != 0 || inode.flags & HAS_EXTENTS == 0 {
+            if inode.flags & (IS_ENCRYPTED | INLINE_DATA) != 0 || inode.flags & HAS_EXTENTS == 0 {
                 return Err(ArchiveError::Disk {
                     problem:
                         "its ext4 file system has files that are encrypted, in inodes or without extents"

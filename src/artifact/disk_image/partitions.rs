@@ -21,8 +21,8 @@ pub(super) fn starts(disk: &mut dyn ReadAt) -> io::Result<Vec<u64>> {
     }
     let entries: Vec<&[u8]> = sector[446..510].chunks(16).collect();
     if !entries.iter().any(|entry| entry[4] == PROTECTIVE) {
-        let used = entries.iter().filter(|entry| entry[4] != 0);
-        starts.extend(used.map(|entry| u64::from(le32(entry, 8)) * SECTOR_BYTES));
+        let partitions = entries.iter().filter(|entry| entry[4] != 0);
+        starts.extend(partitions.map(|entry| u64::from(le32(entry, 8)) * SECTOR_BYTES));
         return Ok(starts);
     }
     disk.read_at(SECTOR_BYTES, &mut sector)?;

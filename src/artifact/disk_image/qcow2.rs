@@ -25,7 +25,7 @@ const EXTERNAL_DATA: u64 = 1 << 2;
 const COMPRESSION_TYPE: u64 = 1 << 3;
 /// The features without an effect on reading: bit 0 says that counts of references may be wrong. An image
 /// with a compression type still has its number in the header.
-const IGNORED: u64 = 1 | COMPRESSION_TYPE;
+const IGNORED_FEATURES: u64 = 1 | COMPRESSION_TYPE;
 
 /// The bits of an entry with an offset in the file.
 const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
@@ -51,7 +51,7 @@ struct Cache(VecDeque<(u64, Vec<u8>)>);
 
 impl Cache {
     fn get_or_read(&mut self, entry: u64, read: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<&[u8]> {
-        let block = match self.0.iter().position(|(cached, _)| *cached == entry) {
+        let block = match self.0.iter().position(|(cached_entry, _)| *cached_entry == entry) {
             Some(index) => self.0.remove(index),
             None => {
                 self.0.truncate(MAX_CACHED - 1);
@@ -91,7 +91,7 @@ impl<R: Read + Seek> Qcow2<R> {
             "the disk is compressed with zstd"
         } else if features & CORRUPT != 0 {
             return Err(damaged_error("the disk is marked as corrupt"));
-        } else if features & !IGNORED != 0 {
+        } else if features & !IGNORED_FEATURES != 0 {
             "the disk has features of qcow2 that monopile does not know"
         } else {
             ""

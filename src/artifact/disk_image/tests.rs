@@ -126,13 +126,13 @@ fn check(root: &Path, out: &Path) {
         };
         entries.map(entry).collect()
     };
-    let (expected, unpacked) = (list(root), list(out));
+    let (expected, actual) = (list(root), list(out));
     assert!(expected.len() > 1000);
-    for (expected, unpacked) in expected.iter().zip(&unpacked) {
-        assert_eq!((&expected.0, &expected.1), (&unpacked.0, &unpacked.1));
-        assert!(expected.2 == unpacked.2, "{:?}", expected.0);
+    for (expected, actual) in expected.iter().zip(&actual) {
+        assert_eq!((&expected.0, &expected.1), (&actual.0, &actual.1));
+        assert!(expected.2 == actual.2, "{:?}", expected.0);
     }
-    assert_eq!(expected.len(), unpacked.len());
+    assert_eq!(expected.len(), actual.len());
     let metadata = |name: &str| out.join(name).symlink_metadata().unwrap();
     assert_eq!(metadata("usr/bin/su").mode() & 0o7000, 0);
     assert_eq!(metadata("usr/bin/sh").ino(), metadata("usr/bin/bash").ino());
@@ -351,7 +351,7 @@ fn damaged_images_are_unpacked_or_refused() {
         state ^= state << 17;
         (state % limit as u64) as usize
     };
-    let mut refused = 0;
+    let mut error_count = 0;
     for round in 0..300 {
         let mut image = if round % 4 == 0 { qcow2.clone() } else { file_system.clone() };
         let (start, length) = match round % 4 {
@@ -363,7 +363,7 @@ fn damaged_images_are_unpacked_or_refused() {
         for _ in 0..=random(4) {
             image[start + random(length)] = [0, 1, 0x7f, 0x80, 0xff, random(256) as u8][random(6)];
         }
-        refused += usize::from(world.unpack(Cursor::new(image)).is_err());
+        error_count += usize::from(world.unpack(Cursor::new(image)).is_err());
     }
-    assert!((1..300).contains(&refused), "{refused}");
+    assert!((1..300).contains(&error_count), "{error_count}");
 }

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 #[derive(Default)]
 pub(super) struct Arrival {
     state: Mutex<ArrivalState>,
-    changed: Condvar,
+    change: Condvar,
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Arrival {
             state.end.get_or_insert(End::Broken);
         }
         state.bytes = bytes;
-        self.changed.notify_all();
+        self.change.notify_all();
     }
 
     /// Notes that the file is complete and has the expected digest.
@@ -57,7 +57,7 @@ impl Arrival {
 
     fn end_as(&self, end: End) {
         self.state.lock().end.get_or_insert(end);
-        self.changed.notify_all();
+        self.change.notify_all();
     }
 
     /// Waits until the file has bytes after `position`, and returns their number. It is 0 at the end of a
@@ -67,7 +67,7 @@ impl Arrival {
         loop {
             match (state.bytes.saturating_sub(position), state.end) {
                 (_, Some(End::Broken)) => return Err(io::Error::other("its download failed or began again")),
-                (0, None) => self.changed.wait(&mut state),
+                (0, None) => self.change.wait(&mut state),
                 (bytes, _) => return Ok(bytes),
             }
         }

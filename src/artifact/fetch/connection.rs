@@ -100,9 +100,9 @@ impl ProxyDialer {
                 let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
                     .map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
-                let mut bounded = TimeLimited::new(&mut stream, timeout, &self.0.interrupt_check);
-                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_error)?;
-                socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
+                let mut limited_stream = TimeLimited::new(&mut stream, timeout, &self.0.interrupt_check);
+                socks5::log_in(&mut limited_stream, proxy.credentials.as_ref()).map_err(proxy_error)?;
+                socks5::connect(&mut limited_stream, host, port).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => proxy_error(error),
                     _ => with_hop(error, &hop),
                 })?;
@@ -248,8 +248,8 @@ impl Connector<()> for ProxyDialer {
                     } else {
                         format!("{authority}:443")
                     };
-                    let mut bounded = TimeLimited::new(&mut *stream, timeout, &self.0.interrupt_check);
-                    ask_for_tunnel(&mut bounded, &target, proxy).map_err(with_proxy)?;
+                    let mut limited_stream = TimeLimited::new(&mut *stream, timeout, &self.0.interrupt_check);
+                    ask_for_tunnel(&mut limited_stream, &target, proxy).map_err(with_proxy)?;
                     (stream, None)
                 } else {
                     (
@@ -379,8 +379,8 @@ impl Transport for ProxyConnection {
             let remaining = end.map_or(STALL_TIMEOUT, |end| {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
-            let mut bounded = TimeLimited::new(&mut *self.stream, remaining, &self.interrupt_check);
-            match bounded.write(rest).map_err(|error| transfer_error(error, &timeout))? {
+            let mut limited_stream = TimeLimited::new(&mut *self.stream, remaining, &self.interrupt_check);
+            match limited_stream.write(rest).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => rest = &rest[count..],
             }
@@ -396,9 +396,10 @@ impl Transport for ProxyConnection {
                 return Err(http_client::interrupted_error().into());
             }
         }
-        let mut bounded = TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupt_check);
+        let mut limited_stream =
+            TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupt_check);
         let input = self.buffers.input_append_buf();
-        let amount = bounded.read(input).map_err(|error| transfer_error(error, &timeout))?;
+        let amount = limited_stream.read(input).map_err(|error| transfer_error(error, &timeout))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }

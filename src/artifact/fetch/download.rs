@@ -130,7 +130,7 @@ impl Download<'_> {
         let read_error =
             |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
         let mut pauses = RETRY_PAUSES.iter();
-        let mut best = 0;
+        let mut most_bytes = 0;
         let mut has_restarted = false;
         for number in 1..=MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
@@ -164,11 +164,11 @@ impl Download<'_> {
                     }
                 }
                 Err(AttemptFailure::Final(error)) => return Err(AttemptFailure::Final(error)),
-                Err(AttemptFailure::Temporary(error, requested)) => {
+                Err(AttemptFailure::Temporary(error, requested_pause)) => {
                     (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
-                    let received = file.metadata().map_err(read_error)?.len();
-                    if received > best {
-                        best = received;
+                    let received_bytes = file.metadata().map_err(read_error)?.len();
+                    if received_bytes > most_bytes {
+                        most_bytes = received_bytes;
                         pauses = RETRY_PAUSES.iter();
                     }
                     let next_attempt = MAX_FUTILE_ATTEMPTS - pauses.len() + 1;
@@ -179,7 +179,8 @@ impl Download<'_> {
                             .with_rerun_hint(self.how_to_repeat(file, body));
                         return Err(AttemptFailure::Temporary(last_error, None));
                     };
-                    let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
+                    let pause = requested_pause
+                        .map_or(*pause, |requested_pause| requested_pause.clamp(*pause, MAX_PAUSE));
                     self.stage.reporter().warn(format!(
                         "{}; attempt {next_attempt} of {MAX_FUTILE_ATTEMPTS} in {}",
                         self.download_error("", reason(&error)).chain().join(": "),
@@ -284,8 +285,8 @@ impl Download<'_> {
         writer.seek(SeekFrom::Start(start)).map_err(write_error)?;
         let mut reader = response.body_mut().as_reader();
         let mut buffer = vec![0; 128 << 10];
-        let (mut done, mut reported) = (start, Instant::now());
-        self.stage.progress(done, total, Unit::Bytes);
+        let (mut position, mut last_report) = (start, Instant::now());
+        self.stage.progress(position, total, Unit::Bytes);
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -300,24 +301,24 @@ impl Download<'_> {
                 hasher.update(&buffer[..count]);
             }
             writer.write_all(&buffer[..count]).map_err(write_error)?;
-            done += count as u64;
-            self.arrival.set_bytes(done);
-            if done > limit {
+            position += count as u64;
+            self.arrival.set_bytes(position);
+            if position > limit {
                 return Err(AttemptFailure::Final(
                     self.request_error(format!("the file is larger than {limit} bytes")),
                 ));
             }
-            if reported.elapsed() >= Duration::from_millis(100) {
-                reported = Instant::now();
-                self.stage.progress(done, total, Unit::Bytes);
+            if last_report.elapsed() >= Duration::from_millis(100) {
+                last_report = Instant::now();
+                self.stage.progress(position, total, Unit::Bytes);
                 (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             }
         }
-        if let Some(total) = total.filter(|total| *total != done) {
-            let reason = format!("the connection ended after {done} of {total} bytes");
+        if let Some(total) = total.filter(|total| *total != position) {
+            let reason = format!("the connection ended after {position} of {total} bytes");
             return Err(AttemptFailure::Temporary(self.request_error(reason), None));
         }
-        self.stage.progress(done, total, Unit::Bytes);
+        self.stage.progress(position, total, Unit::Bytes);
         file.sync_all().map_err(write_error)?;
         Ok(CompletedBody { digest: hasher.map(Hasher::finish) })
     }
@@ -500,13 +501,13 @@ fn read_tag(body: &Path) -> Option<String> {
 fn write_tag(body: &Path, headers: &HeaderMap) {
     let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
     // Files with the same weak tag (`W/"…"`) may differ in their bytes.
-    let written = if tag.starts_with('"') && tag.len() < 1024 {
+    let result = if tag.starts_with('"') && tag.len() < 1024 {
         write_atomically(&tag_path(body), tag.as_bytes())
     } else {
         fs::remove_file(tag_path(body))
     };
     // Without a tag the next attempt relies on the digest alone.
-    let _ = written;
+    let _ = result;
 }
 
 fn remove(body: &Path) {

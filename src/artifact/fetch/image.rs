@@ -68,7 +68,7 @@ impl Fetcher<'_> {
             let path = download(&url.layer_url(&digest), Some(&digest), &title)?;
             blobs.push(ImageBlob { digest, path, is_layer: true });
         }
-        Source::downloaded_image(&path, url, blobs)
+        Source::of_image(&path, url, blobs)
     }
 }
 

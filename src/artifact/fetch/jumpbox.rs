@@ -59,8 +59,8 @@ impl JumpboxSession {
             host_key: None,
             forwarded: None,
         };
-        let opened = runtime.block_on(wait_with_timeout(interrupt_check, ssh::connect(&server)));
-        let session = opened.and_then(|outcome| match outcome {
+        let result = runtime.block_on(wait_with_timeout(interrupt_check, ssh::connect(&server)));
+        let session = result.and_then(|outcome| match outcome {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => {

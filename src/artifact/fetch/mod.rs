@@ -167,7 +167,7 @@ impl<'c> Fetcher<'c> {
         match url {
             ArtifactUrl::Local(path) => Source::local(path),
             ArtifactUrl::Http(url) => {
-                Source::downloaded(&self.download(url, None, expected, title, reporter, read)?, url)
+                Source::of_download(&self.download(url, None, expected, title, reporter, read)?, url)
             }
             ArtifactUrl::Image(url) => self.obtain_image(url, expected, title, reporter),
         }
@@ -184,7 +184,7 @@ impl<'c> Fetcher<'c> {
         reporter: &Reporter,
         read: Option<ReadArriving<'_>>,
     ) -> Result<PathBuf> {
-        if let Some(path) = self.cached(expected)? {
+        if let Some(path) = self.find_in_cache(expected)? {
             return Ok(path);
         }
         let stage = reporter.stage(format!("Downloading {title}"));
@@ -195,7 +195,7 @@ impl<'c> Fetcher<'c> {
         ))?;
         let file = self.lock(&body, &stage)?;
         // Another process may have downloaded it while this one waited for the lock.
-        if let Some(path) = self.cached(expected)? {
+        if let Some(path) = self.find_in_cache(expected)? {
             let _ = fs::remove_file(&body);
             stage.skip("another run has downloaded it");
             return Ok(path);
@@ -217,15 +217,15 @@ impl<'c> Fetcher<'c> {
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
             let download =
                 Download { agent, url, registry, expected, stage: &stage, interrupt_check, arrival };
-            let copied = download.copy_from(&self.shared_cache, &file, &body)?;
-            let is_copied = copied.is_some();
+            let copied_digest = download.copy_from(&self.shared_cache, &file, &body)?;
+            let is_copied = copied_digest.is_some();
             if !is_copied && self.is_offline {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                     let _ = fs::remove_file(&body);
                 }
                 return Err(missing_error(url, expected));
             }
-            let digest = copied.map_or_else(|| download.run(&file, &body), Ok)?;
+            let digest = copied_digest.map_or_else(|| download.run(&file, &body), Ok)?;
             let path = self.cache.adopt(&body, &digest, &url.to_string())?;
             arrival.mark_verified();
             if let Some(expected) = expected.filter(|_| !is_copied) {
@@ -237,7 +237,7 @@ impl<'c> Fetcher<'c> {
     }
 
     /// Returns the verified file with this digest from the cache.
-    fn cached(&self, expected: Option<&Digest>) -> Result<Option<PathBuf>> {
+    fn find_in_cache(&self, expected: Option<&Digest>) -> Result<Option<PathBuf>> {
         let Some(expected) = expected else { return Ok(None) };
         let Some(path) = self.cache.find(expected) else { return Ok(None) };
         let algorithms = [Algorithm::Sha256, expected.strongest()];

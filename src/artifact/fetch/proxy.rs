@@ -274,24 +274,25 @@ mod tests {
     use super::*;
 
     fn proxies(env_vars: &[(&str, &str)]) -> Result<Proxies> {
-        let owned: Vec<(String, String)> =
+        let variables: Vec<(String, String)> =
             env_vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Proxies::from_variables(&owned)
+        Proxies::from_variables(&variables)
     }
 
-    fn shown(proxy: Option<&ProxyServer>) -> String {
+    fn text(proxy: Option<&ProxyServer>) -> String {
         proxy.map(ToString::to_string).unwrap_or_default()
     }
 
     #[test]
     fn proxy_variables_are_read_in_both_cases() {
         let set = proxies(&[("HTTP_PROXY", "http://p:3128"), ("https_proxy", "q")]).unwrap();
-        assert_eq!(shown(set.http(false, "a.com", 80)), "p:3128");
-        assert_eq!(shown(set.http(true, "a.com", 443)), "q:80");
-        let both = proxies(&[("http_proxy", "http://low:1"), ("HTTP_PROXY", "http://UP:2")]).unwrap();
-        assert_eq!(shown(both.http(false, "a.com", 80)), "up:2");
+        assert_eq!(text(set.http(false, "a.com", 80)), "p:3128");
+        assert_eq!(text(set.http(true, "a.com", 443)), "q:80");
+        let two_spellings =
+            proxies(&[("http_proxy", "http://low:1"), ("HTTP_PROXY", "http://UP:2")]).unwrap();
+        assert_eq!(text(two_spellings.http(false, "a.com", 80)), "up:2");
         let empty = proxies(&[("HTTP_PROXY", ""), ("http_proxy", "http://low:1")]).unwrap();
-        assert_eq!(shown(empty.http(false, "a.com", 80)), "low:1");
+        assert_eq!(text(empty.http(false, "a.com", 80)), "low:1");
         assert_eq!(proxies(&[]).unwrap().http(true, "a.com", 443), None);
     }
 

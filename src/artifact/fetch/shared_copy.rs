@@ -27,9 +27,9 @@ impl Download<'_> {
     ) -> Result<Option<Digest>> {
         let Some(expected) = self.expected else { return Ok(None) };
         let write_error = |error| Error::io(format!("writing '{}'", body.display()), error);
-        let mut reported = Instant::now();
+        let mut last_report = Instant::now();
         let mut has_begun = false;
-        let copied = shared_cache.copy_download(expected, &mut |part: CopiedPart<'_>| {
+        let result = shared_cache.copy_download(expected, &mut |part: CopiedPart<'_>| {
             (self.interrupt_check)()?;
             let mut writer = file;
             if part.offset == 0 {
@@ -40,15 +40,15 @@ impl Download<'_> {
                 self.stage.log_line("copying it from the shared cache");
             }
             writer.write_all(part.bytes).map_err(write_error)?;
-            let done = part.offset + part.bytes.len() as u64;
-            self.arrival.set_bytes(done);
-            if reported.elapsed() >= REPORT_PAUSE || done == part.total {
-                reported = Instant::now();
-                self.stage.progress(done, Some(part.total), Unit::Bytes);
+            let position = part.offset + part.bytes.len() as u64;
+            self.arrival.set_bytes(position);
+            if last_report.elapsed() >= REPORT_PAUSE || position == part.total {
+                last_report = Instant::now();
+                self.stage.progress(position, Some(part.total), Unit::Bytes);
             }
             Ok(())
         });
-        let digest = match copied {
+        let digest = match result {
             Ok(digest) => digest,
             Err(error) => {
                 (self.interrupt_check)()?;

@@ -146,21 +146,21 @@ mod tests {
     #[test]
     fn sends_unresolved_names_and_reads_only_the_reply() {
         let answer = [5, 0, 5, 0, 0, 1, 1, 2, 3, 4, 0, 80, b'H'];
-        let (result, sent, read) = talk(&answer, "a.com", None);
+        let (result, request, read) = talk(&answer, "a.com", None);
         result.unwrap();
-        assert_eq!(sent, b"\x05\x01\x00\x05\x01\x00\x03\x05a.com\x01\xbb");
+        assert_eq!(request, b"\x05\x01\x00\x05\x01\x00\x03\x05a.com\x01\xbb");
         assert_eq!(read, 12);
-        let (result, sent, _) = talk(&[5, 0, 5, 0, 0, 3, 1, b'x', 0, 80], "1.2.3.4", None);
+        let (result, request, _) = talk(&[5, 0, 5, 0, 0, 3, 1, b'x', 0, 80], "1.2.3.4", None);
         result.unwrap();
-        assert_eq!(&sent[3..], [5, 1, 0, 1, 1, 2, 3, 4, 1, 0xbb]);
+        assert_eq!(&request[3..], [5, 1, 0, 1, 1, 2, 3, 4, 1, 0xbb]);
     }
 
     #[test]
     fn sends_user_and_password_if_required() {
         let login = ("me".to_owned(), "pw".to_owned());
-        let (result, sent, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&login));
+        let (result, request, _) = talk(&[5, 2, 1, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0], "a", Some(&login));
         result.unwrap();
-        assert_eq!(&sent[..11], b"\x05\x02\x00\x02\x01\x02me\x02pw");
+        assert_eq!(&request[..11], b"\x05\x02\x00\x02\x01\x02me\x02pw");
         let (result, _, _) = talk(&[5, 2, 1, 1], "a", Some(&login));
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         let (result, _, _) = talk(&[5, 0xff], "a", None);

@@ -56,7 +56,7 @@ impl World {
         World { shared_cache: SharedCache::new(Vec::new(), settings), ..world }
     }
 
-    fn with(name: &str, value: impl Into<String>) -> Self {
+    fn with_variable(name: &str, value: impl Into<String>) -> Self {
         World { env_vars: vec![(name.to_owned(), value.into())], ..World::new() }
     }
 
@@ -88,7 +88,7 @@ impl World {
         &self,
         url: &str,
         expected: &str,
-        received: &AtomicUsize,
+        read_count: &AtomicUsize,
     ) -> (Result<Source>, std::io::Result<Vec<u8>>) {
         let cache = Cache::open(&self.root()).unwrap();
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(|| Ok(()))).unwrap();
@@ -104,12 +104,12 @@ impl World {
                     Ok(count) => all.extend(&buffer[..count]),
                     Err(error) => break Err(error),
                 }
-                received.store(all.len(), Ordering::SeqCst);
+                read_count.store(all.len(), Ordering::SeqCst);
             });
         };
         let expected: Digest = expected.parse().unwrap();
-        let obtained = fetcher.obtain_while(&url, Some(&expected), "release 'x'", &reporter, Some(&read));
-        (obtained, content.into_inner().unwrap())
+        let source = fetcher.obtain_while(&url, Some(&expected), "release 'x'", &reporter, Some(&read));
+        (source, content.into_inner().unwrap())
     }
 
     /// Returns the names of the files in a directory of the cache.
@@ -156,22 +156,22 @@ fn download_is_verified_and_cached() {
 
 #[test]
 fn file_is_copied_from_the_shared_cache() {
-    let shared = tempfile::tempdir().unwrap();
+    let shared_directory = tempfile::tempdir().unwrap();
     let content = vec![b'x'; 5 << 20];
     let server = Server::of_file(&content);
     let url = server.url("/x.tgz");
-    let first = World::sharing(shared.path());
+    let first = World::sharing(shared_directory.path());
     assert_eq!(first.obtain(&url, Some(&sha1(&content))).unwrap(), content);
     // Without a digest, there is no name for it.
     first.obtain(&url, None).unwrap();
     first.shared_cache.finish();
-    assert_eq!(fs::read_dir(shared.path().join("downloads")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(shared_directory.path().join("downloads")).unwrap().count(), 1);
     let before = server.requests().len();
 
-    let second = World::sharing(shared.path());
-    let received = AtomicUsize::new(0);
-    let (obtained, arrived) = second.read_arriving(&url, &sha1(&content), &received);
-    assert_eq!(fs::read(obtained.unwrap().path).unwrap(), content);
+    let second = World::sharing(shared_directory.path());
+    let read_count = AtomicUsize::new(0);
+    let (source, arrived) = second.read_arriving(&url, &sha1(&content), &read_count);
+    assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
     assert_eq!(arrived.unwrap(), content, "it is read while it is copied");
     assert_eq!(server.requests().len(), before);
     assert!(second.files("partial").is_empty());
@@ -182,7 +182,7 @@ fn file_is_copied_from_the_shared_cache() {
 
 #[test]
 fn nothing_is_downloaded_offline() {
-    let (world, shared) = (World::new(), tempfile::tempdir().unwrap());
+    let (world, shared_directory) = (World::new(), tempfile::tempdir().unwrap());
     let server = Server::of_file(b"content");
     let (url, digest) = (server.url("/x.tgz"), sha1(b"content"));
     let obtain = |world: &World, expected: Option<&str>| {
@@ -200,10 +200,10 @@ fn nothing_is_downloaded_offline() {
     assert!(obtain(&world, None).unwrap_err().notes()[0].contains("by its digest"));
     assert!(server.requests().is_empty() && world.files("partial").is_empty());
 
-    let online = World::sharing(shared.path());
+    let online = World::sharing(shared_directory.path());
     online.obtain(&url, Some(&digest)).unwrap();
     online.shared_cache.finish();
-    let other = World::sharing(shared.path());
+    let other = World::sharing(shared_directory.path());
     assert_eq!(fs::read(obtain(&other, Some(&digest)).unwrap().path).unwrap(), b"content");
     obtain(&online, Some(&digest)).unwrap();
     assert_eq!(server.requests().len(), 1);
@@ -211,20 +211,20 @@ fn nothing_is_downloaded_offline() {
 
 #[test]
 fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
-    let shared = tempfile::tempdir().unwrap();
+    let shared_directory = tempfile::tempdir().unwrap();
     let content = vec![b'x'; 5 << 20];
     let server = Server::of_file(&content);
     let url = server.url("/x.tgz");
-    let first = World::sharing(shared.path());
+    let first = World::sharing(shared_directory.path());
     first.obtain(&url, Some(&sha1(&content))).unwrap();
     first.shared_cache.finish();
-    let object = shared.path().join(format!("downloads/sha1-{}", sha1(&content)));
+    let object = shared_directory.path().join(format!("downloads/sha1-{}", sha1(&content)));
     let poisoned = vec![b'y'; content.len()];
     fs::write(&object, &poisoned).unwrap();
 
-    let second = World::sharing(shared.path());
-    let (obtained, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
-    assert_eq!(fs::read(obtained.unwrap().path).unwrap(), content);
+    let second = World::sharing(shared_directory.path());
+    let (source, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
+    assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
     assert!(arrived.is_err(), "its first bytes were wrong");
     assert!(second.log().contains("does not match"), "{}", second.log());
     second.shared_cache.finish();
@@ -233,17 +233,17 @@ fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
 
 #[test]
 fn partial_download_stays_if_the_shared_cache_lacks_the_file() {
-    let shared = tempfile::tempdir().unwrap();
-    let world = World::sharing(shared.path());
+    let shared_directory = tempfile::tempdir().unwrap();
+    let world = World::sharing(shared_directory.path());
     let is_down = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let content = b"0123456789";
     let server_is_down = Arc::clone(&is_down);
     let server = Server::start(move |request, before| {
-        let whole = part(request, content, "\"1\"");
+        let response = part(request, content, "\"1\"");
         match server_is_down.load(Ordering::SeqCst) {
-            true if before == 0 => whole[..whole.len() - 5].to_vec(),
+            true if before == 0 => response[..response.len() - 5].to_vec(),
             true => answer("503 Service Unavailable", &[], b""),
-            false => whole,
+            false => response,
         }
     });
     world.obtain(&server.url("/x.tgz"), Some(&sha1(content))).unwrap_err();
@@ -288,9 +288,9 @@ fn failed_attempts_are_counted() {
         let error = world.obtain(&format!("{url}?token=hidden"), Some(&sha1(b"content"))).unwrap_err();
         assert_eq!(error.to_string(), format!("downloading '{url}' failed (5 attempts)"));
         assert_eq!(error.chain()[1], "the server answered 500 Internal Server Error");
-        let failed = format!("downloading '{url}' failed: the server answered 500 Internal Server Error");
+        let failure = format!("downloading '{url}' failed: the server answered 500 Internal Server Error");
         for attempt in 3..=5 {
-            let expected = format!("Warning {{ text: \"{failed}; attempt {attempt} of 5 in 0.1 s\" }}");
+            let expected = format!("Warning {{ text: \"{failure}; attempt {attempt} of 5 in 0.1 s\" }}");
             assert!(world.log().contains(&expected), "{}", world.log());
         }
         assert!(!world.log().contains("hidden"), "{}", world.log());
@@ -349,11 +349,11 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
 fn file_is_read_while_it_arrives() {
     let world = World::new();
     let content = vec![7; 500_000];
-    let received = Arc::new(AtomicUsize::new(0));
+    let read_count = Arc::new(AtomicUsize::new(0));
     // The number of bytes that were read before the server sent the rest.
     let early = Arc::new(AtomicUsize::new(0));
     let server = Server::start({
-        let (body, received, early) = (content.clone(), Arc::clone(&received), Arc::clone(&early));
+        let (body, read_count, early) = (content.clone(), Arc::clone(&read_count), Arc::clone(&early));
         move |request, before| {
             let mut all = part(request, &body, "\"v1\"");
             if before == 0 {
@@ -361,15 +361,15 @@ fn file_is_read_while_it_arrives() {
                 return all;
             }
             let deadline = Instant::now() + Duration::from_secs(30);
-            while received.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
+            while read_count.load(Ordering::SeqCst) == 0 && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(5));
             }
-            early.store(received.load(Ordering::SeqCst), Ordering::SeqCst);
+            early.store(read_count.load(Ordering::SeqCst), Ordering::SeqCst);
             all
         }
     });
-    let (obtained, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(&content), &received);
-    assert!(fs::read(obtained.unwrap().path).unwrap() == content && read.unwrap() == content);
+    let (source, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(&content), &read_count);
+    assert!(fs::read(source.unwrap().path).unwrap() == content && read.unwrap() == content);
     assert_ne!(early.load(Ordering::SeqCst), 0);
     assert_eq!(server.requests().len(), 2);
 }
@@ -377,10 +377,10 @@ fn file_is_read_while_it_arrives() {
 #[test]
 fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
     let world = World::new();
-    let received = AtomicUsize::new(0);
+    let read_count = AtomicUsize::new(0);
     let server = Server::of_file(b"content");
-    let (obtained, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(b"other"), &received);
-    assert!(obtained.is_err() && read.is_err());
+    let (source, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(b"other"), &read_count);
+    assert!(source.is_err() && read.is_err());
 
     // The server has another version when the download is resumed.
     let server = Server::start(|request, before| match before {
@@ -391,8 +391,8 @@ fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
         }
         _ => part(request, &[2; 500_000], "\"v2\""),
     });
-    let (obtained, read) = world.read_arriving(&server.url("/y.tgz"), &sha1(&[2; 500_000]), &received);
-    assert!(obtained.is_ok() && read.is_err());
+    let (source, read) = world.read_arriving(&server.url("/y.tgz"), &sha1(&[2; 500_000]), &read_count);
+    assert!(source.is_ok() && read.is_err());
 }
 
 #[test]
@@ -477,9 +477,12 @@ fn credentials_are_sent_but_not_displayed() {
     let server = Server::start(|_, _| answer("403 Forbidden", &[], b""));
     let url = format!("http://user:s3cr%65t@127.0.0.1:{}/x.tgz?token=t0ken", server.port());
     let error = world.obtain(&url, None).unwrap_err();
-    let shown = text(&error) + &world.log();
-    assert!(!shown.contains("s3cret") && !shown.contains("s3cr%65t") && !shown.contains("t0ken"), "{shown}");
-    assert!(shown.contains("credentials"), "{shown}");
+    let output = text(&error) + &world.log();
+    assert!(
+        !output.contains("s3cret") && !output.contains("s3cr%65t") && !output.contains("t0ken"),
+        "{output}"
+    );
+    assert!(output.contains("credentials"), "{output}");
     let requests = server.requests();
     // base64 of user:s3cret
     assert_eq!(requests[0].header("authorization"), Some("Basic dXNlcjpzM2NyZXQ="));
@@ -566,7 +569,7 @@ fn refused_connection_is_retried_until_interrupted() {
 fn http_proxy_gets_absolute_urls_and_its_credentials() {
     let server = Server::of_file(b"content");
     let proxy = ForwardProxy::http();
-    let world = World::with("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
+    let world = World::with_variable("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz?q=1", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
     // base64 of me:s3cret
@@ -581,7 +584,7 @@ fn http_proxy_gets_absolute_urls_and_its_credentials() {
 fn https_goes_through_a_connect_tunnel() {
     let proxy = ForwardProxy::http();
     let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
-    let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
+    let world = World::with_variable("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
     let events = Arc::clone(&world.events);
     let stop = move || match format!("{:?}", events.lock()).contains("attempt 2 of 5 in ") {
@@ -603,24 +606,27 @@ fn https_goes_through_a_connect_tunnel() {
 fn socks_proxy_resolves_names_and_checks_passwords() {
     let server = Server::of_file(b"content");
     let proxy = ForwardProxy::socks5(Some(("me", "s3cret")));
-    let world = World::with("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
+    let world =
+        World::with_variable("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
     assert_eq!(proxy.targets(), [format!("releases.test:{}", server.port())]);
 
-    let wrong = World::with("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
-    let error = wrong.obtain(&url, None).unwrap_err();
+    let refused_world =
+        World::with_variable("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
+    let error = refused_world.obtain(&url, None).unwrap_err();
     assert!(text(&error).contains("refuses the user and password"), "{error:?}");
-    assert!(!(text(&error) + &wrong.log()).contains("wr0ng"));
+    assert!(!(text(&error) + &refused_world.log()).contains("wr0ng"));
     assert_eq!(proxy.targets().len(), 1);
 }
 
 #[test]
 fn missing_jumpbox_key_is_an_error_without_retries() {
-    let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
-    let started = std::time::Instant::now();
+    let world =
+        World::with_variable("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
+    let start = std::time::Instant::now();
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
-    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
     assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");
 }
 
@@ -630,8 +636,10 @@ fn signal_ends_a_stalled_download() {
     use std::sync::atomic::AtomicBool;
 
     let direct: fn(u16) -> World = |_| World::new();
-    let http: fn(u16) -> World = |port| World::with("http_proxy", format!("http://127.0.0.1:{port}"));
-    let socks: fn(u16) -> World = |port| World::with("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{port}"));
+    let http: fn(u16) -> World =
+        |port| World::with_variable("http_proxy", format!("http://127.0.0.1:{port}"));
+    let socks: fn(u16) -> World =
+        |port| World::with_variable("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{port}"));
     let (headers, body) =
         ("HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
     for (answer, proxy) in [
@@ -645,12 +653,12 @@ fn signal_ends_a_stalled_download() {
     ] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (reached, stalled) = std::sync::mpsc::channel();
+        let (stream_sender, stream_receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let _ = stream.read(&mut [0; 1024]);
                 let _ = stream.write_all(answer.as_bytes());
-                let _ = reached.send(stream);
+                let _ = stream_sender.send(stream);
             }
         });
         let stop = Arc::new(AtomicBool::new(false));
@@ -662,12 +670,12 @@ fn signal_ends_a_stalled_download() {
         let url = format!("http://127.0.0.1:{port}/x.tgz");
         let waiting =
             std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupt_check).unwrap_err());
-        let _stream = stalled.recv_timeout(Duration::from_secs(60)).unwrap();
-        let started = std::time::Instant::now();
+        let _stream = stream_receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+        let start = std::time::Instant::now();
         stop.store(true, Ordering::SeqCst);
         let error = waiting.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Interrupted(2), "{answer:?}: {error:?}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", start.elapsed());
     }
 }
 

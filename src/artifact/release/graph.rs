@@ -18,34 +18,34 @@ pub(super) fn levels<'p>(
         by_name.entry(&package.name).or_insert(package);
     }
     let find = |name: &str| by_name.get(name).copied();
-    let mut needed: BTreeMap<&'p str, &'p Package> = BTreeMap::new();
+    let mut remaining_packages: BTreeMap<&'p str, &'p Package> = BTreeMap::new();
     let mut unvisited = Vec::new();
     for root in roots {
         unvisited.push(find(root).ok_or_else(|| unknown_package_error(root))?);
     }
     while let Some(package) = unvisited.pop() {
-        if needed.insert(&package.name, package).is_none() {
+        if remaining_packages.insert(&package.name, package).is_none() {
             for name in &package.dependencies {
                 unvisited.push(find(name).ok_or_else(|| unknown_package_error(name))?);
             }
         }
     }
     let mut dependents: HashMap<&str, Vec<&'p Package>> = HashMap::new();
-    for package in needed.values() {
+    for package in remaining_packages.values() {
         for name in &package.dependencies {
             dependents.entry(name).or_default().push(package);
         }
     }
     // Number of dependencies that have no level yet.
     let mut unplaced: HashMap<&str, usize> =
-        needed.iter().map(|(name, package)| (*name, package.dependencies.len())).collect();
+        remaining_packages.iter().map(|(name, package)| (*name, package.dependencies.len())).collect();
     let mut ready: Vec<&'p Package> =
-        needed.values().copied().filter(|package| package.dependencies.is_empty()).collect();
+        remaining_packages.values().copied().filter(|package| package.dependencies.is_empty()).collect();
     let mut levels = Vec::new();
     while !ready.is_empty() {
         let mut next = Vec::new();
         for package in &ready {
-            needed.remove(package.name.as_str());
+            remaining_packages.remove(package.name.as_str());
             for user in dependents.get(package.name.as_str()).into_iter().flatten() {
                 let Some(unplaced) = unplaced.get_mut(user.name.as_str()) else { continue };
                 *unplaced -= 1;
@@ -57,8 +57,8 @@ pub(super) fn levels<'p>(
         next.sort_by(|a, b| a.name.cmp(&b.name));
         levels.push(std::mem::replace(&mut ready, next));
     }
-    if !needed.is_empty() {
-        return Err(Error::invalid(format!("dependency cycle: {}", cycle(&needed)))
+    if !remaining_packages.is_empty() {
+        return Err(Error::invalid(format!("dependency cycle: {}", cycle(&remaining_packages)))
             .with_hint("remove one of these dependencies from the `spec` of its package"));
     }
     Ok(levels)

@@ -45,10 +45,10 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     } else {
         let stamp = source.stamp();
         let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
-        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-        let unpacked =
+        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
-        (unpacked.digest, unpacked.files, stamp)
+        (content.digest, content.files, stamp)
     };
     let loader = Loader {
         directory: &directory,
@@ -106,8 +106,8 @@ impl Loader<'_> {
         for reference in refs {
             let job = self.load_job(reference)?;
             for package in &job.packages {
-                if !packages.iter().chain(&compiled_packages).any(|listed| listed.name == *package) {
-                    let names: Vec<&str> = packages.iter().map(|listed| listed.name.as_str()).collect();
+                if !packages.iter().chain(&compiled_packages).any(|candidate| candidate.name == *package) {
+                    let names: Vec<&str> = packages.iter().map(|candidate| candidate.name.as_str()).collect();
                     return Err(missing_package_error(
                         &format!("the job '{}'", job.name),
                         package,
@@ -180,9 +180,9 @@ impl Loader<'_> {
     }
 
     /// Checks that every dependency of `packages` is in `packages` or `others`, and that there is no cycle.
-    fn check_dependencies(&self, packages: &[Package], others: &[Package]) -> Result<()> {
+    fn check_dependencies(&self, packages: &[Package], other_packages: &[Package]) -> Result<()> {
         let package_names: HashSet<&str> =
-            packages.iter().chain(others).map(|package| package.name.as_str()).collect();
+            packages.iter().chain(other_packages).map(|package| package.name.as_str()).collect();
         for package in packages {
             for dependency in &package.dependencies {
                 if !package_names.contains(dependency.as_str()) {
@@ -193,7 +193,7 @@ impl Loader<'_> {
             }
         }
         let roots: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-        graph::levels(&roots, packages.iter().chain(others))
+        graph::levels(&roots, packages.iter().chain(other_packages))
             .context(|| format!("the packages of {} cannot be ordered", self.source_name))?;
         Ok(())
     }
@@ -274,14 +274,13 @@ impl Loader<'_> {
                 .with_hint("make the release again with `bosh create-release --tarball`")
         })?;
         let expected = Digest::parse(text, &owner)?;
-        let shown = format!("{owner} ('{}')", path.display());
-        let checked = match actual.hex(expected.strongest()) {
-            Some(_) => expected.check(actual, &shown),
-            None => {
-                expected.check(&Digest::of_file(&self.directory.join(path), &[expected.strongest()])?, &shown)
-            }
+        let description = format!("{owner} ('{}')", path.display());
+        let result = match actual.hex(expected.strongest()) {
+            Some(_) => expected.check(actual, &description),
+            None => expected
+                .check(&Digest::of_file(&self.directory.join(path), &[expected.strongest()])?, &description),
         };
-        checked.map(|()| expected).map_err(|mismatch| {
+        result.map(|()| expected).map_err(|mismatch| {
             mismatch.with_hint(
                 "download the release again, or make it again with `bosh create-release --tarball`",
             )
@@ -317,9 +316,9 @@ fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
         match line.split_once(": !").filter(|(_, rest)| rest.trim_start_matches('!').starts_with("binary |"))
         {
             Some((key, _)) => {
-                let encoded = lines.next().unwrap_or_default().trim();
-                let decoded = base64::engine::general_purpose::STANDARD.decode(encoded).ok();
-                let value = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+                let base64_text = lines.next().unwrap_or_default().trim();
+                let bytes = base64::engine::general_purpose::STANDARD.decode(base64_text).ok();
+                let value = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
                 plain.push_str(&format!("{key}: {}", serde_json::Value::String(value)));
             }
             None => plain.push_str(line),

@@ -56,8 +56,8 @@ fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {
 #[test]
 fn release_is_loaded() {
     let bytes = hello().build();
-    let opened = open_bytes(&bytes, Some(&sha1(&bytes)));
-    let release = opened.result.unwrap();
+    let outcome = open_bytes(&bytes, Some(&sha1(&bytes)));
+    let release = outcome.result.unwrap();
     assert_eq!((release.name.as_str(), release.version.as_str()), ("hello", "1.10"));
     assert_eq!(release.commit_hash, "abcdef0");
     assert_eq!(
@@ -82,7 +82,7 @@ fn release_is_loaded() {
     assert_eq!(sha1(&fs::read(&package.archive).unwrap()), package.digest.to_string());
     assert_eq!(package.version, package.fingerprint);
 
-    let source = Source::local(&opened.directory.path().join("release.tgz")).unwrap();
+    let source = Source::local(&outcome.directory.path().join("release.tgz")).unwrap();
     let identity = identify(ArtifactKind::Release, &source).unwrap();
     assert_eq!(identity, release.identity());
     assert!(identity.same_content(&release.identity()));
@@ -90,20 +90,20 @@ fn release_is_loaded() {
 
 #[test]
 fn packages_are_ordered_in_levels() {
-    let opened = open_bytes(&hello().build(), None);
-    let release = opened.result.unwrap();
+    let outcome = open_bytes(&hello().build(), None);
+    let release = outcome.result.unwrap();
     let levels = release.package_levels(&["hello"]).unwrap();
     assert_eq!(names(&levels), [vec!["base", "zlib"], vec!["lib"], vec!["app"]]);
     let levels = release.package_levels(&["other"]).unwrap();
     assert_eq!(names(&levels), [vec!["base", "zlib"], vec!["lib"]]);
     assert!(release.package_levels(&[]).unwrap().is_empty());
-    let needed: Vec<&str> = release
+    let names: Vec<&str> = release
         .dependencies(release.package("app").unwrap())
         .unwrap()
         .iter()
         .map(|package| package.name.as_str())
         .collect();
-    assert_eq!(needed, ["base", "zlib", "lib"]);
+    assert_eq!(names, ["base", "zlib", "lib"]);
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn verifies_every_digest_in_the_release() {
     let text = open_bytes(&bytes, Some(&sha256(b""))).failure();
     assert!(text.contains("release.tgz") && text.contains(&sha256(b"")), "{text}");
     for (part, owner) in [("job/hello", "the job 'hello'"), ("package/lib", "the package 'lib'")] {
-        for wrong in [sha1(b"x"), sha256(b"x"), sha512(b"x")] {
-            let text = open_bytes(&hello().wrong_sha1(part, &wrong).build(), None).failure();
-            assert!(text.contains(owner) && text.contains(&wrong) && text.contains("found"), "{text}");
+        for digest in [sha1(b"x"), sha256(b"x"), sha512(b"x")] {
+            let text = open_bytes(&hello().wrong_sha1(part, &digest).build(), None).failure();
+            assert!(text.contains(owner) && text.contains(&digest) && text.contains("found"), "{text}");
         }
         let text = open_bytes(&hello().wrong_sha1(part, "nonsense").build(), None).failure();
         assert!(text.contains(owner), "{text}");
@@ -141,7 +141,7 @@ fn verifies_every_digest_in_the_release() {
 #[test]
 fn errors_name_the_job_or_package() {
     let job = |lines: &str| ReleaseTarball::new("r", "1").job(JobTarball::new("j").spec(lines));
-    let with = |manifest: &str| {
+    let with_job_manifest = |manifest: &str| {
         let mut job = JobTarball::new("j");
         job.manifest = Some(manifest.into());
         ReleaseTarball::new("r", "1").job(job)
@@ -154,8 +154,8 @@ fn errors_name_the_job_or_package() {
     missing_package.missing.push("packages/zlib.tgz".into());
     let mut version = release();
     version.version = "[1]".into();
-    let mut compiled = PackageTarball::new("c", "", &["gone"]);
-    compiled.compiled_for = Some("ubuntu/1".into());
+    let mut compiled_package = PackageTarball::new("c", "", &["gone"]);
+    compiled_package.compiled_for = Some("ubuntu/1".into());
     let cases: Vec<(ReleaseTarball, &[&str])> = vec![
         (missing_job, &["the job 'other'", "is missing", "jobs/other.tgz"]),
         (missing_package, &["the package 'zlib'", "is missing"]),
@@ -163,7 +163,7 @@ fn errors_name_the_job_or_package() {
         (job("packages: [nope]\n"), &["the job 'j'", "'nope'", "not in the release"]),
         (job("packages: [helpr]\n").package(package("helper", &[])), &["did you mean 'helper'?"]),
         (release().package(package("a", &["gone"])), &["the package 'a'", "'gone'"]),
-        (release().package(compiled), &["the package 'c'", "'gone'"]),
+        (release().package(compiled_package), &["the package 'c'", "'gone'"]),
         (release().package(package("a", &["a"])), &["dependency cycle", "a -> a"]),
         (
             release()
@@ -177,13 +177,16 @@ fn errors_name_the_job_or_package() {
         (release().package(package("a", &[])).package(package("a", &[])), &["twice"]),
         (release().job(JobTarball::new("j")).job(JobTarball::new("j")), &["twice"]),
         (release().job(JobTarball::new(".hidden")), &["'.hidden'", "not allowed"]),
-        (with("name: k\n"), &["job.MF of the job 'j'", "another job"]),
-        (with("name: [\n"), &["job.MF of the job 'j'", "line"]),
-        (with("name: j\ntemplates: {a.erb: bin/a}\n"), &["the template 'a.erb'", "no such file"]),
-        (with("name: j\ntemplates: {../../x: bin/a}\n"), &["'../../x'", "leads out"]),
-        (with("name: j\ntemplates: {a: /etc/passwd}\n"), &["/etc/passwd", "absolute"]),
-        (with("name: j\ntemplates: {a: ../../etc/x}\n"), &["leads out"]),
-        (with("name: j\nproperties: [a]\n"), &["job.MF of the job 'j'"]),
+        (with_job_manifest("name: k\n"), &["job.MF of the job 'j'", "another job"]),
+        (with_job_manifest("name: [\n"), &["job.MF of the job 'j'", "line"]),
+        (
+            with_job_manifest("name: j\ntemplates: {a.erb: bin/a}\n"),
+            &["the template 'a.erb'", "no such file"],
+        ),
+        (with_job_manifest("name: j\ntemplates: {../../x: bin/a}\n"), &["'../../x'", "leads out"]),
+        (with_job_manifest("name: j\ntemplates: {a: /etc/passwd}\n"), &["/etc/passwd", "absolute"]),
+        (with_job_manifest("name: j\ntemplates: {a: ../../etc/x}\n"), &["leads out"]),
+        (with_job_manifest("name: j\nproperties: [a]\n"), &["job.MF of the job 'j'"]),
     ];
     for (tarball, words) in cases {
         let text = open_bytes(&tarball.build(), None).failure();
@@ -247,11 +250,11 @@ fn license_and_binary_scalars_are_read() {
     let license = Tar::default().file("LICENSE", "free").tgz();
     let package = Tar::default().file("packaging", "").tgz();
     use base64::Engine as _;
-    let encoded = base64::engine::general_purpose::STANDARD.encode(sha1(&package));
+    let base64_digest = base64::engine::general_purpose::STANDARD.encode(sha1(&package));
     let manifest = format!(
         "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: \
          {}}}\npackages:\n\
-         - name: p\n  sha1: !binary |-\n    {encoded}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: \
+         - name: p\n  sha1: !binary |-\n    {base64_digest}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: \
          []\n",
         sha1(&license)
     );

@@ -40,7 +40,7 @@ pub struct BundleWriter<'k> {
     packer: Packer,
     signing_key: Option<&'k SshKey>,
     objects: BTreeSet<String>,
-    written: BundleContent,
+    content: BundleContent,
 }
 
 /// The number of entries in a bundle.
@@ -87,14 +87,14 @@ impl<'k> BundleWriter<'k> {
             .tempfile_in(parent(path))
             .map_err(|error| bundle_error(path, error))?;
         let packer = Packer::create_uncompressed(file.path())?;
-        let (objects, written) = (BTreeSet::new(), BundleContent::default());
-        Ok(BundleWriter { path: path.to_owned(), file, packer, signing_key, objects, written })
+        let (objects, content) = (BTreeSet::new(), BundleContent::default());
+        Ok(BundleWriter { path: path.to_owned(), file, packer, signing_key, objects, content })
     }
 
     /// Adds a download with a verified digest.
     pub fn add_download(&mut self, digest: &Digest, path: &Path) -> Result<()> {
         let is_new = self.add(download_object(digest), &file_input(path))?;
-        self.written.downloads += usize::from(is_new);
+        self.content.downloads += usize::from(is_new);
         Ok(())
     }
 
@@ -117,18 +117,18 @@ impl<'k> BundleWriter<'k> {
             if name.kind == PackageKind::Cpi {
                 self.add(format!("{NAMES}/{}", name.key), &Input::Bytes(package.into()))?;
             }
-            self.written.packages += 1;
+            self.content.packages += 1;
         }
         Ok(())
     }
 
     /// Completes the bundle. Fails if a file of its name was created meanwhile.
     pub fn finish(self) -> Result<BundleContent> {
-        let BundleWriter { path, file, packer, written, .. } = self;
+        let BundleWriter { path, file, packer, content, .. } = self;
         packer.finish()?;
         let bytes = fs::metadata(file.path()).map_err(|error| bundle_error(&path, error))?.len();
         file.persist_noclobber(&path).map_err(|error| bundle_error(&path, error.error))?;
-        Ok(BundleContent { bytes, ..written })
+        Ok(BundleContent { bytes, ..content })
     }
 
     /// Adds an object. Returns false if the bundle has it already.
@@ -145,7 +145,7 @@ impl Bundle {
     /// Unpacks a bundle into the new directory `directory`. Its content is not verified yet.
     pub fn unpack(file: &Path, directory: &Path, stage: &Stage) -> Result<Self> {
         let title = format!("the bundle '{}'", file.display());
-        let mut report = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+        let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(file, &title, directory, None, &Options::default(), &mut report)?;
         let storage = SharedDirectory::new(directory, false);
         if maintenance::list(&storage)?.is_empty() {

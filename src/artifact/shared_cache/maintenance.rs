@@ -32,7 +32,8 @@ pub struct SharedEntry {
     /// Size in bytes.
     pub size: u64,
     /// Time of its upload (RFC 3339).
-    pub written: String,
+    #[serde(rename = "written")]
+    pub upload_time: String,
 }
 
 /// Lists the entries, sorted by kind and name.
@@ -42,43 +43,43 @@ pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
         kind: kind.to_owned(),
         name: object.name,
         size: object.size,
-        written: rfc3339(object.written.into()),
+        upload_time: rfc3339(object.write_time.into()),
     });
     Ok(entries.collect())
 }
 
 /// Removes entries that were uploaded before `age`. A shared cache does not know when an entry was used.
 pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<Pruned> {
-    let mut pruned = Pruned::default();
+    let mut counts = Pruned::default();
     let now = SystemTime::now();
     let mut objects = objects(storage)?;
     // A signature is written after its package, so it is removed first.
     objects.sort_by_key(|(_, object)| !object.name.ends_with(RECORD_ENDING));
     for (kind, object) in objects {
         let is_entry = !object.name.ends_with(RECORD_ENDING);
-        if now.duration_since(object.written).unwrap_or_default() < age {
-            pruned.kept += usize::from(is_entry);
+        if now.duration_since(object.write_time).unwrap_or_default() < age {
+            counts.kept_count += usize::from(is_entry);
             continue;
         }
         storage.remove(&format!("{kind}/{}", object.name)).map_err(storage_error)?;
         if is_entry {
-            pruned.removed += 1;
-            pruned.bytes += object.size;
+            counts.removed_count += 1;
+            counts.bytes += object.size;
         }
     }
-    Ok(pruned)
+    Ok(counts)
 }
 
 /// Reads all entries, and compares their digests and signatures.
 pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Verified> {
-    let mut verified = Verified::default();
+    let mut verification = Verified::default();
     let objects = objects(storage)?;
     for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
         let problem = match digest_of_download(&object.name) {
             Some(digest) => content_problem(storage, &format!("{kind}/{}", object.name), &digest, None)?,
             None => Some("its name is no digest".to_owned()),
         };
-        verified.add(kind, &object.name, problem);
+        verification.add(kind, &object.name, problem);
     }
     for package_kind in KINDS {
         let folder = package_kind.folder();
@@ -102,16 +103,16 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
                 }
                 None => continue,
             };
-            verified.add(folder, record, problem);
+            verification.add(folder, record, problem);
         }
         for archive in archives {
             let key = archive.split('.').next().unwrap_or_default();
             if !signed_archives.contains(&format!("{folder}/{archive}")) && !damaged_keys.contains(key) {
-                verified.add(folder, archive, Some("no valid signature names it".to_owned()));
+                verification.add(folder, archive, Some("no valid signature names it".to_owned()));
             }
         }
     }
-    Ok(verified)
+    Ok(verification)
 }
 
 /// Returns the difference of an object from its expected content, if there is one.
@@ -137,8 +138,8 @@ fn content_problem(
 fn objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
     let mut objects = Vec::new();
     for folder in [DOWNLOADS].into_iter().chain(KINDS.map(PackageKind::folder)) {
-        let listed = storage.list(folder).map_err(storage_error)?;
-        objects.extend(listed.into_iter().map(|object| (folder, object)));
+        let stored_objects = storage.list(folder).map_err(storage_error)?;
+        objects.extend(stored_objects.into_iter().map(|object| (folder, object)));
     }
     objects.sort_by(|(one_folder, one), (other_folder, other)| {
         (one_folder, &one.name).cmp(&(other_folder, &other.name))

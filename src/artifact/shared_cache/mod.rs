@@ -281,14 +281,14 @@ impl SharedCache {
         let Some(remote) = &self.0.remote else { return };
         let mut uploads = remote.uploads.lock();
         if uploads.is_none() {
-            let shared = self.clone();
-            let started = Uploads::start(move |upload| {
-                if let Some(remote) = &shared.0.remote {
+            let shared_cache = self.clone();
+            let result = Uploads::start(move |upload| {
+                if let Some(remote) = &shared_cache.0.remote {
                     remote.perform(upload);
                 }
             });
-            match started {
-                Ok(started) => *uploads = Some(started),
+            match result {
+                Ok(new_uploads) => *uploads = Some(new_uploads),
                 Err(error) => return remote.end_uploads(error),
             }
         }
@@ -302,8 +302,8 @@ impl Remote {
     /// Returns the storage, unless it cannot be opened.
     fn storage(&self) -> Option<&dyn SharedStorage> {
         let open = || {
-            let opened = (self.settings.open)(self.end_check());
-            opened.map_err(|error| self.end_all(io::Error::other(error))).ok()
+            let result = (self.settings.open)(self.end_check());
+            result.map_err(|error| self.end_all(io::Error::other(error))).ok()
         };
         self.storage.get_or_init(open).as_deref()
     }
@@ -325,19 +325,19 @@ impl Remote {
 
     fn search_package(&self, name: &PackageName<'_>, keys: &[VerifyingKey]) -> Option<SharedPackage> {
         let storage = self.readable()?;
-        let started = Instant::now();
-        let read = read_signed_digest(storage, name, keys);
+        let start = Instant::now();
+        let result = read_signed_digest(storage, name, keys);
         let search_time = {
             let mut search_time = self.search_time.lock();
-            *search_time += started.elapsed();
+            *search_time += start.elapsed();
             *search_time
         };
-        let verified = read.map_err(|error| self.end_all(error)).ok()?;
+        let package = result.map_err(|error| self.end_all(error)).ok()?;
         if search_time > SEARCH_TIMEOUT {
             let text = format!("its answers have taken {} in this run", duration(search_time));
             self.end_all(io::Error::other(text));
         }
-        verified?.map_err(|reason| self.warn_of_entry(&name.record(), &reason)).ok()
+        package?.map_err(|reason| self.warn_of_entry(&name.record(), &reason)).ok()
     }
 
     /// Copies an object and verifies its digest, and its size if that is known. An error is one of `write`.
@@ -469,16 +469,16 @@ fn read_signed_digest(
     keys: &[VerifyingKey],
 ) -> io::Result<Option<Result<SharedPackage, String>>> {
     let Some(part) = storage.read(&name.record(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
-    let parsed = match part.total > MAX_RECORD_BYTES {
+    let record = match part.total > MAX_RECORD_BYTES {
         true => None,
         false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
     };
-    let verified = parsed.ok_or_else(|| "it is no signed digest".to_owned()).and_then(|signed_digest| {
+    let package = record.ok_or_else(|| "it is no signed digest".to_owned()).and_then(|signed_digest| {
         let digest = signed_digest.verify(name, keys)?;
         let object = name.archive(signed_digest.sha256());
         Ok(SharedPackage { signed_digest, digest, object })
     });
-    Ok(Some(verified))
+    Ok(Some(package))
 }
 
 /// Returns the object of a download.

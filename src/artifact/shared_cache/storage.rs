@@ -30,7 +30,7 @@ pub struct StoredObject {
     /// Its size in bytes.
     pub size: u64,
     /// The time at which it was written.
-    pub written: SystemTime,
+    pub write_time: SystemTime,
 }
 
 /// The objects of a shared cache. Names of objects are relative paths with `/`.
@@ -80,8 +80,8 @@ impl SharedDirectory {
     }
 
     /// Returns `None` if a file or folder does not exist. Fails if the whole directory does not exist.
-    fn unless_missing<T>(&self, opened: io::Result<T>) -> io::Result<Option<T>> {
-        match opened {
+    fn unless_missing<T>(&self, result: io::Result<T>) -> io::Result<Option<T>> {
+        match result {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match self.is_created || self.root.is_dir() {
                     true => Ok(None),
@@ -91,7 +91,7 @@ impl SharedDirectory {
                     )),
                 }
             }
-            opened => opened.map(Some),
+            result => result.map(Some),
         }
     }
 
@@ -104,7 +104,7 @@ impl SharedDirectory {
             if let (Some(metadata), Ok(name)) = (metadata, entry.file_name().into_string())
                 && !name.starts_with(TEMPORARY)
             {
-                objects.push(StoredObject { name, size: metadata.len(), written: metadata.modified()? });
+                objects.push(StoredObject { name, size: metadata.len(), write_time: metadata.modified()? });
             }
         }
         Ok(objects)

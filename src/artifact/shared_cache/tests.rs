@@ -74,7 +74,7 @@ impl SharedStorage for MemoryStorage {
         let objects = self.0.objects.lock();
         let names = objects.iter().filter_map(|(name, content)| {
             let name = name.strip_prefix(folder)?.strip_prefix('/')?.to_owned();
-            Some(StoredObject { name, size: content.len() as u64, written: SystemTime::now() })
+            Some(StoredObject { name, size: content.len() as u64, write_time: SystemTime::now() })
         });
         Ok(names.collect())
     }
@@ -103,7 +103,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(memory: &Arc<Memory>, signing_key: Option<&SshKey>, trusted: &[&SshKey]) -> Self {
+    fn new(memory: &Arc<Memory>, signing_key: Option<&SshKey>, trusted_keys: &[&SshKey]) -> Self {
         let warnings = Arc::<Mutex<Vec<String>>>::default();
         let memory = Arc::clone(memory);
         let settings = SharedCacheSettings {
@@ -118,13 +118,13 @@ impl Machine {
             reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&warnings)))),
             interrupt_check: Arc::new(|| Ok(())),
         };
-        let trusted = trusted.iter().map(|key| key.verifying_key().unwrap()).collect();
-        let shared_cache = SharedCache::new(trusted, settings);
+        let trusted_keys = trusted_keys.iter().map(|key| key.verifying_key().unwrap()).collect();
+        let shared_cache = SharedCache::new(trusted_keys, settings);
         Machine { shared_cache, warnings, directory: tempfile::tempdir().unwrap() }
     }
 
-    fn reader(memory: &Arc<Memory>, trusted: &[&SshKey]) -> Self {
-        Machine::new(memory, None, trusted)
+    fn reader(memory: &Arc<Memory>, trusted_keys: &[&SshKey]) -> Self {
+        Machine::new(memory, None, trusted_keys)
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -150,12 +150,12 @@ impl Machine {
     fn get(&self, digest: &str) -> Option<Vec<u8>> {
         let expected: Digest = digest.parse().unwrap();
         let mut content = Vec::new();
-        let copied = self.shared_cache.copy_download(&expected, &mut |part| {
+        let result = self.shared_cache.copy_download(&expected, &mut |part| {
             assert_eq!(part.offset, content.len() as u64);
             content.extend_from_slice(part.bytes);
             Ok(())
         });
-        let digest = copied.unwrap()?;
+        let digest = result.unwrap()?;
         assert!(digest.hex(Algorithm::Sha256).is_some() && expected.check(&digest, "it").is_ok());
         Some(content)
     }
@@ -175,11 +175,11 @@ impl Machine {
         fs::write(&signature, serde_json::to_vec(&package.signed_digest).unwrap()).unwrap();
         assert!(self.shared_cache.trusts(name, &signature));
         let mut content = Vec::new();
-        let copied = self.shared_cache.copy_package(&package, &mut |part| {
+        let result = self.shared_cache.copy_package(&package, &mut |part| {
             content.extend_from_slice(part.bytes);
             Ok(())
         });
-        copied.unwrap().map(|_| content)
+        result.unwrap().map(|_| content)
     }
 }
 
@@ -231,8 +231,8 @@ fn package_needs_the_signature_of_a_trusted_key() {
     let memory = Arc::<Memory>::default();
     let (key, other) = (key(), key());
     Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
-    for trusted in [&[&key][..], &[&other, &key]] {
-        let machine = Machine::reader(&memory, trusted);
+    for trusted_keys in [&[&key][..], &[&other, &key]] {
+        let machine = Machine::reader(&memory, trusted_keys);
         assert_eq!(machine.get_package(&VM).unwrap(), b"package");
         assert!(machine.warnings().is_empty());
     }
@@ -402,9 +402,9 @@ fn uploads_that_do_not_end_are_ended_with_the_run() {
     for content in [b"x", b"y"] {
         machine.shared_cache.upload_download(&sha1(content).parse().unwrap(), &path);
     }
-    let started = Instant::now();
+    let start = Instant::now();
     machine.shared_cache.finish();
-    assert!(started.elapsed() >= END_TIMEOUT && started.elapsed() < END_TIMEOUT + Duration::from_secs(10));
+    assert!(start.elapsed() >= END_TIMEOUT && start.elapsed() < END_TIMEOUT + Duration::from_secs(10));
     let warning = machine.warning();
     assert!(warning.ends_with("2 left"), "{warning}");
     machine.shared_cache.finish();
@@ -421,16 +421,16 @@ fn entries_are_listed_verified_and_removed() {
         Machine::new(&memory, Some(&key), &[]).put_package(name, b"package");
     }
     let storage = MemoryStorage(Arc::clone(&memory));
-    let listed = list(&storage).unwrap();
-    let kinds: Vec<(&str, u64)> = listed.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
+    let entries = list(&storage).unwrap();
+    let kinds: Vec<(&str, u64)> = entries.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
     assert_eq!(kinds, [("compiled", 7), ("cpi", 7), ("downloads", 1), ("downloads", 1)]);
 
     let problems = |keys: &[&SshKey]| -> Vec<String> {
         let keys: Vec<VerifyingKey> = keys.iter().map(|key| key.verifying_key().unwrap()).collect();
-        let verified = verify(&storage, &keys).unwrap();
-        assert!(verified.entries >= 4, "{verified:?}");
+        let verification = verify(&storage, &keys).unwrap();
+        assert!(verification.entries >= 4, "{verification:?}");
         let problem = |entry: DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
-        verified.damaged.into_iter().map(problem).collect()
+        verification.damaged.into_iter().map(problem).collect()
     };
     assert_eq!(problems(&[&key]), Vec::<String>::new());
     let untrusted = problems(&[&other]);
@@ -439,16 +439,16 @@ fn entries_are_listed_verified_and_removed() {
     let download = format!("downloads/sha1-{}", sha1(b"x"));
     memory.objects.lock().insert(download.clone(), b"z".to_vec());
     memory.objects.lock().insert(VM.archive("0"), b"orphan".to_vec());
-    memory.objects.lock().remove(&format!("cpi/{}", listed[1].name));
+    memory.objects.lock().remove(&format!("cpi/{}", entries[1].name));
     let damaged = problems(&[&key]);
     assert_eq!(damaged.len(), 3, "{damaged:?}");
     assert!(damaged[0].starts_with(&download), "{damaged:?}");
     assert!(damaged[1].ends_with("no valid signature names it"), "{damaged:?}");
     assert!(damaged[2].ends_with("its content is missing"), "{damaged:?}");
 
-    assert_eq!(prune(&storage, Duration::from_secs(60)).unwrap().removed, 0);
-    let pruned = prune(&storage, Duration::ZERO).unwrap();
-    assert_eq!((pruned.removed, pruned.kept), (4, 0));
+    assert_eq!(prune(&storage, Duration::from_secs(60)).unwrap().removed_count, 0);
+    let counts = prune(&storage, Duration::ZERO).unwrap();
+    assert_eq!((counts.removed_count, counts.kept_count), (4, 0));
     assert!(memory.objects.lock().is_empty());
 }
 
@@ -468,15 +468,15 @@ fn directory_is_read_by_others_and_never_waits() {
     let mode = fs::metadata(root.join("downloads/a")).unwrap().permissions().mode();
     assert_eq!(mode & 0o400, 0o400);
 
-    let listed = storage.list("downloads").unwrap();
-    assert_eq!((listed.len(), listed[0].name.as_str(), listed[0].size), (1, "a", 7));
+    let objects = storage.list("downloads").unwrap();
+    assert_eq!((objects.len(), objects[0].name.as_str(), objects[0].size), (1, "a", 7));
     assert!(storage.list("compiled").unwrap().is_empty());
     storage.remove("downloads/a").unwrap();
     storage.remove("downloads/a").unwrap();
     assert!(storage.list("downloads").unwrap().is_empty());
 
-    let made = Command::new("mkfifo").arg(root.join("downloads/fifo")).status().unwrap();
-    assert!(made.success());
+    let status = Command::new("mkfifo").arg(root.join("downloads/fifo")).status().unwrap();
+    assert!(status.success());
     let error = storage.read("downloads/fifo", 0, 10).unwrap_err();
     assert!(error.to_string().ends_with("it is not a regular file"), "{error}");
     let missing = SharedDirectory::new(&directory.path().join("missing"), false);

@@ -92,9 +92,9 @@ impl SignedDigest {
 
     /// Returns the digest if one of `keys` has signed it for this package, and otherwise the reason.
     pub(super) fn verify(&self, name: &PackageName<'_>, keys: &[VerifyingKey]) -> Result<Digest, String> {
-        let parsed = format!("sha256:{}", self.sha256).parse::<Digest>().ok();
+        let digest = format!("sha256:{}", self.sha256).parse::<Digest>().ok();
         // The digits become a part of a path, so only one spelling is accepted.
-        let digest = parsed
+        let digest = digest
             .filter(|digest| digest.hex(Algorithm::Sha256) == Some(self.sha256.as_str()))
             .ok_or_else(|| "its digest is damaged".to_owned())?;
         let message = name.message(&self.sha256, self.size);

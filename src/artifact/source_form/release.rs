@@ -115,7 +115,8 @@ impl SourceTree {
 
     fn build(&self, out: &Path) -> Result<BuiltRelease> {
         let mut files = BTreeMap::new();
-        let mut manifest = format!("name: {}\nversion: {}\n", quoted(&self.name), quoted(&self.version()));
+        let mut manifest =
+            format!("name: {}\nversion: {}\n", json_string(&self.name), json_string(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
             let directory = out.join(section);
             create_private_directory(&directory)
@@ -143,7 +144,7 @@ impl SourceTree {
     }
 }
 
-fn quoted(text: &str) -> serde_json::Value {
+fn json_string(text: &str) -> serde_json::Value {
     serde_json::Value::String(text.to_owned())
 }
 
@@ -288,9 +289,9 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
     }
     let dependencies = spec.dependencies.unwrap_or_default();
     let mut facts = vec!["package", spec.name.as_str()];
-    let mut sorted: Vec<&str> = dependencies.iter().map(String::as_str).collect();
-    sorted.sort_unstable();
-    facts.extend(sorted);
+    let mut names: Vec<&str> = dependencies.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    facts.extend(names);
     let fingerprint = fingerprint(&files, &facts)?;
     Ok(ReleasePart { fingerprint, files, dependencies, name: spec.name })
 }

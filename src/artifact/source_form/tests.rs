@@ -54,7 +54,7 @@ impl Dir {
         self
     }
 
-    fn without(self, name: &str) -> Self {
+    fn without_file(self, name: &str) -> Self {
         fs::remove_file(self.path(name)).unwrap();
         self
     }
@@ -166,10 +166,11 @@ fn changed_content_changes_the_version() {
     let before = Dir::release().identity();
     let executable = Dir::release();
     fs::set_permissions(executable.path("src/app/main.c"), fs::Permissions::from_mode(0o755)).unwrap();
-    let linked = Dir::release().without("src/app/main.c");
-    symlink("../both", linked.path("src/app/main.c")).unwrap();
-    let renamed = Dir::release().without("src/app/main.c").file("src/app/niam.c", "int main;");
-    let changes = [
+    let form_with_link = Dir::release().without_file("src/app/main.c");
+    symlink("../both", form_with_link.path("src/app/main.c")).unwrap();
+    let form_with_renamed_file =
+        Dir::release().without_file("src/app/main.c").file("src/app/niam.c", "int main;");
+    let changed_forms = [
         Dir::release().file("src/app/main.c", "int main2;"),
         Dir::release().file("src/app/new.c", ""),
         Dir::release().file("jobs/j/monit", "check\n"),
@@ -179,12 +180,12 @@ fn changed_content_changes_the_version() {
         Dir::release().file("packages/app/spec", "name: app\nfiles: [app/**/*, both]\n"),
         Dir::release().file("config/final.yml", "name: s\n"),
         executable,
-        linked,
-        renamed,
+        form_with_link,
+        form_with_renamed_file,
     ];
     let mut versions = vec![before.version.clone()];
-    for changed in &changes {
-        versions.push(changed.identity().version);
+    for changed_form in &changed_forms {
+        versions.push(changed_form.identity().version);
     }
     let count = versions.len();
     versions.sort();
@@ -208,7 +209,7 @@ fn only_changed_jobs_and_packages_get_new_fingerprints() {
 
 #[test]
 fn source_links_stay_links_and_linked_templates_become_files() {
-    let directory = Dir::release().file("shared/ctl", "shared\n").without("jobs/j/templates/ctl.erb");
+    let directory = Dir::release().file("shared/ctl", "shared\n").without_file("jobs/j/templates/ctl.erb");
     symlink("../../../shared/ctl", directory.path("jobs/j/templates/ctl.erb")).unwrap();
     symlink("deep", directory.path("src/app/link")).unwrap();
     let release = directory.open();
@@ -232,15 +233,15 @@ fn executables_stay_executable() {
 fn errors_name_the_job_package_or_file() {
     let r = Dir::release;
     let cases: Vec<(Dir, &[&str])> = vec![
-        (r().without("config/final.yml"), &["without config/final.yml"]),
+        (r().without_file("config/final.yml"), &["without config/final.yml"]),
         (r().file("config/final.yml", "blobstore: {}\n"), &["final.yml", "no name"]),
         (r().file("config/final.yml", "name: a\nfinal_name: b\n"), &["both"]),
         (r().file("jobs/j/spec", "name: k\n"), &["another name", "'k'"]),
-        (r().without("jobs/j/spec"), &["jobs/j", "spec"]),
-        (r().without("jobs/j/templates/ctl.erb"), &["'ctl.erb'", "jobs/j"]),
+        (r().without_file("jobs/j/spec"), &["jobs/j", "spec"]),
+        (r().without_file("jobs/j/templates/ctl.erb"), &["'ctl.erb'", "jobs/j"]),
         (r().file("jobs/j/spec", "name: j\ntemplates: {../../../x: y}\n"), &["../../../x"]),
-        (r().without("packages/app/spec"), &["packages/app", "spec"]),
-        (r().without("packages/app/packaging"), &["no packaging script"]),
+        (r().without_file("packages/app/spec"), &["packages/app", "spec"]),
+        (r().without_file("packages/app/packaging"), &["no packaging script"]),
         (r().file("packages/app/pre_packaging", ""), &["pre_packaging", "bosh create-release"]),
         (r().file("packages/app/spec.lock", ""), &["spec.lock", "blobstore"]),
         (r().file("packages/lib/spec", "name: app\n"), &["two packages named 'app'"]),
@@ -264,8 +265,10 @@ fn errors_name_the_job_package_or_file() {
             assert!(text.contains(word), "'{text}' does not say '{word}'");
         }
     }
-    let blobs =
-        r().without("blobs/both").without("blobs/big.tgz").file("config/blobs.yml", "big.tgz: {size: 1}\n");
+    let blobs = r()
+        .without_file("blobs/both")
+        .without_file("blobs/big.tgz")
+        .file("config/blobs.yml", "big.tgz: {size: 1}\n");
     assert!(blobs.failure().contains("bosh sync-blobs"));
 }
 
@@ -304,8 +307,8 @@ fn directory_is_built_into_a_stemcell() {
     assert_eq!(identify(ArtifactKind::Stemcell, &one.source()).unwrap(), first.identity());
     assert_eq!(first.digest.strongest(), Algorithm::Sha256);
 
-    let changed = stemcell_form().file("image/etc/release", "2\n");
-    let identity = identify(ArtifactKind::Stemcell, &changed.source()).unwrap();
+    let changed_form = stemcell_form().file("image/etc/release", "2\n");
+    let identity = identify(ArtifactKind::Stemcell, &changed_form.source()).unwrap();
     assert!(!identity.same_content(&first.identity()));
 }
 
@@ -314,9 +317,10 @@ fn image_may_be_a_file_and_must_exist() {
     let open =
         |directory: &Dir| stemcell::open(&directory.source(), None, directory.directory.path(), &stage());
     let text = "name: s\nversion: 1\nsha1: ";
-    let right = Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));
-    assert_eq!(fs::read(open(&right).unwrap().image).unwrap(), b"raw");
-    for (wrong, word) in [
+    let valid_form =
+        Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"raw")));
+    assert_eq!(fs::read(open(&valid_form).unwrap().image).unwrap(), b"raw");
+    for (form, word) in [
         (
             Dir::empty().file("image", "raw").file("stemcell.MF", &format!("{text}{}\n", sha1(b"x"))),
             "does not match",
@@ -326,9 +330,9 @@ fn image_may_be_a_file_and_must_exist() {
         (Dir::empty().file("image", "raw"), "has no stemcell.MF"),
         (stemcell_form().file("stemcell.MF", "name: s\nversion: 1\napi_version: two\n"), "api_version"),
     ] {
-        let error = open(&wrong).unwrap_err();
+        let error = open(&form).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains(word), "'{error}' does not say '{word}'");
-        assert!(!wrong.directory.path().join("stemcell").exists(), "{word}");
+        assert!(!form.directory.path().join("stemcell").exists(), "{word}");
     }
 }

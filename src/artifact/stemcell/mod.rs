@@ -130,9 +130,9 @@ pub fn open_stream(
 ) -> Result<Stemcell> {
     let source_name = format!("the stemcell '{url}'");
     let directory = scratch.join("stemcell");
-    let mut unpacked = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
-    let image = unpacked.files.remove(Path::new(IMAGE));
-    load(&directory, &source_name, unpacked.digest, image, None, stage).inspect_err(|_| discard(&directory))
+    let mut content = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
+    let image = content.files.remove(Path::new(IMAGE));
+    load(&directory, &source_name, content.digest, image, None, stage).inspect_err(|_| discard(&directory))
 }
 
 /// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
@@ -146,10 +146,10 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     } else {
         let stamp = source.stamp();
         let options = unpack_options();
-        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-        let mut unpacked =
+        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let mut content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
-        (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
+        (content.digest, content.files.remove(Path::new(IMAGE)), stamp)
     };
     load(&directory, &source_name, digest, image, stamp, stage).inspect_err(|_| discard(&directory))
 }
@@ -174,19 +174,19 @@ fn load(
     let image_digest = image_digest.ok_or_else(|| no_image_error(source_name))?;
     let image = directory.join(IMAGE);
     let file = format!("{MANIFEST} of {source_name}");
-    let mut declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+    let mut declared_digest = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => Some(Digest::parse(text, &format!("the image in {file}"))?),
         None => None,
     };
-    if let Some(expected) = &declared {
+    if let Some(expected) = &declared_digest {
         let algorithm = [expected.strongest()];
-        let checked = match image_digest.hex(expected.strongest()) {
+        let result = match image_digest.hex(expected.strongest()) {
             Some(_) => expected.check(&image_digest, &format!("the image of {source_name}")),
             None => {
                 expected.check(&Digest::of_file(&image, &algorithm)?, &format!("the image of {source_name}"))
             }
         };
-        if let Err(mismatch) = checked {
+        if let Err(mismatch) = result {
             // Light stemcells are published with an empty image and the digest of the full one.
             if !is_empty(&image)? {
                 return Err(mismatch.with_hint("download the stemcell again"));
@@ -195,7 +195,7 @@ fn load(
                 "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that \
                  of the full image, which the CPI finds by the cloud_properties"
             ));
-            declared = None;
+            declared_digest = None;
         }
     }
     Ok(Stemcell {
@@ -204,7 +204,7 @@ fn load(
         name: manifest.name,
         version: manifest.version,
         operating_system: manifest.operating_system.unwrap_or_default(),
-        image_digest: declared,
+        image_digest: declared_digest,
         stemcell_formats: manifest.stemcell_formats.unwrap_or_default(),
         image,
         digest,

@@ -31,15 +31,15 @@ pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<D
     let digest = content(directory, source_name)?;
     let create_error = |error| Error::io(format!("creating '{}'", out.display()), error);
     fs::create_dir(out).map_err(create_error)?;
-    let copied = fs::copy(directory.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
-    let created = copied.and_then(|_| {
+    let result = fs::copy(directory.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
+    let result = result.and_then(|_| {
         if image.is_dir() {
             archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
         } else {
             fs::copy(&image, out.join(IMAGE)).map(drop).map_err(create_error)
         }
     });
-    if let Err(error) = created {
+    if let Err(error) = result {
         let _ = fs::remove_dir_all(out);
         return Err(error);
     }

@@ -23,8 +23,8 @@ fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
 #[test]
 fn stemcell_is_loaded() {
     let bytes = StemcellTarball::default().build();
-    let opened = open_bytes(&bytes, None);
-    let stemcell = opened.result.unwrap();
+    let outcome = open_bytes(&bytes, None);
+    let stemcell = outcome.result.unwrap();
     assert_eq!(stemcell.name, "bosh-local-test");
     assert_eq!(stemcell.version, "1.10");
     assert_eq!(stemcell.operating_system, "local");
@@ -35,7 +35,7 @@ fn stemcell_is_loaded() {
     assert_eq!(stemcell.digest.to_string(), sha256(&bytes));
     assert_eq!(sha1(&fs::read(&stemcell.image).unwrap()), stemcell.image_digest.clone().unwrap().to_string());
 
-    let source = Source::local(&opened.directory.path().join("stemcell.tgz")).unwrap();
+    let source = Source::local(&outcome.directory.path().join("stemcell.tgz")).unwrap();
     let identity = identify(ArtifactKind::Stemcell, &source).unwrap();
     assert_eq!(identity, stemcell.identity());
 }
@@ -48,12 +48,12 @@ fn verifies_digests_of_every_algorithm() {
     {
         open_bytes(&bytes, Some(&right)).result.unwrap();
     }
-    for wrong in [sha1(b""), sha256(b""), sha512(b""), format!("{};{}", sha1(&bytes), sha256(b""))] {
-        let opened = open_bytes(&bytes, Some(&wrong));
-        let error = opened.result.unwrap_err();
+    for digest in [sha1(b""), sha256(b""), sha512(b""), format!("{};{}", sha1(&bytes), sha256(b""))] {
+        let outcome = open_bytes(&bytes, Some(&digest));
+        let error = outcome.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains("stemcell.tgz"), "{error}");
-        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(outcome.directory.path()).unwrap().count(), 1);
     }
 }
 
@@ -65,14 +65,14 @@ fn verifies_the_digest_of_the_image() {
             StemcellTarball { image: Some(image.clone()), image_sha1: Some(right), ..Default::default() };
         open_bytes(&tarball.build(), None).result.unwrap();
     }
-    for wrong in [sha1(b""), sha512(b"")] {
-        let tarball = StemcellTarball { image_sha1: Some(wrong.clone()), ..Default::default() };
-        let opened = open_bytes(&tarball.build(), None);
-        let error = opened.result.unwrap_err();
+    for digest in [sha1(b""), sha512(b"")] {
+        let tarball = StemcellTarball { image_sha1: Some(digest.clone()), ..Default::default() };
+        let outcome = open_bytes(&tarball.build(), None);
+        let error = outcome.result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let text = error.to_string();
-        assert!(text.contains("the image of the stemcell") && text.contains(&wrong), "{text}");
-        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
+        assert!(text.contains("the image of the stemcell") && text.contains(&digest), "{text}");
+        assert_eq!(fs::read_dir(outcome.directory.path()).unwrap().count(), 1);
     }
 }
 
@@ -90,14 +90,14 @@ impl base::events::Sink for Notes {
 
 #[test]
 fn light_stemcell_may_state_the_digest_of_the_full_image() {
-    for (image, declared, is_light) in [
+    for (image, declared_digest, is_light) in [
         (&b""[..], sha1(b"the full image"), true),
         (&b""[..], sha512(b"the full image"), true),
         (&b""[..], sha1(b""), false),
     ] {
         let tarball = StemcellTarball {
             image: Some(image.to_vec()),
-            image_sha1: Some(declared.clone()),
+            image_sha1: Some(declared_digest.clone()),
             ..Default::default()
         };
         let directory = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn light_stemcell_may_state_the_digest_of_the_full_image() {
         let notes = std::sync::Arc::new(Notes::default());
         let stage = base::events::Reporter::new(notes.clone()).stage("testing");
         let stemcell = open(&Source::local(&path).unwrap(), None, directory.path(), &stage).unwrap();
-        assert_eq!(stemcell.image_digest.is_none(), is_light, "{declared}");
+        assert_eq!(stemcell.image_digest.is_none(), is_light, "{declared_digest}");
         let notes = notes.0.lock().unwrap();
         assert_eq!(notes.len(), usize::from(is_light), "{notes:?}");
         assert!(notes.iter().all(|note| note.contains("is a light stemcell")), "{notes:?}");
@@ -136,12 +136,12 @@ fn errors_name_the_key_or_file() {
         (StemcellTarball { extra: "\t{".into(), ..Default::default() }, "stemcell.MF of"),
     ];
     for (tarball, reason) in cases {
-        let opened = open_bytes(&tarball.build(), None);
-        let error = opened.result.unwrap_err();
+        let outcome = open_bytes(&tarball.build(), None);
+        let error = outcome.result.unwrap_err();
         let text = error.chain().join(": ");
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text}");
         assert!(text.contains(reason) && text.contains("stemcell.tgz"), "'{text}' does not say '{reason}'");
-        assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1, "{reason}");
+        assert_eq!(fs::read_dir(outcome.directory.path()).unwrap().count(), 1, "{reason}");
     }
 }
 
@@ -161,12 +161,12 @@ fn missing_keys_have_defaults() {
 #[test]
 fn truncated_tarball_is_reported_as_truncated() {
     let bytes = StemcellTarball::default().build();
-    let opened = open_bytes(&bytes[..bytes.len() / 2], None);
-    let error = opened.result.unwrap_err();
+    let outcome = open_bytes(&bytes[..bytes.len() / 2], None);
+    let error = outcome.result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.chain().join(": ").contains("truncated"), "{error:?}");
-    assert_eq!(fs::read_dir(opened.directory.path()).unwrap().count(), 1);
-    let source = Source::local(&opened.directory.path().join("stemcell.tgz")).unwrap();
+    assert_eq!(fs::read_dir(outcome.directory.path()).unwrap().count(), 1);
+    let source = Source::local(&outcome.directory.path().join("stemcell.tgz")).unwrap();
     assert_eq!(identify(ArtifactKind::Stemcell, &source).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 

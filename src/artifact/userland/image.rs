@@ -44,12 +44,12 @@ struct SavedImage {
 
 /// Opens the layers of an unpacked image, the lowest first. Returns `None` if the tree is no image.
 pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<Layer>>> {
-    let has = |name: &str| image.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    let has_file = |name: &str| image.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
     let open = |path: &Path, digest| {
         let read_error = |error| Error::io(format!("reading '{}' of {image_name}", path.display()), error);
         open_inside(image, path).map(|file| Layer { file, digest }).map_err(read_error)
     };
-    let layers = if has(INDEX) && has("oci-layout") {
+    let layers = if has_file(INDEX) && has_file("oci-layout") {
         let index =
             ImageDocument::decode(&read(image, Path::new(INDEX), image_name)?, &about(INDEX, image_name))?;
         let digests = oci::layers(index, image_name, &mut |digest| {
@@ -64,18 +64,18 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
             ImageDocument::decode(&json, &about(&path.display().to_string(), image_name))
         })?;
         digests.into_iter().map(|digest| open(&blob_path(&digest), Some(digest))).collect::<Result<_>>()?
-    } else if has(MANIFEST) {
+    } else if has_file(MANIFEST) {
         let json = read(image, Path::new(MANIFEST), image_name)?;
         let images: Vec<SavedImage> = serde_json::from_slice(&json).map_err(|error| {
             Error::invalid(format!("{} is not valid", about(MANIFEST, image_name)))
                 .with_source(json_problem(&error))
         })?;
-        let [saved] = images.as_slice() else {
+        let [saved_image] = images.as_slice() else {
             return Err(Error::invalid(format!("{image_name} has {} images, not one", images.len()))
                 .with_hint("save one image alone: `docker save IMAGE -o FILE`"));
         };
-        oci::check_layer_count(saved.layers.len(), image_name)?;
-        saved.layers.iter().map(|path| open(path, None)).collect::<Result<_>>()?
+        oci::check_layer_count(saved_image.layers.len(), image_name)?;
+        saved_image.layers.iter().map(|path| open(path, None)).collect::<Result<_>>()?
     } else {
         return Ok(None);
     };

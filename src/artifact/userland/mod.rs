@@ -79,7 +79,7 @@ pub fn open(
     }
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
-    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+    let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
     let digest = cache.digest(&source.path, &algorithms, &mut progress)?;
     if let Some(expected) = expected {
         expected.check_given(&digest, &source_name)?;
@@ -180,7 +180,7 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
         unpack_disk(image, source_name, &tree, stage)?;
         tree
     } else {
-        let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(image, source_name, &content, None, &options(), &mut progress)?;
         if let Some(layers) = image::open_layers(&content, source_name)? {
             image::unpack(layers, work, &tree, source_name)?;
@@ -208,8 +208,8 @@ fn options() -> Options<'static> {
 
 fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Result<()> {
     let file = File::open(disk).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
-    disk_image::unpack(file, source_name, tree, &options(), &mut |done| {
-        stage.progress(done, None, Unit::Bytes)
+    disk_image::unpack(file, source_name, tree, &options(), &mut |bytes| {
+        stage.progress(bytes, None, Unit::Bytes)
     })
 }
 
@@ -231,11 +231,11 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Fails if a tree is no root file system.
 fn check_root(root: &Path, source_name: &str) -> Result<()> {
-    let has = |name: &str| root.join(name).symlink_metadata().is_ok();
-    if has("bin") || has("usr/bin") {
+    let exists = |name: &str| root.join(name).symlink_metadata().is_ok();
+    if exists("bin") || exists("usr/bin") {
         return Ok(());
     }
-    let problem = match has("image.vmdk") {
+    let problem = match exists("image.vmdk") {
         true => "it is a disk in the format VMDK",
         false => "it has neither /bin nor /usr/bin",
     };

@@ -228,11 +228,15 @@ fn images_of_docker_and_oci_are_unpacked_layer_by_layer() {
     };
     for image in [docker, oci("oci.tar", b"")] {
         let root = world.open(&image, None).unwrap().root;
-        let has = |path: &str| root.join(path).symlink_metadata().is_ok();
+        let exists = |path: &str| root.join(path).symlink_metadata().is_ok();
         assert!(
-            has("usr/bin/sh") && has("usr/bin/cc") && has("bin") && !has("etc/old") && !has("index.json")
+            exists("usr/bin/sh")
+                && exists("usr/bin/cc")
+                && exists("bin")
+                && !exists("etc/old")
+                && !exists("index.json")
         );
-        assert!(!has("dev/mem") && !has("etc/.wh.old"));
+        assert!(!exists("dev/mem") && !exists("etc/.wh.old"));
     }
     let error = world.open(&oci("damaged.tar", b" "), None).unwrap_err().chain().join(": ");
     assert!(error.contains("the manifest of"), "{error}");

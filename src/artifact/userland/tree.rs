@@ -31,10 +31,10 @@ pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
     let path = cache
         .create_directory(DIGESTS)?
         .join(format!("tree-{}.json", key(root.as_os_str().as_encoded_bytes())));
-    if let Some(cached) = read_json::<TreeDigest>(&path).ok().flatten()
-        && cached.stamp == stamp
+    if let Some(entry) = read_json::<TreeDigest>(&path).ok().flatten()
+        && entry.stamp == stamp
     {
-        return Ok(cached.digest);
+        return Ok(entry.digest);
     }
     let digest = hash(root, &|path, metadata| content(path, metadata))?;
     write_json(&path, &TreeDigest { stamp, digest: digest.clone() }, JsonLayout::Compact)?;

@@ -131,7 +131,7 @@ impl SharedStorage for SharedBucket {
         let listed = listed.map_err(|error| self.client.storage_error("listing", folder, &error))?;
         let objects = listed.objects.into_iter().filter_map(|object| {
             let name = object.location.filename()?.to_owned();
-            Some(StoredObject { name, size: object.size, written: object.last_modified.into() })
+            Some(StoredObject { name, size: object.size, write_time: object.last_modified.into() })
         });
         Ok(objects.collect())
     }
