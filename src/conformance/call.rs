@@ -24,7 +24,8 @@ pub struct FinishedCall {
     /// Standard error. Bytes that are not UTF-8 are replaced.
     pub stderr: String,
     /// The end of the process, as text.
-    pub ended: String,
+    #[serde(rename = "ended")]
+    pub end: String,
     /// The duration of the process.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
@@ -94,8 +95,8 @@ fn finish_call(
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {
                     problems.extend(reading.violation);
-                    if let Answer::Info(answered) = reading.answer {
-                        info = Some(answered);
+                    if let Answer::Info(answer) = reading.answer {
+                        info = Some(answer);
                     }
                 }
                 Ok(Err(problem)) => {
@@ -120,7 +121,7 @@ fn finish_call(
         request: redacted::value(&cpi.redactor, request),
         answer: redact(&String::from_utf8_lossy(&exchange.stdout)),
         stderr: redact(&String::from_utf8_lossy(&exchange.stderr)),
-        ended: match exchange.ended {
+        end: match exchange.end {
             ProcessEnd::Exited(status) => format!("exit status {status}"),
             ProcessEnd::Signalled(signal) => format!("killed by signal {signal}"),
             ProcessEnd::TimedOut => "killed after the timeout".to_owned(),

@@ -31,7 +31,7 @@ pub struct Exchange {
     /// Standard error, or the end of a long one.
     pub stderr: Vec<u8>,
     /// The end of the process.
-    pub ended: ProcessEnd,
+    pub end: ProcessEnd,
     /// The duration of the process.
     pub duration: Duration,
     /// True if another process held standard output open after the end.
@@ -67,7 +67,7 @@ pub(super) fn exchange(
     input: &[u8],
     control: &ExchangeControl<'_>,
 ) -> Result<Exchange, CpiError> {
-    let started = Instant::now();
+    let start = Instant::now();
     let mut child = Command::new(&executable.program)
         .args(&executable.arguments)
         .env_clear()
@@ -96,12 +96,12 @@ pub(super) fn exchange(
         let exit_message = exit_receiver.recv_timeout(POLL_PAUSE);
         show_lines(&log, control.on_log);
         match exit_message {
-            Ok(status) => break ended_with(status),
+            Ok(status) => break end_of(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
             Err(mpsc::RecvTimeoutError::Timeout) if (control.must_stop_waiting)() => {
                 break ProcessEnd::Abandoned;
             }
-            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.timeout => {
+            Err(mpsc::RecvTimeoutError::Timeout) if start.elapsed() >= control.timeout => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
                     if exit_receiver.recv_timeout(TERM_TIMEOUT).is_err() {
@@ -114,7 +114,7 @@ pub(super) fn exchange(
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     };
-    let duration = started.elapsed();
+    let duration = start.elapsed();
     let has_ended = process_end != ProcessEnd::Abandoned;
     let is_held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
     if has_ended && !is_held_open {
@@ -126,13 +126,13 @@ pub(super) fn exchange(
         input: input.to_vec(),
         stdout: answer.lock().clone(),
         stderr: log.lock().bytes.clone(),
-        ended: process_end,
+        end: process_end,
         duration,
         is_held_open,
     })
 }
 
-fn ended_with(status: std::io::Result<ExitStatus>) -> ProcessEnd {
+fn end_of(status: std::io::Result<ExitStatus>) -> ProcessEnd {
     match status {
         Ok(status) => match status.code() {
             Some(code) => ProcessEnd::Exited(code),
@@ -166,12 +166,12 @@ fn pump(
 /// long.
 fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiver<()>) {
     let answer = Shared::<Vec<u8>>::default();
-    let kept = Arc::clone(&answer);
+    let shared_answer = Arc::clone(&answer);
     let limit = usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX).saturating_add(1);
     let end_notice = pump(stdout, move |chunk| {
-        let mut kept = kept.lock();
-        let room = limit.saturating_sub(kept.len()).min(chunk.len());
-        kept.extend_from_slice(&chunk[..room]);
+        let mut buffer = shared_answer.lock();
+        let room = limit.saturating_sub(buffer.len()).min(chunk.len());
+        buffer.extend_from_slice(&chunk[..room]);
     });
     (answer, end_notice)
 }
@@ -186,9 +186,9 @@ struct Log {
 
 fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>) {
     let log = Shared::<Log>::default();
-    let kept = Arc::clone(&log);
+    let shared_log = Arc::clone(&log);
     let end_notice = pump(stderr, move |chunk| {
-        let mut log = kept.lock();
+        let mut log = shared_log.lock();
         log.bytes.extend_from_slice(chunk);
         let excess = log.bytes.len().saturating_sub(MAX_KEPT_LOG_BYTES);
         log.bytes.drain(..excess);
@@ -236,8 +236,8 @@ mod tests {
     fn output_streams_and_exit_status_are_separate() {
         let run_result = run("cat; echo log >&2; exit 3", b"in", LONG);
         assert_eq!((run_result.stdout.as_slice(), run_result.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
-        assert_eq!((run_result.ended, run_result.is_held_open), (ProcessEnd::Exited(3), false));
-        assert_eq!(run("kill -9 $$", b"", LONG).ended, ProcessEnd::Signalled(9));
+        assert_eq!((run_result.end, run_result.is_held_open), (ProcessEnd::Exited(3), false));
+        assert_eq!(run("kill -9 $$", b"", LONG).end, ProcessEnd::Signalled(9));
     }
 
     #[test]
@@ -256,6 +256,6 @@ mod tests {
     #[test]
     fn process_is_killed_after_its_time_limit() {
         let run_result = run("sleep 60", b"", Duration::from_millis(100));
-        assert_eq!((run_result.ended, run_result.is_held_open), (ProcessEnd::TimedOut, false));
+        assert_eq!((run_result.end, run_result.is_held_open), (ProcessEnd::TimedOut, false));
     }
 }

@@ -62,7 +62,7 @@ impl CpiErrorAnswer {
 /// Reads the answer of a process.
 pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let (mut problems, mut unpromised) = (Vec::new(), Vec::new());
-    match exchange.ended {
+    match exchange.end {
         ProcessEnd::Exited(0) => {}
         ProcessEnd::Exited(status) => unpromised.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
@@ -204,7 +204,7 @@ mod tests {
             input: Vec::new(),
             stdout: stdout.as_bytes().to_vec(),
             stderr: Vec::new(),
-            ended: ProcessEnd::Exited(0),
+            end: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
             is_held_open: false,
         })

@@ -17,8 +17,8 @@ pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
         ),
         Value::Number(number) => {
             let text = number.to_string();
-            let shown = redactor.redact(&text);
-            if shown == text { value.clone() } else { Value::String(shown.into_owned()) }
+            let redacted_text = redactor.redact(&text);
+            if redacted_text == text { value.clone() } else { Value::String(redacted_text.into_owned()) }
         }
         Value::Null | Value::Bool(_) => value.clone(),
     }
@@ -27,9 +27,9 @@ pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
 /// Redacts text. If JSON contains a secret, it is encoded again.
 pub(super) fn text(redactor: &Redactor, text: &str) -> String {
     if let Ok(document) = serde_json::from_str::<Value>(text) {
-        let shown = value(redactor, &document);
-        if shown != document {
-            return shown.to_string();
+        let redacted_document = value(redactor, &document);
+        if redacted_document != document {
+            return redacted_document.to_string();
         }
     }
     redactor.redact(text).into_owned()
@@ -45,8 +45,8 @@ mod tests {
         let redactor = Redactor::default();
         redactor.add("12345");
         redactor.add("s3cret");
-        let shown = value(&redactor, &json!({"a": [12345, "x s3cret y", null], "s3cret": 7}));
-        assert_eq!(shown, json!({"a": ["<redacted>", "x <redacted> y", null], "<redacted>": 7}));
+        let redacted_document = value(&redactor, &json!({"a": [12345, "x s3cret y", null], "s3cret": 7}));
+        assert_eq!(redacted_document, json!({"a": ["<redacted>", "x <redacted> y", null], "<redacted>": 7}));
         // Escapes do not hide a secret.
         assert!(!text(&redactor, r#"{"result": "s3\u0063ret"}"#).contains("3\\u0063"));
         assert_eq!(text(&redactor, "log s3cret {"), "log <redacted> {");

@@ -25,7 +25,7 @@ const REDACTED: &str = "<redacted>";
 pub struct TranscriptPlayer {
     name: String,
     settings: Value,
-    recorded: Vec<RecordedProcess>,
+    processes: Vec<RecordedProcess>,
     /// UUIDs in recorded answers.
     known_ids: BTreeSet<String>,
 }
@@ -54,8 +54,8 @@ impl TranscriptPlayer {
                 known_ids.insert(uuid.to_owned());
             });
         }
-        let recorded = transcript.entries.into_iter();
-        let recorded = recorded
+        let processes = transcript.entries.into_iter();
+        let processes = processes
             .map(|entry| RecordedProcess {
                 key: entry.request.as_ref().map(|request| key(request, &known_ids)),
                 entry,
@@ -63,7 +63,7 @@ impl TranscriptPlayer {
             })
             .collect();
         let name = path.display().to_string();
-        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known_ids })
+        Ok(TranscriptPlayer { name, settings: transcript.settings, processes, known_ids })
     }
 
     /// Returns the settings of the recorded conformance run; null for other transcripts.
@@ -75,15 +75,15 @@ impl TranscriptPlayer {
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
         let request_key = request.as_ref().map(|request| key(request, &self.known_ids));
-        let fits = |recorded: &&mut RecordedProcess| match (&recorded.key, &request_key) {
-            (Some(recorded), Some(request_key)) => same(recorded, request_key),
-            (None, None) => recorded.entry.input() == input,
+        let fits = |process: &&mut RecordedProcess| match (&process.key, &request_key) {
+            (Some(recorded_key), Some(request_key)) => is_same(recorded_key, request_key),
+            (None, None) => process.entry.input() == input,
             _ => false,
         };
-        match self.recorded.iter_mut().filter(fits).min_by_key(|recorded| recorded.played) {
-            Some(recorded) => {
-                recorded.played += 1;
-                recorded.entry.exchange(input)
+        match self.processes.iter_mut().filter(fits).min_by_key(|process| process.played) {
+            Some(process) => {
+                process.played += 1;
+                process.entry.exchange(input)
             }
             None => self.unknown_request(input, request.as_ref()),
         }
@@ -98,7 +98,7 @@ impl TranscriptPlayer {
             input: input.to_vec(),
             stdout: format!("{}\n", json!({"result": null, "error": error, "log": ""})).into_bytes(),
             stderr: format!("{message}\n").into_bytes(),
-            ended: ProcessEnd::Exited(0),
+            end: ProcessEnd::Exited(0),
             duration: Duration::ZERO,
             is_held_open: false,
         }
@@ -124,13 +124,13 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     file.read_to_string(&mut text).map_err(write_error)?;
     // Start from the beginning if the position does not fit the transcript.
     let played: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
-    if played.len() == player.recorded.len() {
-        for (recorded, played) in player.recorded.iter_mut().zip(played) {
-            recorded.played = played;
+    if played.len() == player.processes.len() {
+        for (process, played) in player.processes.iter_mut().zip(played) {
+            process.played = played;
         }
     }
     let exchange = player.play(input);
-    let played: Vec<u64> = player.recorded.iter().map(|recorded| recorded.played).collect();
+    let played: Vec<u64> = player.processes.iter().map(|process| process.played).collect();
     file.rewind()
         .and_then(|()| file.set_len(0))
         .and_then(|()| file.write_all(json!(played).to_string().as_bytes()))
@@ -226,21 +226,21 @@ fn uuids(text: &str, mut on_uuid: impl FnMut(&str)) {
 }
 
 /// Returns true if a request equals the recorded one, in which secrets are redacted.
-fn same(recorded: &Value, actual: &Value) -> bool {
-    match (recorded, actual) {
+fn is_same(expected: &Value, actual: &Value) -> bool {
+    match (expected, actual) {
         (Value::String(pattern), Value::String(text)) => pattern == text || matches(pattern, text),
         (Value::String(pattern), Value::Number(number)) => matches(pattern, &number.to_string()),
-        (Value::Array(recorded), Value::Array(actual)) => {
-            recorded.len() == actual.len()
-                && recorded.iter().zip(actual).all(|(recorded, actual)| same(recorded, actual))
+        (Value::Array(expected), Value::Array(actual)) => {
+            expected.len() == actual.len()
+                && expected.iter().zip(actual).all(|(expected, actual)| is_same(expected, actual))
         }
-        (Value::Object(recorded), Value::Object(actual)) => {
-            recorded.len() == actual.len()
-                && recorded
+        (Value::Object(expected), Value::Object(actual)) => {
+            expected.len() == actual.len()
+                && expected
                     .iter()
-                    .all(|(key, recorded)| actual.get(key).is_some_and(|actual| same(recorded, actual)))
+                    .all(|(key, expected)| actual.get(key).is_some_and(|actual| is_same(expected, actual)))
         }
-        _ => recorded == actual,
+        _ => expected == actual,
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
 
     const VM: &str = "vm-11111111-1111-4111-8111-111111111111";
 
-    fn recorded(directory: &Path, calls: &[(Value, Value)]) -> PathBuf {
+    fn record_transcript(directory: &Path, calls: &[(Value, Value)]) -> PathBuf {
         let path = directory.join("t.jsonl");
         let redactor = Redactor::default();
         redactor.add("hunter22");
@@ -279,7 +279,7 @@ mod tests {
                 input: request.to_string().into_bytes(),
                 stdout: json!({"result": result, "error": null, "log": log}).to_string().into_bytes(),
                 stderr: Vec::new(),
-                ended: ProcessEnd::Exited(0),
+                end: ProcessEnd::Exited(0),
                 duration: Duration::ZERO,
                 is_held_open: false,
             });
@@ -301,7 +301,7 @@ mod tests {
     fn replay_ignores_values_that_vary_between_runs() {
         let directory = tempfile::tempdir().unwrap();
         let agent = |digit: &str| format!("{0}{0}{0}{0}{0}{0}{0}{0}-2222-4222-8222-222222222222", digit);
-        let path = recorded(
+        let path = record_transcript(
             directory.path(),
             &[
                 (request("create_stemcell", json!(["/tmp/a/image", {}]), "1"), json!("sc")),
@@ -332,7 +332,8 @@ mod tests {
     fn replay_keeps_its_position_across_processes() {
         let directory = tempfile::tempdir().unwrap();
         let ask = request("has_vm", json!(["v"]), "1");
-        let path = recorded(directory.path(), &[(ask.clone(), json!(true)), (ask.clone(), json!(false))]);
+        let path =
+            record_transcript(directory.path(), &[(ask.clone(), json!(true)), (ask.clone(), json!(false))]);
         let play = || result(&play_once(&path, ask.to_string().as_bytes()).unwrap());
         assert_eq!([play(), play(), play()], [json!(true), json!(false), json!(true)]);
         rewind(&path).unwrap();

@@ -79,8 +79,8 @@ fn encode_bytes(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<St
             let text = String::from_utf8_lossy(bytes);
             match redacted::text(redactor, &text) {
                 // The exact bytes are kept only if they hold no secret.
-                shown if shown == text => (None, Some(STANDARD.encode(bytes))),
-                shown => (Some(shown), None),
+                redacted_text if redacted_text == text => (None, Some(STANDARD.encode(bytes))),
+                redacted_text => (Some(redacted_text), None),
             }
         }
     }
@@ -114,7 +114,7 @@ impl Entry {
             duration_ms: exchange.duration.as_secs_f64() * 1e3,
             ..Entry::default()
         };
-        match exchange.ended {
+        match exchange.end {
             ProcessEnd::Exited(status) => entry.exit_status = Some(status),
             ProcessEnd::Signalled(signal) => entry.signal = Some(signal),
             ProcessEnd::TimedOut | ProcessEnd::Abandoned => entry.timed_out = true,
@@ -138,7 +138,7 @@ impl Entry {
             input: input.to_vec(),
             stdout: self.answer(),
             stderr: self.stderr.as_bytes().to_vec(),
-            ended: match (self.signal, self.timed_out) {
+            end: match (self.signal, self.timed_out) {
                 (_, true) => ProcessEnd::TimedOut,
                 (Some(signal), false) => ProcessEnd::Signalled(signal),
                 (None, false) => ProcessEnd::Exited(self.exit_status.unwrap_or_default()),
@@ -266,7 +266,7 @@ mod tests {
             input: input.to_vec(),
             stdout: stdout.to_vec(),
             stderr: b"token s3cret\n".to_vec(),
-            ended: ProcessEnd::Exited(3),
+            end: ProcessEnd::Exited(3),
             duration: Duration::from_millis(5),
             is_held_open: false,
         }
@@ -294,8 +294,8 @@ mod tests {
         assert_eq!(transcript.settings, json!({"a": "<redacted>"}));
         let [first, second] = transcript.entries.as_slice() else { panic!() };
         assert_eq!(first.request.as_ref().unwrap()["arguments"], json!(["<redacted>"]));
-        let repeated = first.exchange(request);
-        assert_eq!((repeated.stdout, repeated.ended), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
+        let replay = first.exchange(request);
+        assert_eq!((replay.stdout, replay.end), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
     }
 

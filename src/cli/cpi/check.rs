@@ -163,15 +163,15 @@ impl CheckArgs {
         let in_flight = run.signals.begin_call();
         let report = conformance::check(&prepared_cpi.cpi, &settings, &context)?;
         drop(in_flight);
-        match report.passed() {
+        match report.has_passed() {
             true => stage.finish(),
             false => drop(stage),
         }
         let write_result = junit_file.map_or(Ok(()), |file| file.write(&junit(&report)));
         let is_recorded = prepared_cpi.is_recording_complete(session);
-        let exit_code = match report.interrupted {
+        let exit_code = match report.signal {
             Some(signal) => 128 + signal,
-            None => u8::from(!report.passed() || !is_recorded),
+            None => u8::from(!report.has_passed() || !is_recorded),
         };
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&report)?,

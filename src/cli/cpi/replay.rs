@@ -50,7 +50,7 @@ impl ReplayArgs {
         let played = conformance::play_once(&path, &input)?;
         // The answer is written even if standard error is closed.
         let _ = std::io::stderr().write_all(&played.stderr);
-        let exit_code = match played.ended {
+        let exit_code = match played.end {
             ProcessEnd::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
             ProcessEnd::Signalled(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(u8::MAX),
             ProcessEnd::TimedOut | ProcessEnd::Abandoned => u8::MAX,

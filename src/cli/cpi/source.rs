@@ -337,7 +337,7 @@ pub(super) fn call_report(finished_call: &FinishedCall) -> String {
     let mut text = format!(
         "Request:\n{}\n\nAnswer ({}, {:.1} ms):\n{}\n",
         pretty(&finished_call.request),
-        finished_call.ended,
+        finished_call.end,
         finished_call.duration.as_secs_f64() * 1e3,
         base::text::escape_json(finished_call.answer.trim_end_matches('\n'))
     );

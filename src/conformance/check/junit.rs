@@ -20,13 +20,13 @@ pub fn junit(report: &Report) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(xml, "<testsuites name=\"cpi check\"{}>", count_attributes(report.counts, total));
     for (group, checks) in groups {
-        let owned: Vec<Check> = checks.iter().map(|check| (*check).clone()).collect();
-        let total = owned.iter().map(|check| check.duration).sum();
+        let group_checks: Vec<Check> = checks.iter().map(|check| (*check).clone()).collect();
+        let total = group_checks.iter().map(|check| check.duration).sum();
         let _ = writeln!(
             xml,
             "  <testsuite name=\"{}\"{}>",
             escape_xml(group),
-            count_attributes(Counts::of(&owned), total)
+            count_attributes(Counts::of(&group_checks), total)
         );
         for check in checks {
             write_case(&mut xml, check);
@@ -78,21 +78,21 @@ fn write_case(xml: &mut String, check: &Check) {
 
 /// Escapes text for an element or an attribute. Characters that XML 1.0 forbids are replaced.
 fn escape_xml(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
+    let mut xml = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' => escaped.push_str("&#10;"),
-            '\t' => escaped.push_str("&#9;"),
-            '\r' => escaped.push_str("&#13;"),
-            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
+            '&' => xml.push_str("&amp;"),
+            '<' => xml.push_str("&lt;"),
+            '>' => xml.push_str("&gt;"),
+            '"' => xml.push_str("&quot;"),
+            '\n' => xml.push_str("&#10;"),
+            '\t' => xml.push_str("&#9;"),
+            '\r' => xml.push_str("&#13;"),
+            '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => xml.push('\u{fffd}'),
+            other => xml.push(other),
         }
     }
-    escaped
+    xml
 }
 
 #[cfg(test)]
@@ -120,9 +120,9 @@ mod tests {
             counts: Counts::of(&checks),
             checks,
             timings: Vec::new(),
-            deleted: 0,
+            deleted_count: 0,
             leftovers: Vec::new(),
-            interrupted: None,
+            signal: None,
         };
         let xml = junit(&report);
         let document = roxmltree::Document::parse(&xml).unwrap();

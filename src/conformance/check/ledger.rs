@@ -105,7 +105,7 @@ pub(super) struct ResourceLedger {
     resources: Vec<CreatedResource>,
     /// Calls that may have created a resource with an unknown CID.
     suspects: Vec<LeftoverResource>,
-    deleted: usize,
+    deleted_count: usize,
     /// The copy on disk for a later run.
     leftover_log: Option<LeftoverLog>,
 }
@@ -163,16 +163,16 @@ impl ResourceLedger {
     }
 
     /// Returns true while the resource may exist.
-    pub(super) fn has(&self, resource: &CreatedResource) -> bool {
+    pub(super) fn may_exist(&self, resource: &CreatedResource) -> bool {
         self.resources.contains(resource)
     }
 
     /// Removes a resource that is certainly gone.
     pub(super) fn record_deletion(&mut self, resource: &CreatedResource) {
         let before = self.resources.len();
-        self.resources.retain(|recorded| recorded != resource);
+        self.resources.retain(|candidate| candidate != resource);
         if self.resources.len() < before {
-            self.deleted += 1;
+            self.deleted_count += 1;
             self.write_log(|leftover_log| leftover_log.record_deletion(resource));
         }
     }
@@ -191,8 +191,8 @@ impl ResourceLedger {
     }
 
     /// Returns the number of deleted resources.
-    pub(super) fn deleted(&self) -> usize {
-        self.deleted
+    pub(super) fn deleted_count(&self) -> usize {
+        self.deleted_count
     }
 
     /// Returns the calls that may have created a resource with an unknown CID.
@@ -255,6 +255,6 @@ mod tests {
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
+        assert_eq!((ledger.deleted_count(), ledger.to_delete().len()), (1, 4));
     }
 }

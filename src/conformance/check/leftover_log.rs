@@ -116,7 +116,7 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last one.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
-    if !matches!(next(), Some(Line::Begun { cpi: started }) if started == cpi) {
+    if !matches!(next(), Some(Line::Begun { cpi: log_cpi }) if log_cpi == cpi) {
         return false;
     }
     while let Some(line) = next() {
@@ -127,7 +127,7 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
                 earlier.unanswered.retain(|(_, pending_id)| *pending_id != request_id)
             }
             Line::Made(resource) => earlier.resources.push(resource),
-            Line::Gone(resource) => earlier.resources.retain(|created| *created != resource),
+            Line::Gone(resource) => earlier.resources.retain(|candidate| *candidate != resource),
         }
     }
     true

@@ -64,10 +64,10 @@ fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResourc
     if Method::CreateStemcell.arguments(api_version).count() > arguments.len() {
         arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
     }
-    let (_, created) = run.check_with_resources("create_stemcell", |check| {
+    let (_, resources) = run.check_with_resources("create_stemcell", |check| {
         check.call_or_stop(Method::CreateStemcell, &arguments).map(drop)
     });
-    created.into_iter().next_back()
+    resources.into_iter().next_back()
 }
 
 /// Returns the arguments of `create_vm`.
@@ -141,12 +141,12 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     (Ok(Some(false)), outcome) => {
                         is_lost = true;
                         check.is_promised = true;
-                        let refused = match outcome {
+                        let refusal = match outcome {
                             Err(CheckStop::Failed(reason)) => format!("{reason}; "),
                             _ => String::new(),
                         };
                         fail(format!(
-                            "{refused}the VM is gone after the refused call: `has_vm` answers false"
+                            "{refusal}the VM is gone after the refused call: `has_vm` answers false"
                         ))
                     }
                     (Err(CheckStop::Broken(error)), _) => Err(CheckStop::Broken(error)),
@@ -166,14 +166,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
-        let (_, created) = self.run.check_with_resources("create_vm", |check| {
+        let (_, resources) = self.run.check_with_resources("create_vm", |check| {
             let Some(stemcell) = stemcell else {
                 return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
             };
             let arguments = vm_arguments(check, &stemcell.cid, &[]);
             check.call_or_stop(Method::CreateVm, &arguments).map(drop)
         });
-        let vm = created.into_iter().next_back();
+        let vm = resources.into_iter().next_back();
         self.run.check_needing("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
@@ -186,10 +186,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
-        let (_, created) = self
+        let (_, resources) = self
             .run
             .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
-        let disk = created.into_iter().next_back();
+        let disk = resources.into_iter().next_back();
         self.run.check_needing("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
             expect_existence(check, disk, true)
         });
@@ -243,7 +243,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost_vm_reason = self.reason_of_lost_vm();
-        let (_, created) = self.run.check_with_resources("snapshot_disk", |check| match disk {
+        let (_, resources) = self.run.check_with_resources("snapshot_disk", |check| match disk {
             _ if lost_vm_reason.is_some() => Err(CheckStop::Skipped(lost_vm_reason.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
@@ -251,7 +251,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
         });
-        let snapshot = created.into_iter().next_back();
+        let snapshot = resources.into_iter().next_back();
         let none = "there is no snapshot";
         self.run.check_needing("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
             check.delete(snapshot)
@@ -316,7 +316,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             resize(check, disk)
         });
         let lost_vm_reason = self.reason_of_lost_vm();
-        let (_, created) = self.run.check_with_resources("update_disk", |check| {
+        let (_, resources) = self.run.check_with_resources("update_disk", |check| {
             if let Some(lost_vm_reason) = lost_vm_reason {
                 return Err(CheckStop::Skipped(lost_vm_reason));
             }
@@ -331,7 +331,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 _ => Ok(()),
             }
         });
-        created.into_iter().next_back().or(disk)
+        resources.into_iter().next_back().or(disk)
     }
 
     /// Makes several calls to the CPI at once, as the director does.
@@ -348,7 +348,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 expect_success(check, Method::CreateDisk, answer)?;
             }
             let cids: std::collections::BTreeSet<&str> =
-                check.created().iter().map(|disk| disk.cid.as_str()).collect();
+                check.resources().iter().map(|disk| disk.cid.as_str()).collect();
             if cids.len() < count {
                 return fail(format!("{count} calls made {} disks", cids.len()));
             }
@@ -393,14 +393,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
             let mut arguments = disk_arguments(check, None);
             arguments.push(Value::Null);
             check.call_or_stop(Method::CreateDisk, &arguments)?;
-            match check.created().last().cloned() {
+            match check.resources().last().cloned() {
                 Some(disk) => check.delete(&disk),
                 None => Ok(()),
             }
         });
-        let (_, created) =
+        let (_, resources) =
             self.run.check_with_resources("create_disk without a VM", |check| create_disk(check, None));
-        let spare = created.into_iter().next_back()?;
+        let spare = resources.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
         self.run.check("delete_disk that was never attached", |check| check.delete(&spare))?;
         Some(spare)
@@ -480,11 +480,11 @@ fn expect_attached_disks(
     vm: &CreatedResource,
     expected: &[&str],
 ) -> CheckOutcome {
-    let Answer::Disks(attached) = check.call_or_stop(Method::GetDisks, &[json!(vm.cid)])? else {
+    let Answer::Disks(disks) = check.call_or_stop(Method::GetDisks, &[json!(vm.cid)])? else {
         return Ok(());
     };
-    if attached.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
+    if disks.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    fail(format!("`get_disks` answered {} and not {}", json!(attached), json!(expected)))
+    fail(format!("`get_disks` answered {} and not {}", json!(disks), json!(expected)))
 }

@@ -18,7 +18,7 @@ const NEVER_WAS: &str = "monopile-never-was";
 
 /// Checks methods after `delete_vm`.
 pub(super) fn check_deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&CreatedResource>) {
-    if run.ledger.has(vm) {
+    if run.ledger.may_exist(vm) {
         return;
     }
     let cid = || json!(vm.cid);
@@ -75,7 +75,7 @@ pub(super) fn check_deleted_disk(
 
 /// Checks methods after `delete_stemcell`.
 pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
-    if run.ledger.has(stemcell) {
+    if run.ledger.may_exist(stemcell) {
         return;
     }
     run.check("delete_stemcell again", |check| expect_deletion_of_missing(check, stemcell));
@@ -89,8 +89,8 @@ pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResour
 pub(super) fn check_never_existing(run: &mut Run<'_>) {
     for kind in [ResourceKind::Vm, ResourceKind::Disk] {
         let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
-        if let Some(has) = ledger::existence_method(kind) {
-            run.check(&format!("{has} with an unknown CID"), |check| expect_gone(check, &resource));
+        if let Some(method) = ledger::existence_method(kind) {
+            run.check(&format!("{method} with an unknown CID"), |check| expect_gone(check, &resource));
         }
         run.check(&format!("{} with an unknown CID", ledger::delete_method(kind)), |check| {
             expect_deletion_of_missing(check, &resource)

@@ -22,12 +22,14 @@ pub struct Report {
     /// The durations by method.
     pub timings: Vec<Timing>,
     /// The number of resources that were created and deleted.
-    pub deleted: usize,
+    #[serde(rename = "deleted")]
+    pub deleted_count: usize,
     /// Resources that could not be deleted, and calls that may have created one.
     #[serde(rename = "left_behind")]
     pub leftovers: Vec<LeftoverResource>,
     /// The signal that ended the run early.
-    pub interrupted: Option<u8>,
+    #[serde(rename = "interrupted")]
+    pub signal: Option<u8>,
 }
 
 /// One check.
@@ -174,8 +176,8 @@ pub struct LeftoverResource {
 
 impl Report {
     /// Returns true if nothing failed, nothing is left behind, and the run was not interrupted.
-    pub fn passed(&self) -> bool {
-        self.counts.fail == 0 && self.leftovers.is_empty() && self.interrupted.is_none()
+    pub fn has_passed(&self) -> bool {
+        self.counts.fail == 0 && self.leftovers.is_empty() && self.signal.is_none()
     }
 
     /// Summarizes the run in one sentence.
@@ -191,14 +193,16 @@ impl Report {
             ),
         };
         let mut text = format!("{pass} passed, {fail} failed{deviations}, {skip} skipped");
-        if self.interrupted.is_some() {
+        if self.signal.is_some() {
             text += "; interrupted before the end";
         }
-        match (self.deleted, self.leftovers.len()) {
+        match (self.deleted_count, self.leftovers.len()) {
             (0, 0) => {}
-            (deleted, 0) => text += &format!("; all {deleted} created resources are deleted"),
-            (deleted, remaining) => {
-                text += &format!("; {deleted} created resources are deleted, {remaining} may be left");
+            (deleted_count, 0) => text += &format!("; all {deleted_count} created resources are deleted"),
+            (deleted_count, remaining_count) => {
+                text += &format!(
+                    "; {deleted_count} created resources are deleted, {remaining_count} may be left"
+                );
             }
         }
         text

@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
             had_error: false,
             remarks: Vec::new(),
             duration: Duration::ZERO,
-            created: Vec::new(),
+            resources: Vec::new(),
             last_call: None,
         };
         let outcome = body(&mut check);
@@ -129,11 +129,11 @@ impl<'a> Run<'a> {
             is_promised,
             remarks,
             duration,
-            created,
+            resources,
             last_call,
             ..
         } = check;
-        let (value, skipped) = match outcome {
+        let (value, skip_reason) = match outcome {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
@@ -146,11 +146,11 @@ impl<'a> Run<'a> {
             Err(CheckStop::Skipped(reason)) => (None, Some(reason)),
             Err(CheckStop::Broken(error)) => {
                 self.failure = Some(error);
-                return (None, created);
+                return (None, resources);
             }
         };
         let deviation = Deviation::of(&violations, &unpromised);
-        let (verdict, reasons) = match (deviation, skipped) {
+        let (verdict, reasons) = match (deviation, skip_reason) {
             (Some(_), _) => (Verdict::Fail, [violations, unpromised].concat()),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),
             (None, None) => (Verdict::Pass, remarks),
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
             last_call,
             duration,
         });
-        (value.filter(|_| verdict == Verdict::Pass), created)
+        (value.filter(|_| verdict == Verdict::Pass), resources)
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
@@ -212,9 +212,9 @@ impl<'a> Run<'a> {
                 continue;
             }
             let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
-            let (deleted, _) =
+            let (deletion, _) =
                 self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
-            if deleted.is_none() {
+            if deletion.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
                 let reason = match self.failure.take() {
                     Some(error) => error.chain().join(": "),
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         for leftover in &mut leftovers {
             leftover.reason = self.cpi.redactor.clean_and_redact(&leftover.reason);
         }
-        let interrupted = (self.context.signal_check)();
+        let signal = (self.context.signal_check)();
         match failure {
             Some(error) if leftovers.is_empty() && self.checks.is_empty() => return Err(error),
             Some(error) => self.checks.push(Check {
@@ -252,9 +252,9 @@ impl<'a> Run<'a> {
             counts: Counts::of(&self.checks),
             timings: timings(&self.calls),
             checks: self.checks,
-            deleted: self.ledger.deleted(),
+            deleted_count: self.ledger.deleted_count(),
             leftovers,
-            interrupted,
+            signal,
         })
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) remarks: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
-    pub(super) created: Vec<CreatedResource>,
+    pub(super) resources: Vec<CreatedResource>,
     pub(super) last_call: Option<LastCall>,
 }
 
@@ -70,8 +70,8 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Returns the resources that the check has created so far.
-    pub(super) fn created(&self) -> &[CreatedResource] {
-        &self.created
+    pub(super) fn resources(&self) -> &[CreatedResource] {
+        &self.resources
     }
 
     /// Builds a request of any method with the current versions.
@@ -167,8 +167,8 @@ impl RunningCheck<'_, '_> {
                 .iter()
                 .map(|request| scope.spawn(move || exchange(run, stage, request, true)))
                 .collect();
-            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            joined.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
+            let results = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            results.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
         });
         // Every answer is read before an error is returned, because each call may have created a resource.
         let answers: Vec<Result<AnswerBody>> = exchanges
@@ -183,7 +183,7 @@ impl RunningCheck<'_, '_> {
         self.duration += exchange.duration;
         let raw_answer = raw_answer::read(&exchange);
         self.last_call = Some(last_call(&exchange));
-        if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
+        if method == Some(Method::Info) && exchange.end == ProcessEnd::TimedOut {
             self.run.is_unresponsive = true;
             self.add_violation("`info` did not end, so the CPI was not checked further");
         }
@@ -236,15 +236,15 @@ impl RunningCheck<'_, '_> {
                     resource.cid
                 ));
             }
-            self.created.push(resource);
+            self.resources.push(resource);
         } else if raw_answer.content == AnswerBody::Unusable
             || (method != Method::UpdateDisk && result.is_some())
         {
-            let ended = match exchange.ended {
+            let end_remark = match exchange.end {
                 ProcessEnd::Abandoned => " and may still run",
                 _ => "",
             };
-            let reason = format!("`{method}` (request {id}) answered no CID{ended}");
+            let reason = format!("`{method}` (request {id}) answered no CID{end_remark}");
             self.run.ledger.record_suspect(kind, reason);
         }
         self.run.ledger.record_answer(id);
@@ -299,7 +299,7 @@ impl RunningCheck<'_, '_> {
 
     /// Ends the check if the CPI does not implement the method, or the run leaves it out.
     pub(super) fn require_method(&self, method: Method) -> CheckOutcome {
-        if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
+        if self.run.settings.skip.iter().any(|skipped_method| skipped_method == method.name()) {
             return Err(CheckStop::Skipped(format!("`{method}` is left out (--skip)")));
         }
         if !self.run.unimplemented.contains(&method) {
