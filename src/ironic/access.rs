@@ -95,26 +95,23 @@ impl AccessSettings {
             (None, None, Some(_)) => "http_basic",
             (None, None, None) => "none",
         };
-        let required = |value: &Option<String>, name: &str| match value {
+        let require = |value: &Option<String>, name: &str| match value {
             Some(value) if !value.is_empty() => Ok(value.clone()),
             _ => Err(Error::invalid(format!("authentication '{auth_type}' at Ironic needs `{name}`"))),
         };
-        let password =
-            || required(&self.password, "password").map(|password| Secret::new(password, redactor));
+        let password = || require(&self.password, "password").map(|password| Secret::new(password, redactor));
         let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
         let auth = match auth_type {
             "none" => Auth::None,
-            "http_basic" => {
-                Auth::Basic { user: required(&self.username, "username")?, password: password()? }
-            }
+            "http_basic" => Auth::Basic { user: require(&self.username, "username")?, password: password()? },
             "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
-                url: check_http_url(&required(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
-                user: required(&self.username, "username")?,
+                url: check_http_url(&require(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
+                user: require(&self.username, "username")?,
                 password: password()?,
                 user_domain: or_default(&self.user_domain_name),
                 scope: match self.system_scope.as_deref() {
                     None | Some("") => Scope::Project {
-                        name: required(&self.project_name, "project_name")?,
+                        name: require(&self.project_name, "project_name")?,
                         domain: or_default(&self.project_domain_name),
                     },
                     Some("all") => Scope::System,

@@ -79,14 +79,14 @@ impl Client {
         self.version
     }
 
-    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `feature` is in the
-    /// plural.
-    pub fn require(&self, needed: Microversion, feature: &'static str) -> Result<(), IronicError> {
-        if self.version >= needed {
+    /// Fails with [`IronicError::TooOld`] if the version in use is below `required_version`. `feature` is
+    /// in the plural.
+    pub fn require(&self, required_version: Microversion, feature: &'static str) -> Result<(), IronicError> {
+        if self.version >= required_version {
             return Ok(());
         }
         let address = wire::address(&self.base);
-        Err(IronicError::TooOld { feature, needed, used: self.version, address })
+        Err(IronicError::TooOld { feature, required_version, version: self.version, address })
     }
 
     /// Returns the version to use: the configured one, or the newest that client and server support.
@@ -105,11 +105,11 @@ impl Client {
             let problem = "it does not name the API versions of the server; is this Ironic?".to_owned();
             return Err(IronicError::Protocol { request: request.into(), problem });
         };
-        let requested = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
-        if (lowest..=highest).contains(&requested) {
-            return Ok(requested);
+        let requested_version = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
+        if (lowest..=highest).contains(&requested_version) {
+            return Ok(requested_version);
         }
-        Err(IronicError::NotServed { requested, lowest, highest, address: wire::address(&self.base) })
+        Err(IronicError::NotServed { requested_version, lowest, highest, address: wire::address(&self.base) })
     }
 
     /// Sends a request. Retries while the node is locked and, if that is safe, while the server fails. The
@@ -119,10 +119,10 @@ impl Client {
         method: &Method,
         path: &str,
         body: Option<&Value>,
-        (needed, feature): (Microversion, &'static str),
+        (required_version, feature): (Microversion, &'static str),
     ) -> Result<Value, IronicError> {
-        self.require(needed, feature)?;
-        let started = Instant::now();
+        self.require(required_version, feature)?;
+        let start = Instant::now();
         loop {
             tracing::debug!(%method, path, "request to Ironic");
             let error = match self.attempt(method, path, body) {
@@ -135,7 +135,7 @@ impl Client {
                 _ if error.is_transient() && (has_not_begun || *method == Method::GET) => self.outage_timeout,
                 _ => return Err(error),
             };
-            if started.elapsed() >= timeout {
+            if start.elapsed() >= timeout {
                 return Err(error);
             }
             tracing::info!(%error, "request to Ironic failed, retrying");

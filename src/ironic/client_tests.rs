@@ -54,26 +54,26 @@ fn requests_use_the_newest_common_version() {
 #[test]
 fn unsupported_requests_fail_with_a_pinned_version() {
     let server = server(|_, _| ok(json!({})));
-    let with =
+    let connect_at =
         |version: &str| connect(AccessSettings { api_version: Some(version.into()), ..settings(&server) });
-    let old = with("1.31").unwrap();
-    let error = old.list(Collection::Targets, &ListOptions::default()).unwrap_err();
+    let old_client = connect_at("1.31").unwrap();
+    let error = old_client.list(Collection::Targets, &ListOptions::default()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("need version 1.32") && text.contains("is at 1.31"), "{text}");
-    let error = with("1.59").err().unwrap().to_string();
+    let error = connect_at("1.59").err().unwrap().to_string();
     assert!(error.contains("does not serve version 1.59") && error.contains("1.1 to 1.58"), "{error}");
     assert!(server.requests().iter().all(|request| request.path() == "/v1/"));
 }
 
 #[test]
 fn changes_are_retried_only_while_the_node_is_locked() {
-    let locked = "Node 1 is locked by host ci, please retry after the current operation is completed.";
+    let lock_message = "Node 1 is locked by host ci, please retry after the current operation is completed.";
     let server = server(move |_, number| match number {
-        0 => fault("409 Conflict", locked),
+        0 => fault("409 Conflict", lock_message),
         1 => answer("200 OK", &[], br#"{"uuid": "1"}"#),
         2 => fault("409 Conflict", "A volume target with boot index '0' for the same node already exists."),
         3 => fault("503 Service Unavailable", "busy"),
-        _ => fault("409 Conflict", locked),
+        _ => fault("409 Conflict", lock_message),
     });
     let client = Client { pause: Duration::from_millis(10), ..connect(settings(&server)).unwrap() };
     let create = || client.create(Collection::Targets, JsonObject::new());
@@ -143,9 +143,9 @@ fn refused_values_are_not_sent() {
 #[test]
 fn passwords_that_a_server_shows_are_masked() {
     let target = json!({"uuid": "1", "properties": {"auth_password": "hush", "auth_username": "u"}});
-    let listed = json!({"targets": [target]});
+    let targets = json!({"targets": [target]});
     let server = server(move |request, _| match request.path().contains('?') {
-        true => ok(listed.clone()),
+        true => ok(targets.clone()),
         false => ok(target.clone()),
     });
     let client = connect(settings(&server)).unwrap();
@@ -219,9 +219,9 @@ fn error_for_a_wrong_password_does_not_quote_it() {
 #[test]
 fn server_certificate_is_checked_against_the_given_ca() {
     let (server, pem) = Server::start_tls(|_, _| answer("200 OK", &VERSIONS, b"{}"));
-    let with = |cacert| connect(AccessSettings { cacert, ..settings(&server) });
-    assert!(with(Some(pem)).is_ok());
-    let error = with(None).err().unwrap();
+    let connect_with_ca = |cacert| connect(AccessSettings { cacert, ..settings(&server) });
+    assert!(connect_with_ca(Some(pem)).is_ok());
+    let error = connect_with_ca(None).err().unwrap();
     assert!(matches!(error, IronicError::Untrusted { .. }), "{error}");
 }
 
@@ -230,6 +230,7 @@ fn server_other_than_ironic_is_an_error() {
     let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
     let error = connect(settings(&server)).err().unwrap().to_string();
     assert!(error.contains("is this Ironic?"), "{error}");
-    let gone = AccessSettings { endpoint: Some("http://127.0.0.1:9".into()), ..AccessSettings::default() };
-    assert!(matches!(connect(gone), Err(IronicError::Unreachable { .. })));
+    let settings =
+        AccessSettings { endpoint: Some("http://127.0.0.1:9".into()), ..AccessSettings::default() };
+    assert!(matches!(connect(settings), Err(IronicError::Unreachable { .. })));
 }

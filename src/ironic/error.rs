@@ -41,22 +41,24 @@ pub enum IronicError {
         region: String,
     },
     /// The API version in use does not have the feature.
-    #[error("{feature} need version {needed} of Ironic's API; {address} is at {used}")]
+    #[error("{feature} need version {required_version} of Ironic's API; {address} is at {version}")]
     TooOld {
         /// The feature, in the plural.
         feature: &'static str,
         /// The first version that has it.
-        needed: Microversion,
+        required_version: Microversion,
         /// The version in use.
-        used: Microversion,
+        version: Microversion,
         /// Scheme, host and port.
         address: String,
     },
     /// The server does not serve the configured API version.
-    #[error("{address} does not serve version {requested} of Ironic's API, but {lowest} to {highest}")]
+    #[error(
+        "{address} does not serve version {requested_version} of Ironic's API, but {lowest} to {highest}"
+    )]
     NotServed {
         /// The configured version.
-        requested: Microversion,
+        requested_version: Microversion,
         /// The lowest version that the server has.
         lowest: Microversion,
         /// The highest version that the server has.
@@ -254,7 +256,7 @@ impl From<IronicError> for Error {
 pub(super) fn reason(status: u16, body: &[u8]) -> String {
     let outer: Option<Value> = serde_json::from_slice(body).ok();
     let inner = outer.as_ref().and_then(|outer| outer.get("error_message").or_else(|| outer.get("error")));
-    let decoded = match inner {
+    let content = match inner {
         Some(Value::String(text)) => {
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
         }
@@ -262,12 +264,12 @@ pub(super) fn reason(status: u16, body: &[u8]) -> String {
         None => Value::Null,
     };
     let text =
-        |key: &str| decoded.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+        |key: &str| content.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let words = text("faultstring")
         .or_else(|| text("description"))
         .or_else(|| text("message"))
         .or_else(|| text("title"))
-        .or_else(|| decoded.as_str());
+        .or_else(|| content.as_str());
     let words = words.map(|words| words.trim().chars().take(MAX_REASON_CHARS).collect::<String>());
     words
         .filter(|words| !words.is_empty())

@@ -66,15 +66,18 @@ fn find_endpoint(document: &Value, keystone: &Keystone) -> Result<String, Ironic
     let list =
         |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let services = document.pointer("/token").map(|token| list(token, "catalog")).unwrap_or_default();
-    let has = |value: &Value, key: &str, text: &str| value.get(key).and_then(Value::as_str) == Some(text);
+    let has_text =
+        |value: &Value, key: &str, text: &str| value.get(key).and_then(Value::as_str) == Some(text);
     services
         .iter()
-        .filter(|service| has(service, "type", "baremetal"))
+        .filter(|service| has_text(service, "type", "baremetal"))
         .flat_map(|service| list(service, "endpoints"))
-        .filter(|endpoint| has(endpoint, "interface", &keystone.interface))
+        .filter(|endpoint| has_text(endpoint, "interface", &keystone.interface))
         .filter(|endpoint| {
             let region = keystone.region.as_deref();
-            region.is_none_or(|region| has(endpoint, "region", region) || has(endpoint, "region_id", region))
+            region.is_none_or(|region| {
+                has_text(endpoint, "region", region) || has_text(endpoint, "region_id", region)
+            })
         })
         .find_map(|endpoint| endpoint.get("url").and_then(Value::as_str).map(str::to_owned))
         .ok_or_else(|| IronicError::NotInCatalogue {

@@ -161,7 +161,7 @@ impl Client {
         })
     }
 
-    /// Polls the node until `done` returns true or an error, or `timeout` is over. Returns the node.
+    /// Polls the node until `is_done` returns true or an error, or `timeout` is over. Returns the node.
     ///
     /// `state` names the awaited state in the error after a timeout: "node N is not STATE after 60 s".
     pub fn wait(
@@ -169,16 +169,16 @@ impl Client {
         node: &str,
         timeout: Duration,
         state: &str,
-        done: impl Fn(&JsonObject) -> Result<bool, String>,
+        is_done: impl Fn(&JsonObject) -> Result<bool, String>,
     ) -> Result<JsonObject, IronicError> {
-        let started = Instant::now();
+        let start = Instant::now();
         let node_error = |problem| IronicError::Node { node: node.to_owned(), problem };
         loop {
             let node_object = self.get(Collection::Nodes, node, &[])?;
-            if done(&node_object).map_err(node_error)? {
+            if is_done(&node_object).map_err(node_error)? {
                 return Ok(node_object);
             }
-            if started.elapsed() >= timeout {
+            if start.elapsed() >= timeout {
                 let provision = text(&node_object, "provision_state").unwrap_or_default();
                 let power = text(&node_object, "power_state").unwrap_or("unknown");
                 let seconds = timeout.as_secs();

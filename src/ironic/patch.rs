@@ -21,14 +21,14 @@ impl Patch {
     /// Sets the value at a path of keys, and overwrites an existing value.
     #[must_use]
     pub fn set(mut self, path: &[&str], value: impl Into<Value>) -> Self {
-        self.operations.push((owned(path), Some(value.into())));
+        self.operations.push((path_keys(path), Some(value.into())));
         self
     }
 
     /// Removes the value at a path of keys. Ironic refuses the whole patch if there is none.
     #[must_use]
     pub fn remove(mut self, path: &[&str]) -> Self {
-        self.operations.push((owned(path), None));
+        self.operations.push((path_keys(path), None));
         self
     }
 
@@ -58,7 +58,7 @@ impl Patch {
     }
 }
 
-fn owned(path: &[&str]) -> Vec<String> {
+fn path_keys(path: &[&str]) -> Vec<String> {
     path.iter().map(|key| (*key).to_owned()).collect()
 }
 

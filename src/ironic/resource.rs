@@ -16,7 +16,7 @@ use base::JsonObject;
 /// The number of objects to request per page. A server may return fewer.
 const PAGE_OBJECTS: usize = 1000;
 /// The characters to percent-encode in a part of a URL: all but the unreserved ones of RFC 3986.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const ESCAPED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A collection of objects of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +113,9 @@ impl ListOptions {
         let mut fields = self.fields.clone();
         let keys =
             self.sort.iter().map(|key| key.field.as_str()).chain(self.matching.iter().map(|(key, _)| *key));
-        for needed in ["uuid"].into_iter().chain(keys) {
-            if !fields.iter().any(|field| field == needed) {
-                fields.push(needed.to_owned());
+        for key in ["uuid"].into_iter().chain(keys) {
+            if !fields.iter().any(|field| field == key) {
+                fields.push(key.to_owned());
             }
         }
         fields
@@ -301,7 +301,7 @@ pub(super) fn segment(text: &str) -> String {
     // URL parsers resolve "." and ".." even if they are percent-encoded.
     match text.trim_matches('.') {
         "" => "%00".to_owned(),
-        _ => utf8_percent_encode(text, ESCAPED).to_string(),
+        _ => utf8_percent_encode(text, ESCAPED_CHARACTERS).to_string(),
     }
 }
 
@@ -317,7 +317,8 @@ fn compare_values(one: Option<&Value>, other: Option<&Value>) -> Ordering {
 }
 
 fn encode(query: &[(&str, String)]) -> String {
-    let pairs = query.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, ESCAPED)));
+    let pairs =
+        query.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, ESCAPED_CHARACTERS)));
     pairs.collect::<Vec<_>>().join("&")
 }
 

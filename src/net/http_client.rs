@@ -59,24 +59,24 @@ pub fn dial(
     timeout: Duration,
     is_interrupted: &dyn Fn() -> bool,
 ) -> io::Result<TcpStream> {
-    let started = Instant::now();
+    let start = Instant::now();
     let (sender, outcome) = mpsc::channel();
     let host = host.to_owned();
     std::thread::Builder::new().name("dial".into()).spawn(move || {
         // A caller that stopped waiting has dropped the receiver.
-        let _ = sender.send(connect(&host, port, started, timeout));
+        let _ = sender.send(connect(&host, port, start, timeout));
     })?;
     let timeout_error = || {
         let text = format!("no connection within {}", duration(timeout));
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        let remaining = timeout.saturating_sub(started.elapsed());
+        let remaining = timeout.saturating_sub(start.elapsed());
         match outcome.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
-            Err(RecvTimeoutError::Timeout) if started.elapsed() < timeout => {}
+            Err(RecvTimeoutError::Timeout) if start.elapsed() < timeout => {}
             Err(RecvTimeoutError::Timeout) => return Err(timeout_error()),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that connects has ended"));
@@ -86,14 +86,14 @@ pub fn dial(
 }
 
 /// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
-fn connect(host: &str, port: u16, started: Instant, timeout: Duration) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16, start: Instant, timeout: Duration) -> io::Result<TcpStream> {
     let unresolved_host_error = |error| io::Error::other(UnresolvedHost(error));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(unresolved_host_error)?.collect();
     let mut last_error =
         unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = timeout.saturating_sub(started.elapsed()) / waiting;
+        let share = timeout.saturating_sub(start.elapsed()) / waiting;
         waiting -= 1;
         // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
@@ -196,20 +196,20 @@ impl Transport for BufferedConnection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let whole = WaitDeadline::of(&timeout);
+        let total_deadline = WaitDeadline::of(&timeout);
         let mut output = &self.buffers.output()[..amount];
-        let mut next = WaitDeadline::of(&timeout.for_write());
+        let mut write_deadline = WaitDeadline::of(&timeout.for_write());
         while !output.is_empty() {
             if (self.signal_check)().is_some() {
                 return Err(interrupted_error().into());
             }
-            whole.check()?;
-            next.check()?;
+            total_deadline.check()?;
+            write_deadline.check()?;
             match self.stream.write(output) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(count) => {
                     output = &output[count..];
-                    next = WaitDeadline::of(&timeout.for_write());
+                    write_deadline = WaitDeadline::of(&timeout.for_write());
                 }
                 Err(error) if is_not_ready(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -277,10 +277,10 @@ mod tests {
     fn request_to_a_silent_server_times_out() {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
-        let started = Instant::now();
+        let start = Instant::now();
         let error = client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
-        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 
     #[test]
@@ -295,11 +295,11 @@ mod tests {
         );
         let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
-        let started = Instant::now();
+        let start = Instant::now();
         stop.store(true, Ordering::SeqCst);
         let error = waiting.join().unwrap().to_string();
         assert!(error.contains("interrupted"), "{error}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }
 
     #[test]
@@ -312,9 +312,9 @@ mod tests {
             }
         });
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
-        let started = Instant::now();
+        let start = Instant::now();
         client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 
     #[test]
@@ -324,13 +324,13 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         rustix::net::listen(&listener, 0).unwrap();
         let _first = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let dialled = |timeout, is_interrupted: &dyn Fn() -> bool| {
-            let started = Instant::now();
+        let dial_error = |timeout, is_interrupted: &dyn Fn() -> bool| {
+            let start = Instant::now();
             let error = dial("127.0.0.1", port, timeout, is_interrupted).unwrap_err();
-            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
             error.to_string()
         };
-        assert_eq!(dialled(Duration::from_millis(200), &|| false), "no connection within 0.2 s");
-        assert_eq!(dialled(Duration::from_secs(60), &|| true), "interrupted");
+        assert_eq!(dial_error(Duration::from_millis(200), &|| false), "no connection within 0.2 s");
+        assert_eq!(dial_error(Duration::from_secs(60), &|| true), "interrupted");
     }
 }

@@ -57,14 +57,14 @@ pub async fn serve_connection<S>(stream: S, app: Router, header_timeout: Duratio
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let served = hyper::server::conn::http1::Builder::new()
+    let result = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(64 * 1024)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
         .without_shutdown()
         .await;
-    match served {
+    match result {
         Ok(parts) => {
             let mut stream = parts.io.into_inner();
             // A request may be answered before all of it was read, for example if its password is wrong. The

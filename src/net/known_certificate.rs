@@ -45,18 +45,18 @@ impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.usual.verify_server_cert(end_entity, others, name, ocsp, now) {
+        match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
             })) if self.known_certificates.iter().any(|certificate| certificate == end_entity) => {
-                self.usual.verify_server_cert(end_entity, others, name, ocsp, not_after)
+                self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, not_after)
             }
-            verified => verified,
+            result => result,
         }
     }
 
@@ -64,18 +64,18 @@ impl ServerCertVerifier for Verifier {
         &self,
         message: &[u8],
         certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls12_signature(message, certificate, signed)
+        self.usual.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
         certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls13_signature(message, certificate, signed)
+        self.usual.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -118,8 +118,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
 /// Returns the timeout of the connection without the time that it took so far.
 fn remaining(details: &ConnectionDetails<'_>) -> NextTimeout {
     let mut timeout = details.timeout;
-    if let (Duration::Exact(limit), Instant::Exact(started)) = (timeout.after, details.now) {
-        timeout.after = Duration::Exact(limit.saturating_sub(started.elapsed()));
+    if let (Duration::Exact(limit), Instant::Exact(start)) = (timeout.after, details.now) {
+        timeout.after = Duration::Exact(limit.saturating_sub(start.elapsed()));
     }
     timeout
 }
@@ -171,7 +171,7 @@ mod tests {
     const HOST: &str = "192.0.2.1";
 
     /// Returns a certificate of `host` that is valid during `year`.
-    fn issued(authority: &Issuer<'_, KeyPair>, host: &str, year: i32) -> CertificateDer<'static> {
+    fn issue_certificate(authority: &Issuer<'_, KeyPair>, host: &str, year: i32) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(year, 1, 1);
         params.not_after = rcgen::date_time_ymd(year + 1, 1, 1);
@@ -185,13 +185,13 @@ mod tests {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = params.self_signed(&key).unwrap().der().clone();
         let authority = Issuer::new(params, key);
-        let mut stranger = CertificateParams::new(Vec::new()).unwrap();
-        stranger.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let stranger = Issuer::new(stranger, KeyPair::generate().unwrap());
+        let mut foreign_params = CertificateParams::new(Vec::new()).unwrap();
+        foreign_params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let foreign_authority = Issuer::new(foreign_params, KeyPair::generate().unwrap());
 
-        let known_certificate = issued(&authority, HOST, 2020);
-        let certificate_of_other_host = issued(&authority, "192.0.2.2", 2020);
-        let certificate_of_stranger = issued(&stranger, HOST, 2020);
+        let known_certificate = issue_certificate(&authority, HOST, 2020);
+        let certificate_of_other_host = issue_certificate(&authority, "192.0.2.2", 2020);
+        let foreign_certificate = issue_certificate(&foreign_authority, HOST, 2020);
         let mut roots = RootCertStore::empty();
         roots.add(root).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -201,7 +201,7 @@ mod tests {
             known_certificates: vec![
                 known_certificate.clone(),
                 certificate_of_other_host.clone(),
-                certificate_of_stranger.clone(),
+                foreign_certificate.clone(),
             ],
         };
         let accepts = |certificate: &CertificateDer<'_>| {
@@ -211,9 +211,9 @@ mod tests {
             verifier.verify_server_cert(certificate, &[], &host, &[], now).is_ok()
         };
         assert!(accepts(&known_certificate));
-        assert!(accepts(&issued(&authority, HOST, 2025)), "it is valid");
-        assert!(!accepts(&issued(&authority, HOST, 2020)), "expired, and not known");
+        assert!(accepts(&issue_certificate(&authority, HOST, 2025)), "it is valid");
+        assert!(!accepts(&issue_certificate(&authority, HOST, 2020)), "expired, and not known");
         assert!(!accepts(&certificate_of_other_host), "known, and of another host");
-        assert!(!accepts(&certificate_of_stranger), "known, and of another CA");
+        assert!(!accepts(&foreign_certificate), "known, and of another CA");
     }
 }

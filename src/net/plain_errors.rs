@@ -178,11 +178,11 @@ mod tests {
     fn errors_of_libraries_are_plain() {
         let date = UnixTime::since_unix_epoch(Duration::from_secs(1_769_904_000));
         let tls_error = |problem: CertificateError| rustls::Error::InvalidCertificate(problem);
-        let expired = CertificateError::ExpiredContext { time: date, not_after: date };
-        assert_eq!(tls_problem(&tls_error(expired)), "its certificate expired on 2026-02-01 00:00 UTC");
-        let wrapped = io::Error::other(tls_error(CertificateError::UnknownIssuer));
+        let expiry_error = CertificateError::ExpiredContext { time: date, not_after: date };
+        assert_eq!(tls_problem(&tls_error(expiry_error)), "its certificate expired on 2026-02-01 00:00 UTC");
+        let io_error = io::Error::other(tls_error(CertificateError::UnknownIssuer));
         assert_eq!(
-            http_problem(&ureq::Error::Io(wrapped)),
+            http_problem(&ureq::Error::Io(io_error)),
             "the server is not trusted: its certificate is not signed by a certificate authority that is \
              trusted here"
         );
@@ -213,7 +213,7 @@ mod tests {
             tls_problem(&rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure)),
             "it refused the TLS connection (handshake failure)"
         );
-        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        assert_eq!(io_problem(&refused), "connection refused");
+        let io_error = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(io_problem(&io_error), "connection refused");
     }
 }

@@ -4,11 +4,11 @@ use rustls_pki_types::CertificateDer;
 
 /// Returns the certificate authorities that the operating system trusts. Unreadable certificates are skipped.
 pub fn system_roots() -> Vec<CertificateDer<'static>> {
-    let loaded = rustls_native_certs::load_native_certs();
-    for error in &loaded.errors {
+    let result = rustls_native_certs::load_native_certs();
+    for error in &result.errors {
         tracing::debug!(%error, "cannot read a certificate of the operating system");
     }
-    loaded.certs
+    result.certs
 }
 
 /// Returns the certificates in a PEM text, or `None` if it is not PEM or contains none.

@@ -55,7 +55,7 @@ impl SshKey {
         }
         // With a passphrase, russh reads every PKCS#8 key as an encrypted one, and fails for a plain key.
         let plain = || decode_secret_key(&text, None);
-        let decoded = match passphrase {
+        let result = match passphrase {
             Some(passphrase) if is_encrypted => decode_secret_key(&text, Some(passphrase)),
             Some(passphrase) => match plain() {
                 Err(RusshError::KeyIsEncrypted) => decode_secret_key(&text, Some(passphrase)),
@@ -63,7 +63,7 @@ impl SshKey {
             },
             None => plain(),
         };
-        match decoded {
+        match result {
             Ok(key) => Ok(SshKey(Arc::new(key))),
             Err(RusshError::KeyIsEncrypted) => Err(KeyError::Encrypted),
             // With a wrong passphrase the key decrypts to garbage, which is reported as a malformed key.
@@ -134,8 +134,8 @@ mod tests {
                 );
             } else {
                 SshKey::parse(&text, None).unwrap_or_else(|error| panic!("{script}: {error}"));
-                let indented: String = text.lines().map(|line| format!("  {line}\r\n")).collect();
-                SshKey::parse(&indented, None).unwrap_or_else(|error| panic!("{script}: {error}"));
+                let indented_text: String = text.lines().map(|line| format!("  {line}\r\n")).collect();
+                SshKey::parse(&indented_text, None).unwrap_or_else(|error| panic!("{script}: {error}"));
             }
             SshKey::parse(&text, Some("secret")).unwrap_or_else(|error| panic!("{script}: {error}"));
         }

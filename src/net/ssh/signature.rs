@@ -139,19 +139,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (key, _) = key_pair(directory.path(), "a", "-t ed25519");
         let (other, _) = key_pair(directory.path(), "b", "-t ed25519");
-        let [key_of, other_of] = [&key, &other].map(|key| key.verifying_key().unwrap());
+        let [verifying_key, other_verifying_key] = [&key, &other].map(|key| key.verifying_key().unwrap());
         let signature = key.sign(NAMESPACE, b"content").unwrap();
         let check = |namespace: &str, message: &[u8], keys: &[VerifyingKey]| {
             verify(&signature, namespace, message, keys).map(VerifyingKey::fingerprint)
         };
-        let both = [other_of.clone(), key_of.clone()];
-        assert_eq!(check(NAMESPACE, b"content", &both), Ok(key_of.fingerprint()));
-        assert_eq!(check(NAMESPACE, b"c0ntent", &both), Err(SignatureError::OtherMessage));
-        assert_eq!(check("others", b"content", &both), Err(SignatureError::OtherMessage));
-        assert_eq!(check(NAMESPACE, b"content", &[other_of]), Err(SignatureError::Untrusted));
+        let keys = [other_verifying_key.clone(), verifying_key.clone()];
+        assert_eq!(check(NAMESPACE, b"content", &keys), Ok(verifying_key.fingerprint()));
+        assert_eq!(check(NAMESPACE, b"c0ntent", &keys), Err(SignatureError::OtherMessage));
+        assert_eq!(check("others", b"content", &keys), Err(SignatureError::OtherMessage));
+        assert_eq!(check(NAMESPACE, b"content", &[other_verifying_key]), Err(SignatureError::Untrusted));
         assert_eq!(check(NAMESPACE, b"content", &[]), Err(SignatureError::Untrusted));
         for damaged in ["", "no signature", &signature.replace('B', "C")] {
-            assert!(verify(damaged, NAMESPACE, b"content", &both).is_err(), "{damaged}");
+            assert!(verify(damaged, NAMESPACE, b"content", &keys).is_err(), "{damaged}");
         }
     }
 
