@@ -52,7 +52,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
         releases.iter().map(|release| release.release(run, &stage)).collect::<Result<Vec<Release>>>()?;
     if request.signing_key.is_some() {
         let stemcell = stemcell.stemcell(run, &stage)?;
-        Packages::needed(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
+        Packages::collect(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
     }
     let cpi_inputs = OwnedCpiInputs::of_deployment(
         run,

@@ -316,8 +316,8 @@ impl PlanReport {
         lines.extend(self.describe_changed_credentials());
         lines.extend(self.unchecked.clone());
         if let Some(packages) = &self.packages {
-            let PackageCounts { to_compile, cached, precompiled } = packages;
-            let mut parts = vec![format!("{to_compile} to compile"), format!("{cached} from the cache")];
+            let PackageCounts { to_compile, in_cache, precompiled } = packages;
+            let mut parts = vec![format!("{to_compile} to compile"), format!("{in_cache} from the cache")];
             if *precompiled > 0 {
                 parts.push(format!("{precompiled} compiled in their release"));
             }

@@ -52,7 +52,7 @@ impl<'a> DeployRun<'a> {
     ) -> Result<Self> {
         let deletion_run =
             DeletionRun::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
-        let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
+        let packages = Packages::collect(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let boot_timeout = request.boot_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {

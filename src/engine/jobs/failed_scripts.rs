@@ -13,7 +13,7 @@ pub(super) fn failed_jobs(message: &str) -> Vec<&str> {
 }
 
 /// Returns the message for a script that failed in these jobs.
-pub(super) fn headline(script: &str, jobs: &[&str]) -> String {
+pub(super) fn failure_message(script: &str, jobs: &[&str]) -> String {
     let names: Vec<String> = jobs.iter().map(|job| format!("'{job}'")).collect();
     match names.as_slice() {
         [name] => format!("the {script} script of job {name} failed"),
@@ -83,8 +83,8 @@ mod tests {
         assert_eq!(failed_jobs(message), ["a", "b.1"]);
         assert_eq!(failed_jobs("1 of 1 drain scripts failed. Failed Jobs: x."), ["x"]);
         assert!(failed_jobs("timed out").is_empty());
-        assert_eq!(headline("pre-start", &["a"]), "the pre-start script of job 'a' failed");
-        assert_eq!(headline("drain", &["a", "b"]), "the drain scripts of these jobs failed: 'a', 'b'");
+        assert_eq!(failure_message("pre-start", &["a"]), "the pre-start script of job 'a' failed");
+        assert_eq!(failure_message("drain", &["a", "b"]), "the drain scripts of these jobs failed: 'a', 'b'");
     }
 
     #[test]

@@ -40,12 +40,12 @@ impl<'a> Instance<'a> {
     /// Uploads the rendered jobs, compiles the packages, and starts the jobs.
     pub(crate) fn deploy(
         &self,
-        rendered: &RenderedJobs,
+        rendered_jobs: &RenderedJobs,
         networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<()> {
         let spec = self
-            .upload_jobs_and_packages(rendered, networks, &[], stage)
+            .upload_jobs_and_packages(rendered_jobs, networks, &[], stage)
             .map_err(|error| with_vm_hint(error.with_note("VM and disk are kept; no job runs yet")))?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
@@ -68,23 +68,23 @@ impl<'a> Instance<'a> {
     /// time during which no job ran. `has_deployed` is true if an earlier deploy succeeded.
     pub(crate) fn update(
         &self,
-        rendered: &RenderedJobs,
-        applied: &AgentState,
+        rendered_jobs: &RenderedJobs,
+        agent_state: &AgentState,
         has_deployed: bool,
         stage: &Stage,
     ) -> Result<Duration> {
         let with_untouched_jobs = |error: Error| {
-            with_vm_hint(error.with_note(match applied.job_state() {
-                _ if !applied.has_jobs() => "VM and disk are kept; no job runs yet".to_owned(),
+            with_vm_hint(error.with_note(match agent_state.job_state() {
+                _ if !agent_state.has_jobs() => "VM and disk are kept; no job runs yet".to_owned(),
                 "running" => "nothing was stopped: the jobs run as before".to_owned(),
                 job_state => format!("VM and disk are kept; the jobs are '{job_state}', as before this run"),
             }))
         };
         let spec = self
             .upload_jobs_and_packages(
-                rendered,
-                &applied.networks(self.deployment),
-                &applied.packages(),
+                rendered_jobs,
+                &agent_state.networks(self.deployment),
+                &agent_state.packages(),
                 stage,
             )
             .map_err(with_untouched_jobs)?;
@@ -131,9 +131,10 @@ impl<'a> Instance<'a> {
 
     /// Returns true if the VM has exactly these jobs, rendered templates and packages already. Networks and
     /// disks are not compared, because a change of them needs a new VM.
-    pub(crate) fn is_applied(&self, rendered: &RenderedJobs, applied: &AgentState) -> bool {
-        let spec = self.spec(&Map::new(), &rendered.configuration_hash, &rendered.jobs, &[], ("", ""));
-        applied.has_jobs_of(&spec) && self.packages.are_installed(self.run, &applied.packages())
+    pub(crate) fn is_applied(&self, rendered_jobs: &RenderedJobs, agent_state: &AgentState) -> bool {
+        let spec =
+            self.spec(&Map::new(), &rendered_jobs.configuration_hash, &rendered_jobs.jobs, &[], ("", ""));
+        agent_state.has_jobs_of(&spec) && self.packages.are_installed(self.run, &agent_state.packages())
     }
 
     fn jobs(&self) -> Jobs<'a> {
@@ -144,23 +145,24 @@ impl<'a> Instance<'a> {
     /// Uploads the rendered jobs and provides the packages. Returns the spec that refers to them.
     fn upload_jobs_and_packages(
         &self,
-        rendered: &RenderedJobs,
+        rendered_jobs: &RenderedJobs,
         networks: &Map<String, Value>,
-        installed: &[CompiledPackage],
+        installed_packages: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Value> {
         let uploading = stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
         let archive = uuid::Uuid::new_v4().to_string();
-        self.agent
-            .put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
+        self.agent.put_blob(&archive, &rendered_jobs.archive, &mut |bytes_done| {
+            uploading.progress(bytes_done, None, Unit::Bytes)
+        })?;
         uploading.finish();
-        let packages = self.packages.provide(self.run, self.agent, installed, stage)?;
+        let packages = self.packages.provide(self.run, self.agent, installed_packages, stage)?;
         Ok(self.spec(
             networks,
-            &rendered.configuration_hash,
-            &rendered.jobs,
+            &rendered_jobs.configuration_hash,
+            &rendered_jobs.jobs,
             &packages,
-            (&archive, &rendered.digest),
+            (&archive, &rendered_jobs.digest),
         ))
     }
 

@@ -38,11 +38,11 @@ impl Jobs<'_> {
         let instance = &self.instance;
         self.run.signals.begin_change();
         if let Some(timeout) = drain_timeout {
-            self.script("pre-stop", Some(reason.next_states()), stage)?;
+            self.run_scripts("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
-            let began = SystemTime::now();
-            let drained = self.agent.drain(reason, timeout);
-            match drained.map_err(|error| self.explain(error.during(&draining), "drain", began))? {
+            let start_time = SystemTime::now();
+            let outcome = self.agent.drain(reason, timeout);
+            match outcome.map_err(|error| self.explain(error.during(&draining), "drain", start_time))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let after = text::duration(timeout);
@@ -55,7 +55,7 @@ impl Jobs<'_> {
             }
         }
         self.run_in_stage("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
-        self.script("post-stop", None, stage)
+        self.run_scripts("post-stop", None, stage)
     }
 
     /// Waits until no process of the jobs runs any more. Some agents answer `stop` earlier, and would start
@@ -65,14 +65,14 @@ impl Jobs<'_> {
         if running_jobs.is_empty() {
             return Ok(());
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let waiting = stage.reporter().timed_stage(
             "wait_for_stop",
             format!("Waiting for the stopped jobs of {} to end", self.instance),
         );
         while !running_jobs.is_empty() {
-            if started.elapsed() >= timeout {
+            if start.elapsed() >= timeout {
                 return Err(Error::failure(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
@@ -104,16 +104,16 @@ impl Jobs<'_> {
     pub(crate) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         self.run.signals.begin_change();
-        self.script("pre-start", None, stage)?;
-        let began = SystemTime::now();
+        self.run_scripts("pre-start", None, stage)?;
+        let start_time = SystemTime::now();
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_state = Value::Null;
-        self.wait_until_running(watch, began, &mut agent_state, &waiting)
+        self.wait_until_running(watch, start_time, &mut agent_state, &waiting)
             .map_err(|error| self.explain_interrupted_wait(error, &agent_state))?;
         waiting.finish();
-        self.script("post-start", None, stage)
+        self.run_scripts("post-start", None, stage)
     }
 
     fn run_in_stage(
@@ -129,19 +129,19 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
+    fn run_scripts(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
         let running =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
-        let began = SystemTime::now();
+        let start_time = SystemTime::now();
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&running), name, began))?;
+        outcome.map_err(|error| self.explain(error.during(&running), name, start_time))?;
         running.finish();
         Ok(())
     }
 
     /// Names the jobs whose scripts failed, with the end of their logs. A script that writes to one of its
     /// logs only leaves the other one from an earlier run, which is not shown.
-    fn explain(&self, error: AgentError, script: &str, began: SystemTime) -> Error {
+    fn explain(&self, error: AgentError, script: &str, start_time: SystemTime) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let with_skip_hint = |error: Error| match script {
             "pre-stop" | "drain" => error.with_hint(
@@ -154,11 +154,11 @@ impl Jobs<'_> {
             return with_skip_hint(error.into());
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
-        let script_error = with_skip_hint(Error::failure(failed_scripts::headline(script, &jobs)));
-        match self.log_tails(&filters, |_| true, began.elapsed().unwrap_or(Duration::MAX)).as_slice() {
+        let script_error = with_skip_hint(Error::failure(failed_scripts::failure_message(script, &jobs)));
+        match self.log_tails(&filters, |_| true, start_time.elapsed().unwrap_or(Duration::MAX)).as_slice() {
             // Without logs, the agent's message is all there is.
             [] => script_error.with_source(error.to_string()),
-            tails => script_error.with_source(LogExcerpt::new(logs::joined(tails, began))),
+            tails => script_error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
         }
     }
 
@@ -173,25 +173,25 @@ impl Jobs<'_> {
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
     /// restart meanwhile, so a failure is only a warning until then. Keeps the agent's last answer in
-    /// `agent_state`. The jobs were started at `began`.
+    /// `agent_state`. The jobs were started at `start_time`.
     fn wait_until_running(
         &self,
         watch: WatchTime,
-        began: SystemTime,
+        start_time: SystemTime,
         agent_state: &mut Value,
         stage: &Stage,
     ) -> Result<()> {
-        let started = Instant::now();
+        let wait_start = Instant::now();
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
-        let mut shown = String::new();
+        let mut last_line = String::new();
         let patience = MAX_TIME_UNTIL_WARNING.min(watch.end / 4);
         let mut has_warned = false;
         loop {
             *agent_state = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
-                Err(error) if error.is_transient() && started.elapsed() < watch.end => {
+                Err(error) if error.is_transient() && wait_start.elapsed() < watch.end => {
                     stage.log_line(error.to_string());
                     Value::Null
                 }
@@ -210,18 +210,23 @@ impl Jobs<'_> {
                     .collect::<Vec<_>>()
                     .join(", "),
             };
-            if line != shown {
+            if line != last_line {
                 stage.log_line(line.clone());
-                shown = line;
+                last_line = line;
             }
-            let elapsed = started.elapsed();
+            let elapsed = wait_start.elapsed();
             if elapsed >= watch.end {
-                return Err(self.never_ran_error(job_state, agent_state, watch.end, began));
+                return Err(self.never_ran_error(job_state, agent_state, watch.end, start_time));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
             if !failing.is_empty() && !has_warned && elapsed >= patience {
                 has_warned = true;
-                stage.reporter().warn(self.failing_jobs_warning(&failing, agent_state, watch.end, began));
+                stage.reporter().warn(self.failing_jobs_warning(
+                    &failing,
+                    agent_state,
+                    watch.end,
+                    start_time,
+                ));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
@@ -235,14 +240,15 @@ impl Jobs<'_> {
         failing: &[(String, String)],
         state: &Value,
         timeout: Duration,
-        began: SystemTime,
+        start_time: SystemTime,
     ) -> String {
         let names = quoted_names(failing);
         let jobs = jobs_of(state, failing);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
         let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
-        let last_line = tails.iter().find(|tail| tail.is_of_this_run(began)).and_then(LogTail::last_line);
+        let last_line =
+            tails.iter().find(|tail| tail.is_of_this_run(start_time)).and_then(LogTail::last_line);
         format!(
             "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
              `{command}`",
@@ -268,7 +274,13 @@ impl Jobs<'_> {
             .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
     }
 
-    fn never_ran_error(&self, job_state: &str, state: &Value, timeout: Duration, began: SystemTime) -> Error {
+    fn never_ran_error(
+        &self,
+        job_state: &str,
+        state: &Value,
+        timeout: Duration,
+        start_time: SystemTime,
+    ) -> Error {
         let problems = not_running(state);
         let job_problems: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
@@ -287,7 +299,7 @@ impl Jobs<'_> {
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
             [] => error,
-            tails => error.with_source(LogExcerpt::new(logs::joined(tails, began))),
+            tails => error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
         }
     }
 }

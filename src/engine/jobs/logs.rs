@@ -37,15 +37,15 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
-    /// Returns how long before `began` it was last written, if it was. A job or script that writes nothing
+    /// Returns how long before `start_time` it was last written, if it was. A job or script that writes nothing
     /// leaves the logs of an earlier run.
-    fn age_at(&self, began: SystemTime) -> Option<Duration> {
-        began.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
+    fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
+        start_time.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
     }
 
-    /// Returns true if it was written after `began`.
-    pub(super) fn is_of_this_run(&self, began: SystemTime) -> bool {
-        self.age_at(began).is_none()
+    /// Returns true if it was written after `start_time`.
+    pub(super) fn is_of_this_run(&self, start_time: SystemTime) -> bool {
+        self.age_at(start_time).is_none()
     }
 
     /// Returns its last line with its name.
@@ -54,11 +54,11 @@ impl LogTail {
     }
 }
 
-/// Formats the tails of logs. Logs that were last written before `began`, the time at which this run started
+/// Formats the tails of logs. Logs that were last written before `start_time`, the time at which this run started
 /// the script or the jobs, are marked.
-pub(super) fn joined(tails: &[LogTail], began: SystemTime) -> String {
+pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime) -> String {
     let text = |tail: &LogTail| {
-        let age = match tail.age_at(began) {
+        let age = match tail.age_at(start_time) {
             Some(age) => format!(
                 " (last written {} before this run started it, so perhaps by an earlier run)",
                 base::text::duration(age)
@@ -127,8 +127,8 @@ fn last_lines_of_file(path: &Path) -> io::Result<Vec<String>> {
     file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     // The first line may lack its beginning.
-    let whole = if start > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
-    Ok(last_lines(whole))
+    let whole_lines = if start > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    Ok(last_lines(whole_lines))
 }
 
 /// Returns the last lines of a text. Equal lines in a row are shown once, with their number.
@@ -141,11 +141,11 @@ pub(super) fn last_lines(text: &str) -> Vec<String> {
         }
     }
     let last = folded.split_off(folded.len().saturating_sub(MAX_LINES));
-    let shown = |(line, count): (&str, usize)| match count {
+    let line_text = |(line, count): (&str, usize)| match count {
         1 => clip(line),
         count => format!("{} ({count} times)", clip(line)),
     };
-    last.into_iter().map(shown).collect()
+    last.into_iter().map(line_text).collect()
 }
 
 fn clip(line: &str) -> String {
@@ -169,26 +169,23 @@ mod tests {
             let time = SystemTime::now() - Duration::from_secs(age);
             File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         };
-        let many: String = (0..100).map(|number| format!("line {number}\n")).collect();
-        write("a/many.log", &many, 10);
+        let long_text: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        write("a/many.log", &long_text, 10);
         write("a/empty.log", "", 1);
         write("a/new.log", "\nboom\n\n", 2);
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
         let tails = tails_below(directory.path(), |_| true, Duration::MAX);
-        let marked = joined(&tails, SystemTime::now() - Duration::from_secs(5));
-        assert!(marked.starts_with("the end of a/new.log:\n"), "{marked}");
-        assert!(marked.contains("the end of a/many.log (last written 5."), "{marked}");
+        let text = format_tails(&tails, SystemTime::now() - Duration::from_secs(5));
+        assert!(text.starts_with("the end of a/new.log:\n"), "{text}");
+        assert!(text.contains("the end of a/many.log (last written 5."), "{text}");
         let ages = tails.iter().map(|tail| tail.is_of_this_run(SystemTime::now() - Duration::from_secs(5)));
         assert_eq!(ages.collect::<Vec<_>>(), [true, false]);
-        let shown = joined(&tails, SystemTime::UNIX_EPOCH);
-        assert!(
-            shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
-            "{shown}"
-        );
-        assert!(shown.contains("line 99"), "{shown}");
-        assert!(!shown.contains("old.log") && !shown.contains("empty.log"), "{shown}");
-        assert!(shown.len() < 2000, "{}", shown.len());
+        let text = format_tails(&tails, SystemTime::UNIX_EPOCH);
+        assert!(text.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"), "{text}");
+        assert!(text.contains("line 99"), "{text}");
+        assert!(!text.contains("old.log") && !text.contains("empty.log"), "{text}");
+        assert!(text.len() < 2000, "{}", text.len());
 
         // Standard error is the most telling, and the scripts of another phase tell nothing.
         write("a/a.stderr.log", &"failed\n".repeat(7), 50);

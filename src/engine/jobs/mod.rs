@@ -5,7 +5,7 @@
 //! [`AgentState`], the state that the agent reports.
 
 mod agent_state;
-mod compiled;
+mod compiled_packages;
 mod failed_scripts;
 mod instance;
 mod lifecycle;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::compiled::{CompiledPackageStore, PackageKey};
+use super::compiled_packages::{CompiledPackageStore, PackageKey};
 use super::failed_scripts;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::prepare::find_release;
@@ -61,7 +61,8 @@ pub struct PackageCounts {
     #[serde(rename = "compile")]
     pub to_compile: usize,
     /// The number that the cache of compiled packages has, on this machine or shared.
-    pub cached: usize,
+    #[serde(rename = "cached")]
+    pub in_cache: usize,
     /// The number that their release has in compiled form.
     #[serde(rename = "compiled")]
     pub precompiled: usize,
@@ -74,7 +75,7 @@ struct PackageProgress {
     archive: OnceLock<(PathBuf, Digest)>,
     /// The id of the uploaded archive in the agent's blobstore.
     source: OnceLock<String>,
-    compiled: OnceLock<CompiledPackage>,
+    package: OnceLock<CompiledPackage>,
     /// The duration of the upload.
     uploading: OnceLock<Duration>,
     /// The duration of the compilation.
@@ -83,7 +84,7 @@ struct PackageProgress {
 
 impl<'r> Packages<'r> {
     /// Collects the packages that the jobs need, and checks that they fit together and fit the stemcell.
-    pub(crate) fn needed(
+    pub(crate) fn collect(
         deployment: &Deployment,
         releases: &'r [Release],
         stemcell: &Stemcell,
@@ -108,7 +109,7 @@ impl<'r> Packages<'r> {
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
         let stemcell_name = format!("{}/{}", stemcell.operating_system, stemcell.version);
         let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
-        let compiled: HashMap<&str, &Package> = release
+        let precompiled: HashMap<&str, &Package> = release
             .compiled_packages
             .iter()
             .filter(fitting)
@@ -116,7 +117,7 @@ impl<'r> Packages<'r> {
             .collect();
         for package in release.package_levels(jobs)?.into_iter().flatten() {
             // A release may have a package compiled for several stemcells.
-            let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
+            let package = precompiled.get(package.name.as_str()).copied().unwrap_or(package);
             let mut all_dependencies = BTreeSet::new();
             for name in &package.dependencies {
                 let dependency = *self
@@ -179,47 +180,48 @@ impl<'r> Packages<'r> {
         let mut counts = PackageCounts::default();
         let mut missing = Vec::new();
         for node in &self.nodes {
-            match (&node.package.compiled_for, node.compiled(&package_store)) {
+            match (&node.package.compiled_for, node.compiled_archive(&package_store)) {
                 (Some(_), _) => counts.precompiled += 1,
-                (None, Some(_)) => counts.cached += 1,
+                (None, Some(_)) => counts.in_cache += 1,
                 (None, None) => missing.push(node),
             }
         }
-        let shared = AtomicUsize::new(0);
+        let shared_count = AtomicUsize::new(0);
         for_each(&missing, run, &|node| {
-            shared.fetch_add(usize::from(package_store.is_shared(&node.key)), Ordering::SeqCst);
+            shared_count.fetch_add(usize::from(package_store.is_shared(&node.key)), Ordering::SeqCst);
         })?;
-        let shared = shared.into_inner();
-        counts.cached += shared;
-        counts.to_compile = missing.len() - shared;
+        let shared_count = shared_count.into_inner();
+        counts.in_cache += shared_count;
+        counts.to_compile = missing.len() - shared_count;
         Ok(counts)
     }
 
     /// Returns true if the VM has exactly these packages, compiled from the same content.
-    pub(crate) fn are_installed(&self, run: &RunContext, installed: &[CompiledPackage]) -> bool {
+    pub(crate) fn are_installed(&self, run: &RunContext, installed_packages: &[CompiledPackage]) -> bool {
         let package_store = package_store(run);
         let is_installed = |node: &PackageNode<'_>| {
-            node.compiled(&package_store).is_some_and(|archive| node.among(installed, &archive).is_some())
+            node.compiled_archive(&package_store)
+                .is_some_and(|archive| node.among(installed_packages, &archive).is_some())
         };
-        installed.len() == self.nodes.len() && self.nodes.iter().all(is_installed)
+        installed_packages.len() == self.nodes.len() && self.nodes.iter().all(is_installed)
     }
 
     /// Provides every package in the agent's blobstore, compiled, sorted by name. Does not send a package
-    /// again that is among `installed`.
+    /// again that is among `installed_packages`.
     pub(crate) fn provide(
         &self,
         run: &RunContext,
         agent: &Agent,
-        installed: &[CompiledPackage],
+        installed_packages: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
-        let started = Instant::now();
+        let start = Instant::now();
         let package_store = package_store(run);
         let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
             .map(|node| {
-                let archive = node.compiled(&package_store).map(OnceLock::from).unwrap_or_default();
+                let archive = node.compiled_archive(&package_store).map(OnceLock::from).unwrap_or_default();
                 PackageProgress { archive, ..PackageProgress::default() }
             })
             .collect();
@@ -229,8 +231,8 @@ impl<'r> Packages<'r> {
         if progress.iter().all(|progress| progress.archive.get().is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
                 let archive = progress.archive.get();
-                if let Some(existing) = archive.and_then(|archive| node.among(installed, archive)) {
-                    let _ = progress.compiled.set(existing.clone());
+                if let Some(existing) = archive.and_then(|archive| node.among(installed_packages, archive)) {
+                    let _ = progress.package.set(existing.clone());
                 }
             }
         }
@@ -246,15 +248,15 @@ impl<'r> Packages<'r> {
                 }
             }
         })?;
-        let (took, critical) = (started.elapsed(), self.critical_path(&progress));
-        tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical,
+        let (duration, critical) = (start.elapsed(), self.critical_path(&progress));
+        tracing::info!(packages = self.nodes.len(), took = ?duration, critical_path = ?critical,
             "all packages are on the VM");
         run.clock.count(|counts| {
-            counts.packages_ms += u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            counts.packages_ms += u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
             counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);
         });
         let mut packages: Vec<CompiledPackage> =
-            progress.into_iter().filter_map(|progress| progress.compiled.into_inner()).collect();
+            progress.into_iter().filter_map(|progress| progress.package.into_inner()).collect();
         packages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(packages)
     }
@@ -265,11 +267,11 @@ impl<'r> Packages<'r> {
         for node in self.nodes.iter().filter(|node| node.package.compiled_for.is_none()) {
             signals::check(run)?;
             let begin_stage = || node.begin_copy(&run.reporter);
-            let compiled =
+            let archive =
                 package_store.find(&node.key).or_else(|| package_store.copy_shared(&node.key, begin_stage));
-            if let Some(compiled) = compiled {
+            if let Some(archive) = archive {
                 let name = &node.package.name;
-                bundle.add_package(&node.key.name(), name, &compiled.archive, &compiled.digest)?;
+                bundle.add_package(&node.key.name(), name, &archive.path, &archive.digest)?;
             }
         }
         Ok(())
@@ -288,8 +290,8 @@ impl<'r> Packages<'r> {
             packages.into_iter().filter(|(_, progress)| progress.archive.get().is_none()).collect();
         for_each(&missing, run, &|(node, progress)| {
             let begin_stage = || node.begin_copy(stage.reporter());
-            if let Some(copied) = package_store.copy_shared(&node.key, begin_stage) {
-                let _ = progress.archive.set((copied.archive, copied.digest));
+            if let Some(archive) = package_store.copy_shared(&node.key, begin_stage) {
+                let _ = progress.archive.set((archive.path, archive.digest));
             }
         })
     }
@@ -306,8 +308,8 @@ impl<'r> Packages<'r> {
                 compiles.push(upload);
                 continue;
             }
-            let compiled = node.all_dependencies.iter().map(|dependency| compiles[*dependency]);
-            let dependencies = compiled.chain([upload]).collect();
+            let dependency_tasks = node.all_dependencies.iter().map(|dependency| compiles[*dependency]);
+            let dependencies = dependency_tasks.chain([upload]).collect();
             let compile = tasks.len();
             package_tasks.push(PackageTask::Compile(index));
             tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
@@ -321,10 +323,10 @@ impl<'r> Packages<'r> {
 
     /// Uploads the source of a package, or the compiled package, unless it was compiled before.
     fn upload(&self, index: usize, progress: &PackageProgress, agent: &Agent, stage: &Stage) -> Result<()> {
-        if progress.compiled.get().is_some() {
+        if progress.package.get().is_some() {
             return Ok(());
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let node = &self.nodes[index];
         let id = match progress.archive.get() {
             Some((archive, digest)) => {
@@ -333,7 +335,7 @@ impl<'r> Packages<'r> {
                     .timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
                 let id = upload_file(agent, archive, &uploading)?;
                 uploading.finish();
-                let _ = progress.compiled.set(CompiledPackage {
+                let _ = progress.package.set(CompiledPackage {
                     name: node.package.name.clone(),
                     version: node.package.fingerprint.clone(),
                     sha1: digest.to_string(),
@@ -350,7 +352,7 @@ impl<'r> Packages<'r> {
             }
         };
         let _ = progress.source.set(id);
-        let _ = progress.uploading.set(started.elapsed());
+        let _ = progress.uploading.set(start.elapsed());
         Ok(())
     }
 
@@ -366,10 +368,10 @@ impl<'r> Packages<'r> {
     ) -> Result<()> {
         let node = &self.nodes[index];
         let node_progress = &progress[index];
-        if node_progress.compiled.get().is_some() {
+        if node_progress.package.get().is_some() {
             return Ok(());
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let compiling =
             stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
         let missing_package_error = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
@@ -381,8 +383,7 @@ impl<'r> Packages<'r> {
             .filter(|dependency| node.package.dependencies.contains(&self.nodes[**dependency].package.name))
             .map(|dependency| {
                 let name = &self.nodes[*dependency].package.name;
-                let built =
-                    progress[*dependency].compiled.get().ok_or_else(|| missing_package_error(name))?;
+                let built = progress[*dependency].package.get().ok_or_else(|| missing_package_error(name))?;
                 Ok((name.clone(), built.clone()))
             })
             .collect::<Result<BTreeMap<_, _>>>()?;
@@ -400,8 +401,8 @@ impl<'r> Packages<'r> {
             failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))
         })?;
         compiling.finish();
-        let _ = node_progress.compiled.set(built);
-        let _ = node_progress.compiling.set(started.elapsed());
+        let _ = node_progress.package.set(built);
+        let _ = node_progress.compiling.set(start.elapsed());
         Ok(())
     }
 
@@ -416,16 +417,16 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) {
         let node = &self.nodes[index];
-        let (Some(_), Some(compiled)) = (progress.compiling.get(), progress.compiled.get()) else {
+        let (Some(_), Some(package)) = (progress.compiling.get(), progress.package.get()) else {
             return;
         };
-        let kept =
-            Digest::parse(&compiled.sha1, &format!("the compiled package {node}")).and_then(|digest| {
-                package_store.keep(&node.key, &digest, &mut |into| {
-                    agent.get_blob(&compiled.blobstore_id, into).map(drop).map_err(Error::from)
+        let result =
+            Digest::parse(&package.sha1, &format!("the compiled package {node}")).and_then(|digest| {
+                package_store.keep(&node.key, &digest, &mut |writer| {
+                    agent.get_blob(&package.blobstore_id, writer).map(drop).map_err(Error::from)
                 })
             });
-        if let Err(error) = kept {
+        if let Err(error) = result {
             stage.reporter().warn(format!(
                 "compiled package {node} is not kept for the next VM: {}",
                 error.chain().join(": ")
@@ -435,12 +436,12 @@ impl<'r> Packages<'r> {
 
     /// Returns the duration of all tasks with an unlimited number of threads.
     fn critical_path(&self, progress: &[PackageProgress]) -> Duration {
-        let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
+        let duration_of = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
         for (node, progress) in self.nodes.iter().zip(progress) {
             let ready =
                 node.all_dependencies.iter().map(|dependency| ends[*dependency]).max().unwrap_or_default();
-            ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
+            ends.push(ready.max(duration_of(&progress.uploading)) + duration_of(&progress.compiling));
         }
         ends.into_iter().max().unwrap_or_default()
     }
@@ -453,10 +454,10 @@ impl PackageNode<'_> {
     }
 
     /// Returns the compiled archive and its digest, from the release or the cache.
-    fn compiled(&self, package_store: &CompiledPackageStore) -> Option<(PathBuf, Digest)> {
+    fn compiled_archive(&self, package_store: &CompiledPackageStore) -> Option<(PathBuf, Digest)> {
         match &self.package.compiled_for {
             Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
-            None => package_store.find(&self.key).map(|kept| (kept.archive, kept.digest)),
+            None => package_store.find(&self.key).map(|package| (package.path, package.digest)),
         }
     }
 
@@ -469,10 +470,10 @@ impl PackageNode<'_> {
     /// Finds this package with the same content among those installed on the VM.
     fn among<'i>(
         &self,
-        installed: &'i [CompiledPackage],
+        installed_packages: &'i [CompiledPackage],
         (archive, digest): &(PathBuf, Digest),
     ) -> Option<&'i CompiledPackage> {
-        let installed_package = installed.iter().find(|installed_package| {
+        let installed_package = installed_packages.iter().find(|installed_package| {
             (&installed_package.name, &installed_package.version)
                 == (&self.package.name, &self.package.fingerprint)
         })?;
@@ -519,7 +520,7 @@ fn for_each<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) 
 fn upload_file(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     let id = uuid::Uuid::new_v4().to_string();
     let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
-    agent.put_blob(&id, archive, &mut |done| stage.progress(done, size, Unit::Bytes))?;
+    agent.put_blob(&id, archive, &mut |bytes_done| stage.progress(bytes_done, size, Unit::Bytes))?;
     Ok(id)
 }
 /// Returns the digest with which the agent verifies the source. With `--sha2`, a SHA-256 replaces a SHA-1.

@@ -114,12 +114,12 @@ pub(crate) fn check(
 fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Value> {
     let mut networks = networks.clone();
     for network in networks.values_mut().filter_map(Value::as_object_mut) {
-        let guessed = [
+        let defaults = [
             ("ip", format!("{block}.10")),
             ("netmask", "255.255.255.0".into()),
             ("gateway", format!("{block}.1")),
         ];
-        for (key, value) in guessed {
+        for (key, value) in defaults {
             network.entry(key).or_insert_with(|| value.into());
         }
     }
@@ -167,14 +167,14 @@ pub(crate) fn render_template(
 ) -> Result<RenderedFile> {
     let text = read(source)?;
     let label = label(job, source);
-    let rendered = if has_code(&text) {
+    let content = if has_code(&text) {
         renderer.render(&label, &text, context).map_err(|error| explain(job, error, context))?
     } else {
         text.into_bytes()
     };
     let name = format!("{}/{target}", job.name);
     let path = root.join(&name);
-    write(&path, &rendered)?;
+    write(&path, &content)?;
     Ok(RenderedFile { name, path, is_executable: target.starts_with("bin/") })
 }
 
@@ -195,7 +195,7 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
         return templates::render_error(error, context, ContextSource::Manifest);
     }
     let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
-    let consumed: Vec<String> = job
+    let links: Vec<String> = job
         .consumes
         .iter()
         .filter_map(|link| {
@@ -203,9 +203,9 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
             Some(format!("'{}'{kind}", text(link, "name")?))
         })
         .collect();
-    let which = match consumed.is_empty() {
+    let which = match links.is_empty() {
         true => String::new(),
-        false => format!(" (it consumes {})", consumed.join(", ")),
+        false => format!(" (it consumes {})", links.join(", ")),
     };
     templates::render_error(error, context, ContextSource::Manifest)
         .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))

@@ -13,19 +13,19 @@ use manifest::Deployment;
 /// Returns a warning for each property of the instance group and its jobs that none of its jobs declares.
 pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) -> Result<Vec<String>> {
     let group = &deployment.group;
-    let mut declared = BTreeSet::new();
+    let mut declared_names = BTreeSet::new();
     for job in &group.jobs {
         let properties = &find_release(releases, &job.release)?.job(&job.name)?.properties;
-        declared.extend(properties.iter().map(|property| property.name.as_str()));
+        declared_names.extend(properties.iter().map(|property| property.name.as_str()));
     }
     let job_properties = group.jobs.iter().filter_map(|job| Some((Some(job), job.properties.as_ref()?)));
     let group_place = format!("instance group '{}'", group.name);
     let mut warnings = Vec::new();
     for (job, properties) in job_properties.chain([(None, &group.properties)]) {
         let mut unknown = Vec::new();
-        find_unknown(properties, "", &declared, &mut unknown);
+        find_unknown(properties, "", &declared_names, &mut unknown);
         warnings.extend(unknown.into_iter().map(|name| {
-            let hint = did_you_mean(&name, with_parents(&declared));
+            let hint = did_you_mean(&name, with_parents(&declared_names));
             let place = job.map_or(group_place.as_str(), |job| job.place_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
         }));
@@ -38,27 +38,29 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
 fn find_unknown(
     properties: &Map<String, Value>,
     prefix: &str,
-    declared: &BTreeSet<&str>,
+    declared_names: &BTreeSet<&str>,
     unknown: &mut Vec<String>,
 ) {
     for (key, value) in properties {
         let name = format!("{prefix}{key}");
-        if declared.contains(name.as_str()) {
+        if declared_names.contains(name.as_str()) {
             continue;
         }
         let child_prefix = format!("{name}.");
         match value {
-            _ if !declared.iter().any(|declared| declared.starts_with(&child_prefix)) => unknown.push(name),
-            Value::Object(hash) => find_unknown(hash, &child_prefix, declared, unknown),
+            _ if !declared_names.iter().any(|declared_name| declared_name.starts_with(&child_prefix)) => {
+                unknown.push(name)
+            }
+            Value::Object(hash) => find_unknown(hash, &child_prefix, declared_names, unknown),
             _ => {}
         }
     }
 }
 
 /// Returns the names, and those of the hashes that contain them.
-fn with_parents<'n>(declared: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
+fn with_parents<'n>(names: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
     let parents = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
-    declared.iter().flat_map(|name| parents(name)).collect()
+    names.iter().flat_map(|name| parents(name)).collect()
 }
 
 #[cfg(test)]
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn finds_undeclared_properties_at_every_level() {
-        let declared = BTreeSet::from(["a.b", "a.c.d", "whole", "a.hash"]);
+        let declared_names = BTreeSet::from(["a.b", "a.c.d", "whole", "a.hash"]);
         let Value::Object(properties) = serde_json::json!({
             "a": {"b": 1, "c": {"d": 2, "x": 3}, "hash": {"any": "thing"}, "y": {"z": 4}},
             "whole": {"any": "thing"},
@@ -77,9 +79,9 @@ mod tests {
             panic!("not a hash");
         };
         let mut unknown = Vec::new();
-        find_unknown(&properties, "", &declared, &mut unknown);
+        find_unknown(&properties, "", &declared_names, &mut unknown);
         assert_eq!(unknown, ["a.c.x", "a.y", "hole"]);
-        assert_eq!(nearest("hole", with_parents(&declared)), Some("whole"));
-        assert_eq!(nearest("a.c.x", with_parents(&declared)), Some("a.c.d"));
+        assert_eq!(nearest("hole", with_parents(&declared_names)), Some("whole"));
+        assert_eq!(nearest("a.c.x", with_parents(&declared_names)), Some("a.c.d"));
     }
 }

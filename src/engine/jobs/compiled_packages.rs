@@ -48,7 +48,7 @@ pub(super) struct PackageKey(String);
 /// A compiled package in the store, its content verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompiledArchive {
-    pub(super) archive: PathBuf,
+    pub(super) path: PathBuf,
     /// The SHA-256 of the archive.
     pub(super) digest: Digest,
 }
@@ -137,7 +137,7 @@ impl CompiledPackageStore {
                                 "recording the use of a compiled package failed");
                         }
                     }
-                    return Some(CompiledArchive { archive, digest });
+                    return Some(CompiledArchive { path: archive, digest });
                 }
                 Ok(_) => {
                     tracing::warn!(path = %archive.display(),
@@ -167,16 +167,16 @@ impl CompiledPackageStore {
     ) -> Option<CompiledArchive> {
         let package = self.shared_cache.find_package(&key.name())?;
         let stage = begin_stage();
-        let copied = self.write(key, &package.digest, Some(&package.signed_digest), &mut |into| {
+        let result = self.write(key, &package.digest, Some(&package.signed_digest), &mut |writer| {
             self.shared_cache
                 .copy_package(&package, &mut |part| {
                     stage.progress(part.offset, Some(part.total), Unit::Bytes);
-                    into.write_all(part.bytes).map_err(|error| self.write_error(error))
+                    writer.write_all(part.bytes).map_err(|error| self.write_error(error))
                 })?
                 .map(drop)
                 .ok_or_else(|| Error::failure("the shared cache does not provide it"))
         });
-        match copied {
+        match result {
             Ok(archive) => {
                 stage.finish();
                 Some(archive)
@@ -195,10 +195,10 @@ impl CompiledPackageStore {
         if self.find(&key).is_some() {
             return Ok(());
         }
-        self.write(&key, &package.digest, Some(&package.signed_digest), &mut |into| {
+        self.write(&key, &package.digest, Some(&package.signed_digest), &mut |writer| {
             let read_error = |error| Error::io(format!("reading '{}'", package.archive.display()), error);
             let mut archive = File::open(&package.archive).map_err(read_error)?;
-            io::copy(&mut archive, into).map(drop).map_err(|error| self.write_error(error))
+            io::copy(&mut archive, writer).map(drop).map_err(|error| self.write_error(error))
         })
         .map(drop)
     }
@@ -218,9 +218,9 @@ impl CompiledPackageStore {
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
-        let kept = self.write(key, expected, None, fetch)?;
-        self.shared_cache.upload_package(&key.name(), &kept.archive, &kept.digest);
-        Ok(kept)
+        let compiled_archive = self.write(key, expected, None, fetch)?;
+        self.shared_cache.upload_package(&key.name(), &compiled_archive.path, &compiled_archive.digest);
+        Ok(compiled_archive)
     }
 
     fn write_error(&self, error: io::Error) -> Error {
@@ -258,7 +258,7 @@ impl CompiledPackageStore {
             // An earlier run may have copied the same content, signed by a key that is no longer trusted.
             fs::remove_file(&signature).or_else(unless_missing).map_err(write_error)?;
         }
-        Ok(CompiledArchive { archive, digest })
+        Ok(CompiledArchive { path: archive, digest })
     }
 }
 
@@ -314,8 +314,8 @@ mod tests {
 
     fn put(package_store: &CompiledPackageStore, key: &PackageKey, content: &[u8]) -> CompiledArchive {
         package_store
-            .keep(key, &digest(content), &mut |into| {
-                into.write_all(content).map_err(|error| Error::io("x", error))
+            .keep(key, &digest(content), &mut |writer| {
+                writer.write_all(content).map_err(|error| Error::io("x", error))
             })
             .unwrap()
     }
@@ -324,7 +324,7 @@ mod tests {
     fn key_depends_on_every_input_of_a_package() {
         let one = stemcell("1");
         let base = key(&one, "a", "f", &[]);
-        let with = key(&one, "b", "f", &[&base]);
+        let dependent = key(&one, "b", "f", &[&base]);
         let keys = [
             key(&stemcell("2"), "a", "f", &[]),
             key(&one, "b", "f", &[]),
@@ -338,7 +338,7 @@ mod tests {
             assert_ne!(*key, base, "{index}");
         }
         assert_eq!(key(&one, "a", "f", &[]), base);
-        assert_eq!(key(&one, "c", "f", &[&base, &with]), key(&one, "c", "f", &[&with, &base]));
+        assert_eq!(key(&one, "c", "f", &[&base, &dependent]), key(&one, "c", "f", &[&dependent, &base]));
     }
 
     #[test]
@@ -350,14 +350,14 @@ mod tests {
             CompiledPackageStore::in_cache(directory.path(), &SharedCache::default()).find(key)
         };
         assert_eq!(find(&key), None);
-        let kept = put(&package_store, &key, b"content");
-        assert_eq!(find(&key), Some(kept.clone()));
-        assert_eq!(put(&package_store, &key, b"content"), kept, "twice the same is one");
+        let archive = put(&package_store, &key, b"content");
+        assert_eq!(find(&key), Some(archive.clone()));
+        assert_eq!(put(&package_store, &key, b"content"), archive, "twice the same is one");
         assert_eq!(find(&other), None);
 
-        fs::write(&kept.archive, b"c0ntent").unwrap();
+        fs::write(&archive.path, b"c0ntent").unwrap();
         assert_eq!(find(&key), None);
-        assert!(!kept.archive.exists(), "a bad file is thrown away");
+        assert!(!archive.path.exists(), "a bad file is thrown away");
     }
 
     #[test]
@@ -366,8 +366,8 @@ mod tests {
         let package_store = CompiledPackageStore::in_cache(directory.path(), &SharedCache::default());
         let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
-            .keep(&key, &digest(b"other"), &mut |into| {
-                into.write_all(b"content").map_err(|error| Error::io("x", error))
+            .keep(&key, &digest(b"other"), &mut |writer| {
+                writer.write_all(b"content").map_err(|error| Error::io("x", error))
             })
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
