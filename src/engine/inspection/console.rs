@@ -50,11 +50,11 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
             .with_hint("see whether the VM exists: `monopile status MANIFEST`")
     })?;
     let console = console.last_lines(lines).map_err(read_error)?;
-    let mut printed = 0_u64;
+    let mut line_count = 0_u64;
     let mut use_line = |line: &[u8]| {
         print(&printable_line(run, line));
-        printed += 1;
-        if printed.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
+        line_count += 1;
+        if line_count.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
     };
     let mut splitter = LineSplitter::default();
     if request.follow {
@@ -85,11 +85,11 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
 /// Returns the VM on record and its directory. Fails if its CPI keeps no console on this machine.
 fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)> {
     let state = read_state(run)?;
-    let loaded = prepare::load_deployed(run, inputs, &state)?;
-    let config = loaded.cpis()?;
+    let manifest = prepare::load_deployed(run, inputs, &state)?;
+    let config = manifest.cpis()?;
     let (state, _) = cpi_set::apply_migrated_from(config.as_ref(), &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
-    let builtin = match (vm.cpi(), loaded.provider()?.cpi) {
+    let builtin = match (vm.cpi(), manifest.provider()?.cpi) {
         (None, CpiSource::Builtin(name)) => BuiltinCpi::named(&name),
         // The default CPI of a release has no VMs on this machine, so the release is not opened.
         (None, _) => return Err(no_console_error(&vm, None)),
@@ -99,7 +99,7 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
         }
     };
     let preparing = run.reporter.stage("Preparing");
-    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), &loaded, &preparing)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), &manifest, &preparing)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, None)?;
     let directory = cpis.checked_vm_directory(&vm)?;
     preparing.finish();

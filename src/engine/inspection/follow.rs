@@ -42,7 +42,7 @@ impl Follower {
         show_new_lines: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
     ) -> Result<()> {
         while run.signal().is_none() {
-            let started = Instant::now();
+            let start = Instant::now();
             match show_new_lines(agent, self) {
                 Ok(()) => {}
                 Err(_) if run.signal().is_some() => break,
@@ -54,7 +54,7 @@ impl Follower {
                 Err(error) => return Err(error),
             }
             self.has_fetched = true;
-            let pause = (started.elapsed() * PAUSE_FACTOR).max(MIN_FETCH_PAUSE);
+            let pause = (start.elapsed() * PAUSE_FACTOR).max(MIN_FETCH_PAUSE);
             // A signal is the regular end.
             if signals::pause(run, pause).is_err() {
                 break;
@@ -71,14 +71,15 @@ impl Follower {
         let length = file.metadata().map_err(read_error)?.len();
         let is_new_file = !self.shown_positions.contains_key(name);
         // A file that became shorter has been rotated.
-        let shown = self.shown_positions.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
-        let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
+        let shown_position =
+            self.shown_positions.get(name).copied().filter(|position| *position <= length).unwrap_or(0);
+        let from = shown_position.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
         file.seek(SeekFrom::Start(from)).map_err(read_error)?;
         let mut bytes = Vec::new();
         file.take(length - from).read_to_end(&mut bytes).map_err(read_error)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.shown_positions.insert(name.to_owned(), from + whole as u64);
-        bytes.truncate(whole);
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.shown_positions.insert(name.to_owned(), from + end as u64);
+        bytes.truncate(end);
         if is_new_file && !self.has_fetched {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
             let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);

@@ -29,10 +29,10 @@ impl LineSplitter {
                 return Ok(());
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = &buffer[..end.unwrap_or(buffer.len())];
-            self.line.extend_from_slice(taken);
-            let consumed = taken.len() + usize::from(end.is_some());
-            reader.consume(consumed);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            self.line.extend_from_slice(part);
+            let length = part.len() + usize::from(end.is_some());
+            reader.consume(length);
             if end.is_some() {
                 use_line(&self.line)?;
                 self.line.clear();

@@ -126,12 +126,12 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<S
             .with_owner_hint(to, "--out FILE or --dir DIR")
     };
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut saved = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(save_error)?;
+    let mut file = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(save_error)?;
     let mut from = File::open(archive.path()).map_err(save_error)?;
-    let bytes = std::io::copy(&mut from, saved.as_file_mut()).map_err(save_error)?;
-    saved.as_file().sync_all().map_err(save_error)?;
+    let bytes = std::io::copy(&mut from, file.as_file_mut()).map_err(save_error)?;
+    file.as_file().sync_all().map_err(save_error)?;
     // An existing file may be the only copy of something.
-    saved.persist_noclobber(to).map_err(|error| save_error(error.error))?;
+    file.persist_noclobber(to).map_err(|error| save_error(error.error))?;
     fetching.finish();
     Ok(SavedLogs { path: to.to_owned(), bytes })
 }

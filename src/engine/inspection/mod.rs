@@ -61,8 +61,8 @@ fn agent_endpoint(
     inputs: &Inputs,
     state: &State,
 ) -> Result<(AgentEndpoint, LoadedManifest)> {
-    let loaded = prepare::load_deployed(run, inputs, state)?;
-    Ok((endpoint(run, &loaded.provider()?)?, loaded))
+    let manifest = prepare::load_deployed(run, inputs, state)?;
+    Ok((endpoint(run, &manifest.provider()?)?, manifest))
 }
 
 /// Finds the VM on record and waits until its own agent answers. `explain` adds to the error of an agent
@@ -74,11 +74,11 @@ fn reach(
     explain: impl FnOnce(Error) -> Error,
 ) -> Result<ReachedVm> {
     let state = read_state(run)?;
-    let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
+    let (endpoint, manifest) = agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let agent =
-        contact(run, endpoint.clone(), (&state, &vm), &(&loaded).into(), timeout).map_err(|error| {
-            boot::explain_if_off(explain(error), boot::off_error, run, inputs, &loaded, &state)
+        contact(run, endpoint.clone(), (&state, &vm), &(&manifest).into(), timeout).map_err(|error| {
+            boot::explain_if_off(explain(error), boot::off_error, run, inputs, &manifest, &state)
         })?;
     Ok(ReachedVm { endpoint, agent })
 }

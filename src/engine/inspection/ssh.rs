@@ -319,8 +319,8 @@ fn interrupted_error(signal: u8) -> Error {
 fn end(child: &mut Child) {
     let pid = rustix::process::Pid::from_child(child);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    let started = std::time::Instant::now();
-    while started.elapsed() < EXIT_TIMEOUT {
+    let start = std::time::Instant::now();
+    while start.elapsed() < EXIT_TIMEOUT {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }

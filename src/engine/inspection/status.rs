@@ -332,18 +332,19 @@ impl<'a> StatusSources<'a> {
         record_commands::show(&run.paths.state)?;
         let preparing = run.reporter.stage("Preparing");
         let state = State::read(&run.paths.state)?.unwrap_or_default();
-        let loaded = prepare::load_deployed(run, inputs, &state)?;
-        sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
-        sources.run_credentials = (&loaded).into();
+        let manifest = prepare::load_deployed(run, inputs, &state)?;
+        sources.endpoint = Some(endpoint(run, &manifest.provider()?)?);
+        sources.run_credentials = (&manifest).into();
         if request.ask_cpi {
-            let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.renderer_choice, &loaded, &preparing)?;
+            let cpi_inputs =
+                OwnedCpiInputs::open(run, inputs, request.renderer_choice, &manifest, &preparing)?;
             sources.cpi_inputs = Some(cpi_inputs);
         }
         // The networks are omitted if the manifest cannot be deployed.
-        if let Ok(deployment) = loaded.deployment() {
+        if let Ok(deployment) = manifest.deployment() {
             sources.manifests_networks = deployment.vm.networks;
         }
-        sources.certificates = manifest::certificates(&loaded)
+        sources.certificates = manifest::certificates(&manifest)
             .into_iter()
             .map(|dated| CertificateStatus {
                 path: dated.path,
@@ -367,13 +368,13 @@ impl StatusCollector<'_> {
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
         let record = record_commands::show(&self.from.run.paths.state)?;
         let state = State::read(&self.from.run.paths.state)?.unwrap_or_default();
-        let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
+        let (agent, agent_state, mounted_disks) = self.ask_agent(&state, reporter)?;
         let has_answered = agent.answers == AgentAnswers::Yes;
         self.ask_cpis(&state, has_answered, reporter)?;
         let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
-        let used = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
-        let used = used.and_then(Value::as_str).map(str::to_owned);
+        let used_percent = vitals.as_ref().and_then(|vitals| vitals.pointer("/disk/persistent/percent"));
+        let used_percent = used_percent.and_then(Value::as_str).map(str::to_owned);
         let vm = record.vm.as_ref().map(|vm| {
             let handle = VmHandle::new(vm.cid.clone(), vm.cpi.as_deref());
             VmStatus {
@@ -389,23 +390,24 @@ impl StatusCollector<'_> {
             .map(|disk| {
                 let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
                 // The agent knows only disks of the VM's CPI.
-                let mounted_of_cpi =
-                    mounted.as_ref().filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
-                let is_mounted = mounted_of_cpi.map(|mounted| mounted.contains(&handle.cid));
+                let mounted_of_cpi = mounted_disks
+                    .as_ref()
+                    .filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
+                let is_mounted = mounted_of_cpi.map(|cids| cids.contains(&handle.cid));
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
                     exists: self.presence_of(&handle.clone().into()),
                     handle,
                     is_mounted,
-                    used_percent: used.clone().filter(|_| disk.in_use && is_mounted == Some(true)),
+                    used_percent: used_percent.clone().filter(|_| disk.in_use && is_mounted == Some(true)),
                     hint: disk.hint.clone(),
                 }
             })
             .collect();
-        let mounted = mounted.unwrap_or_default().into_iter();
+        let mounted_disks = mounted_disks.unwrap_or_default().into_iter();
         let untracked_disks =
-            mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
+            mounted_disks.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let mut runs = match &self.from.request.history {
             Some(directory) => {
                 let mut runs = recorded_runs(self.from.run, directory)?;
@@ -504,9 +506,9 @@ impl StatusCollector<'_> {
         agent_status.id = agent_status
             .id
             .or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
-        let mounted = agent.list_disk().ok();
+        let mounted_disks = agent.list_disk().ok();
         asking.finish();
-        Ok((agent_status, agent_state, mounted))
+        Ok((agent_status, agent_state, mounted_disks))
     }
 
     /// Asks the CPIs about the VM and the disks on record. While status is followed, earlier answers stay
@@ -519,23 +521,23 @@ impl StatusCollector<'_> {
         let Some(cpi_inputs) = &self.from.cpi_inputs else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = cpi_set::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
+        let (migrated_state, _) = cpi_set::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
                 let (run, request) = (self.from.run, self.from.request);
-                Cpis::find(run, cpi_inputs.borrowed(), &renamed, request.cpi_api_version)?
+                Cpis::find(run, cpi_inputs.borrowed(), &migrated_state, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked_cpis): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
-        let (is_off, last_boot) = match renamed.vm_handle() {
+        let (is_off, last_boot) = match migrated_state.vm_handle() {
             Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.last_boot(&vm)),
             _ => (false, None),
         };
-        let (mut problem, mut doubt, mut denied) = (None, None, Vec::new());
-        for (recorded, resource) in state.resources().zip(renamed.resources()) {
-            if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
+        let (mut problem, mut doubt, mut denied_resources) = (None, None, Vec::new());
+        for (record, resource) in state.resources().zip(migrated_state.resources()) {
+            if !matches!(record, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
             }
             let presence = cpis.connect(resource.cpi(), &asking).and_then(|cpi| {
@@ -549,8 +551,8 @@ impl StatusCollector<'_> {
             let presence_status = match presence {
                 Ok(Presence::Exists) => PresenceStatus::Yes,
                 Ok(Presence::Gone) => {
-                    if renamed.undeleted(&resource).is_none() {
-                        denied.push(resource.clone());
+                    if migrated_state.undeleted(&resource).is_none() {
+                        denied_resources.push(resource.clone());
                     }
                     PresenceStatus::No
                 }
@@ -569,10 +571,11 @@ impl StatusCollector<'_> {
                     break;
                 }
             };
-            findings.push((recorded, presence_status));
+            findings.push((record, presence_status));
         }
-        let changed = |cpi: Option<&str>| cpis.changed_location_properties(&renamed, cpi);
-        let cause_of_denial = probable_cause_of_denial(&renamed, &denied, changed)?;
+        let changed_properties = |cpi: Option<&str>| cpis.changed_location_properties(&migrated_state, cpi);
+        let cause_of_denial =
+            probable_cause_of_denial(&migrated_state, &denied_resources, changed_properties)?;
         if problem.is_none() {
             asking.finish();
         }
@@ -592,7 +595,7 @@ impl StatusCollector<'_> {
     /// Returns the CPI's answer about a resource.
     fn presence_of(&self, resource: &Resource) -> PresenceStatus {
         let findings = self.last_answers.iter().flat_map(|answers| &answers.findings);
-        let mut matching = findings.filter(|(recorded, _)| recorded == resource);
+        let mut matching = findings.filter(|(record, _)| record == resource);
         matching.next().map_or(PresenceStatus::NotAsked, |(_, presence_status)| *presence_status)
     }
 
@@ -627,8 +630,9 @@ impl StatusCollector<'_> {
 /// Returns true for a run that was rejected before its plan, because of arguments, input or the lock, or by
 /// the operator.
 fn was_refused(recorded_run: &RecordedRun) -> bool {
-    const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
-    let was_rejected = recorded_run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
+    const EXIT_CODES: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
+    let was_rejected =
+        recorded_run.record.end.as_ref().is_some_and(|end| EXIT_CODES.contains(&end.exit_code));
     was_rejected && recorded_run.record.plan.is_none()
 }
 
@@ -807,12 +811,12 @@ impl Status {
             AgentAnswers::NotAsked => return None,
             AgentAnswers::No | AgentAnswers::Foreign => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
-                let trouble = match &self.agent {
+                let failure = match &self.agent {
                     AgentStatus { is_proxy_failure: true, .. } => "cannot be asked",
                     AgentStatus { is_silent: true, .. } => "does not answer",
                     AgentStatus { .. } => "cannot be used",
                 };
-                let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
+                let text = format!("the agent of VM {} {failure}: {problem}", vm.handle);
                 let error = Error::new(ErrorKind::AgentUnreachable, text);
                 let error = match &self.failed_boot {
                     Some(boot) if self.agent.is_silent => with_console(error, &vm.handle, boot),
@@ -857,13 +861,13 @@ impl Status {
                 format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
             return (jobs != "running").then(|| Error::failure(text));
         }
-        let stopped = match self.stopped_by() {
+        let reason = match self.stopped_by() {
             Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started)),
             // The `stop-env` may have run on another machine.
             None if jobs == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
             None => None,
         };
-        if let Some(text) = stopped {
+        if let Some(text) = reason {
             return Some(Error::failure(text).with_hint("start them: `monopile start-env MANIFEST`"));
         }
         if jobs == "running" && self.is_deploy_unfinished {
@@ -872,14 +876,14 @@ impl Status {
             );
         }
         (jobs != "running").then(|| {
-            let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
+            let error = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");
             match &unfinished {
                 Some(unfinished_run) if unfinished_run.would_fail || fails => {
-                    stopped.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
+                    error.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
                 }
-                Some(unfinished_run) => stopped.with_hint(&unfinished_run.hint),
-                None => stopped.with_hint(
+                Some(unfinished_run) => error.with_hint(&unfinished_run.hint),
+                None => error.with_hint(
                     "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
                 ),
             }

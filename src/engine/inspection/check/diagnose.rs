@@ -26,9 +26,9 @@ use base::{Error, Result};
 /// The disks that are attached and mounted.
 struct DisksInUse {
     /// The disks that the CPI has attached; `None` if it does not know.
-    attached: Option<Vec<DiskCid>>,
+    attached_disks: Option<Vec<DiskCid>>,
     /// The disks that the agent has mounted.
-    mounted: Vec<DiskCid>,
+    mounted_disks: Vec<DiskCid>,
 }
 
 /// The result of a check.
@@ -141,11 +141,14 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             Ok(CheckedResource { resource, presence, is_to_be_deleted })
         })
         .collect::<Result<Vec<CheckedResource>>>()?;
-    let checked = |resource: Resource| checked_resources.iter().find(|checked| checked.resource == resource);
+    let find_resource = |resource: Resource| {
+        checked_resources.iter().find(|checked_resource| checked_resource.resource == resource)
+    };
     let disks = state.disks.iter().map(DiskRecord::handle);
-    let denied: Vec<DiskHandle> =
-        disks.filter(|disk| checked(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
-    let is_attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
+    let denied_disks: Vec<DiskHandle> = disks
+        .filter(|disk| find_resource(disk.clone().into()).is_some_and(CheckedResource::is_denied))
+        .collect();
+    let is_attachable = state.current_disk().is_none_or(|disk| !denied_disks.contains(&disk.handle()));
     let mut claim = AgentClaim::default();
     let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
@@ -154,12 +157,12 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let mut has_other_address = false;
     let mut has_jobs = true;
     if let Some(vm) = state.vm_handle() {
-        let checked_vm = checked(vm.clone().into());
+        let checked_vm = find_resource(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
             match Contradiction::detect(&probe.executor, &probe.agent, &vm, &checking)? {
                 Some(contradiction) => {
                     claim.is_vm_alive = true;
-                    agent_finding = Some(answering(probe, &vm));
+                    agent_finding = Some(answering_agent_finding(probe, &vm));
                     hints.extend(contradiction.hints());
                     vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
@@ -169,7 +172,10 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     });
                 }
                 None => {
-                    agent_finding = Some(silent(&vm, "it does not answer, and the CPI does not find its VM"));
+                    agent_finding = Some(silent_agent_finding(
+                        &vm,
+                        "it does not answer, and the CPI does not find its VM",
+                    ));
                     vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
                         description: describe_not_found(&vm.clone().into()),
@@ -189,18 +195,21 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     }
                     agent_finding = Some(match problem.kind {
                         ProblemKind::StoppedVm => {
-                            silent(&vm, "it does not answer, because its VM is stopped")
+                            silent_agent_finding(&vm, "it does not answer, because its VM is stopped")
                         }
                         _ => Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()),
                     });
                     vm_problems.push(problem);
                 }
-                Ok(mounted) => {
-                    agent_finding = Some(answering(probe, &vm));
+                Ok(mounted_disks) => {
+                    agent_finding = Some(answering_agent_finding(probe, &vm));
                     has_jobs = !AgentState::is_without_jobs(&probe.agent, state)?;
-                    claim.mounted.clone_from(&mounted);
-                    untracked = untracked_disks(&state.disks, &mounted, &vm);
-                    let in_use = DisksInUse { attached: ask_attached_disks(probe, &checking, &vm)?, mounted };
+                    claim.mounted_disks.clone_from(&mounted_disks);
+                    untracked = untracked_disks(&state.disks, &mounted_disks, &vm);
+                    let in_use = DisksInUse {
+                        attached_disks: ask_attached_disks(probe, &checking, &vm)?,
+                        mounted_disks,
+                    };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.disk_of_vm().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| is_attachable && disk.cpi == vm.cpi);
@@ -215,15 +224,15 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }
     checking.finish();
     let (call_problem, call_findings) = failed_calls(probe)?;
-    let disk_problems: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
+    let disk_problems: Vec<Problem> = denied_disks.into_iter().map(|disk| claim.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     // A VM whose agent answers has the cause in its own problem.
     if !claim.is_vm_alive {
         let denied_vm = vm_problems.iter().filter(|problem| problem.kind == ProblemKind::MissingVm);
-        let denied: Vec<Resource> =
+        let denied_resources: Vec<Resource> =
             denied_vm.chain(&disk_problems).filter_map(|problem| problem.affected.resource()).collect();
-        let changed = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
-        let cause = probable_cause_of_denial(state, &denied, changed)?;
+        let changed_properties = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
+        let cause = probable_cause_of_denial(state, &denied_resources, changed_properties)?;
         if is_contradicted || cause.is_some() {
             hints.push(CHECK_PROPERTIES.to_owned());
         }
@@ -237,10 +246,10 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }));
     let problems: Vec<Problem> =
         disk_problems.into_iter().chain(untracked).chain(vm_problems).chain(call_problem).collect();
-    let detached = state.detached_disk().map(|disk| Resource::Disk(disk.handle()));
-    let resources = checked_resources.iter().map(|checked| {
-        let is_detached = detached.as_ref() == Some(&checked.resource);
-        finding(checked, is_detached, &problems)
+    let detached_disk = state.detached_disk().map(|disk| Resource::Disk(disk.handle()));
+    let resources = checked_resources.iter().map(|checked_resource| {
+        let is_detached = detached_disk.as_ref() == Some(&checked_resource.resource);
+        finding(checked_resource, is_detached, &problems)
     });
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
@@ -264,20 +273,20 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
 /// The kind of the findings about an agent.
 pub(super) const AGENT: &str = "agent";
 
-fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
+fn answering_agent_finding(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());
     Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
 }
 
 /// Returns the finding of an agent that does not answer because of its VM, which has the problem.
-fn silent(vm: &VmHandle, detail: &str) -> Finding {
+fn silent_agent_finding(vm: &VmHandle, detail: &str) -> Finding {
     Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::Drifted, detail.to_owned())
 }
 
 /// Returns the finding of a resource on record. `is_detached` is true for the disk that the VM was created
 /// without.
-fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -> Finding {
-    let resource = &checked.resource;
+fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Problem]) -> Finding {
+    let resource = &checked_resource.resource;
     let (kind, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
     let agent_kinds =
@@ -288,19 +297,19 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
     {
         return Finding::of(problem, kind, cid, cpi);
     }
-    let (status, detail) = match &checked.presence {
+    let (status, detail) = match &checked_resource.presence {
         // The resource was to be deleted, so this is the desired status.
         Presence::Gone => {
             (FindingStatus::AsRecorded, "it was to be deleted, and the CPI does not find it".to_owned())
         }
-        Presence::Exists if checked.is_to_be_deleted => {
+        Presence::Exists if checked_resource.is_to_be_deleted => {
             (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
         }
         Presence::Exists if is_detached => {
             (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
-        Presence::Unknown(reason) if checked.is_to_be_deleted => {
+        Presence::Unknown(reason) if checked_resource.is_to_be_deleted => {
             (FindingStatus::Unknown, format!("it was to be deleted; the next run tries again; {reason}"))
         }
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),
@@ -313,10 +322,9 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let Probe { run, endpoint, state, .. } = probe;
     let answering_suspect = suspects::find_answering(run, &run.reporter, endpoint, state)?;
     let suspects = probe.state.monopile.suspects.iter();
-    let (existing, others): (Vec<Suspect>, Vec<Suspect>) = suspects
-        .cloned()
-        .partition(|suspect| answering_suspect.is_some_and(|answering| answering == suspect));
-    let problem = existing.last().map(|suspect| Problem {
+    let (answering_suspects, other_suspects): (Vec<Suspect>, Vec<Suspect>) =
+        suspects.cloned().partition(|suspect| answering_suspect == Some(suspect));
+    let problem = answering_suspects.last().map(|suspect| Problem {
         kind: ProblemKind::UntrackedVm,
         description: format!(
             "an untracked VM answers at {}: {}",
@@ -330,7 +338,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         repairs: Vec::new(),
     });
     let mut findings = Vec::new();
-    for (suspects, problem) in [(&existing, problem.as_ref()), (&others, None)] {
+    for (suspects, problem) in [(&answering_suspects, problem.as_ref()), (&other_suspects, None)] {
         for group in SuspectGroup::all(suspects) {
             let Some(newest) = group.suspects().last() else { continue };
             let ids: Vec<&str> = group.suspects().iter().map(|suspect| suspect.request_id.as_str()).collect();
@@ -353,14 +361,14 @@ struct AgentClaim {
     /// True if the CPI denies the VM, and its agent answers.
     is_vm_alive: bool,
     /// The disks that the agent has mounted.
-    mounted: Vec<DiskCid>,
+    mounted_disks: Vec<DiskCid>,
 }
 
 impl AgentClaim {
     /// Returns the problem of a disk that the CPI denies. Its record may be dropped only if the agent does
     /// not contradict the CPI.
     fn problem(&self, disk: DiskHandle) -> Problem {
-        let (kind, description, repairs) = if self.mounted.contains(&disk.cid) {
+        let (kind, description, repairs) = if self.mounted_disks.contains(&disk.cid) {
             (ProblemKind::Contradiction, describe_denied_mount(&disk), Vec::new())
         } else if self.is_vm_alive {
             let description = format!(
@@ -400,9 +408,9 @@ fn ask_mounted_disks(
     let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new() }));
     match answer {
         Ok(None) => {
-            let mounted = probe.agent.list_disk()?;
+            let mounted_disks = probe.agent.list_disk()?;
             asking.finish();
-            Ok(Ok(mounted))
+            Ok(Ok(mounted_disks))
         }
         Ok(Some(other)) => without_hints(problem(
             ProblemKind::ForeignAgent,
@@ -460,8 +468,8 @@ fn ask_attached_disks(
 }
 
 /// Returns a problem for each mounted disk that is not on record.
-fn untracked_disks(disk_records: &[DiskRecord], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
-    let untracked = mounted.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
+fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
+    let untracked = mounted_disks.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
         description: format!("disk '{cid}' is mounted on the VM, but not on record"),
@@ -474,14 +482,14 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted: &[DiskCid], vm: &VmHand
 /// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted is
 /// attached, whatever the CPI says: some CPIs answer `get_disks` with an empty list.
 fn disk_problem(disk: DiskHandle, in_use: &DisksInUse) -> Option<Problem> {
-    let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
+    let contains = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
         description: format!("disk {disk} {description}"),
         affected: Affected::Disk(disk.clone()),
         repairs: vec![repair],
     };
-    match (in_use.attached.as_deref().map(has), has(&in_use.mounted)) {
+    match (in_use.attached_disks.as_deref().map(contains), contains(&in_use.mounted_disks)) {
         (_, true) => None,
         (Some(false), false) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
@@ -500,22 +508,25 @@ mod tests {
 
     #[test]
     fn detached_and_unmounted_disks_are_problems() {
-        let mismatch = |attached: Option<&[&str]>, mounted: &[&str]| {
-            let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
+        let mismatch = |attached_disks: Option<&[&str]>, mounted_disks: &[&str]| {
+            let disk_cids = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
             disk_problem(
                 DiskHandle::new("d".parse().unwrap(), None),
-                &DisksInUse { attached: attached.map(owned), mounted: owned(mounted) },
+                &DisksInUse {
+                    attached_disks: attached_disks.map(disk_cids),
+                    mounted_disks: disk_cids(mounted_disks),
+                },
             )
             .map(|problem| (problem.kind, problem.repairs))
         };
         assert_eq!(mismatch(Some(&["d"]), &["d"]), None);
         assert_eq!(mismatch(None, &["d"]), None);
-        let detached = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
-        assert_eq!(mismatch(Some(&["e"]), &[]), detached);
-        assert_eq!(mismatch(Some(&[]), &[]), detached);
+        let detached_disk = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
+        assert_eq!(mismatch(Some(&["e"]), &[]), detached_disk);
+        assert_eq!(mismatch(Some(&[]), &[]), detached_disk);
         assert_eq!(mismatch(Some(&[]), &["d"]), None, "the agent has it mounted");
-        let unmounted = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
-        assert_eq!(mismatch(Some(&["d"]), &["e"]), unmounted);
-        assert_eq!(mismatch(None, &[]), unmounted);
+        let unmounted_disk = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
+        assert_eq!(mismatch(Some(&["d"]), &["e"]), unmounted_disk);
+        assert_eq!(mismatch(None, &[]), unmounted_disk);
     }
 }

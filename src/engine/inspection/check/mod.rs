@@ -471,22 +471,22 @@ pub fn cloud_check(
     run: &RunContext,
     choose: ChooseRepair<'_>,
 ) -> Result<CloudCheckResult> {
-    let mut checked = CloudCheckResult::default();
-    match check_and_repair(request, run, choose, &mut checked) {
-        Ok(()) => Ok(checked),
-        Err(error) if checked.made_repairs().is_empty() => Err(error),
+    let mut result = CloudCheckResult::default();
+    match check_and_repair(request, run, choose, &mut result) {
+        Ok(()) => Ok(result),
+        Err(error) if result.made_repairs().is_empty() => Err(error),
         Err(error) => {
-            Err(error.with_note(format!("repairs made before: {}", checked.made_repairs().join(", "))))
+            Err(error.with_note(format!("repairs made before: {}", result.made_repairs().join(", "))))
         }
     }
 }
 
-/// Adds the problems and repairs to `checked`, also if it fails.
+/// Adds the problems and repairs to `result`, also if it fails.
 fn check_and_repair(
     request: &CloudCheckRequest,
     run: &RunContext,
     choose: ChooseRepair<'_>,
-    checked: &mut CloudCheckResult,
+    result: &mut CloudCheckResult,
 ) -> Result<()> {
     let mut has_recreated_vm = false;
     for number in 1.. {
@@ -504,63 +504,67 @@ fn check_and_repair(
             is_deploy_unfinished,
             has_jobs,
         } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
-        checked.hints = hints;
-        checked.has_other_address = has_other_address;
-        checked.is_anything_on_record = !findings.is_empty();
+        result.hints = hints;
+        result.has_other_address = has_other_address;
+        result.is_anything_on_record = !findings.is_empty();
         let state = &context.probe.state;
-        checked.has_vm = state.vm_handle().is_some();
+        result.has_vm = state.vm_handle().is_some();
         let undeleted = state.monopile.undeleted.iter();
-        checked.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
+        result.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
         let suspects = SuspectGroup::all(&state.monopile.suspects);
-        checked.suspects = suspects.iter().map(SuspectGroup::in_short).collect();
-        checked.unchecked = unchecked;
-        checked.is_deploy_unfinished = is_deploy_unfinished;
-        for treated in &mut checked.problems {
-            treated.is_solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
+        result.suspects = suspects.iter().map(SuspectGroup::in_short).collect();
+        result.unchecked = unchecked;
+        result.is_deploy_unfinished = is_deploy_unfinished;
+        for treated_problem in &mut result.problems {
+            treated_problem.is_solved =
+                !problems.iter().any(|problem| is_same(problem, &treated_problem.problem));
         }
-        let mut chosen = None;
+        let mut choice = None;
         for problem in problems {
-            let index = match checked.problems.iter().position(|earlier| is_same(&earlier.problem, &problem))
-            {
+            let index = match result.problems.iter().position(|earlier| is_same(&earlier.problem, &problem)) {
                 Some(index) => {
                     // Other repairs may be possible than before.
-                    checked.problems[index].problem = problem;
+                    result.problems[index].problem = problem;
                     index
                 }
                 None => {
-                    checked.problems.push(TreatedProblem {
+                    result.problems.push(TreatedProblem {
                         problem,
                         attempts: Vec::new(),
                         is_solved: false,
                         is_declined: false,
                     });
-                    checked.problems.len() - 1
+                    result.problems.len() - 1
                 }
             };
-            let treated = &mut checked.problems[index];
+            let treated_problem = &mut result.problems[index];
             // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
             // denies every VM would get one after the other.
             let is_possible = |repair: &Repair| !(has_recreated_vm && *repair == Repair::RecreateVm);
-            let possible_repairs: Vec<Repair> = treated.untried().filter(is_possible).collect();
+            let possible_repairs: Vec<Repair> = treated_problem.untried().filter(is_possible).collect();
             if possible_repairs.is_empty() {
                 continue;
             }
             let has_disk = context.probe.executor.state().current_disk().is_some();
-            let choice =
-                RepairChoice { problem: &treated.problem, repairs: &possible_repairs, has_disk, has_jobs };
-            match choose(&choice)? {
+            let repair_choice = RepairChoice {
+                problem: &treated_problem.problem,
+                repairs: &possible_repairs,
+                has_disk,
+                has_jobs,
+            };
+            match choose(&repair_choice)? {
                 Decision::Repair(repair) => {
-                    chosen = Some((index, repair));
+                    choice = Some((index, repair));
                     break;
                 }
-                Decision::Declined => treated.is_declined = true,
+                Decision::Declined => treated_problem.is_declined = true,
                 Decision::Leave => {}
             }
         }
-        let Some((index, repair)) = chosen else { break };
+        let Some((index, repair)) = choice else { break };
         has_recreated_vm |= repair == Repair::RecreateVm;
-        let treated = &mut checked.problems[index];
-        let outcome = context.repair(&treated.problem, repair);
+        let treated_problem = &mut result.problems[index];
+        let outcome = context.repair(&treated_problem.problem, repair);
         let state = context.probe.executor.state().clone();
         drop(context);
         let outcome = match outcome {
@@ -568,7 +572,7 @@ fn check_and_repair(
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
                 let recreate_run = with_own_scratch(run, &format!("new-vm-{number}"))?;
-                let vm_is_gone = treated.problem.kind == ProblemKind::MissingVm;
+                let vm_is_gone = treated_problem.problem.kind == ProblemKind::MissingVm;
                 let request = CreateEnvRequest { vm_is_gone, ..request.deploy.clone() };
                 recreate_unfinished(&request, &RunContext { confirm: None, ..recreate_run }, &state).map(drop)
             }
@@ -588,10 +592,10 @@ fn check_and_repair(
                 Some(text)
             }
         };
-        treated.attempts.push(RepairAttempt { repair, error });
+        treated_problem.attempts.push(RepairAttempt { repair, error });
         // The VM may be another one now, or gone, and its deploy is not finished: the next deploy continues.
         if failed_deploy.is_some() {
-            checked.failed_deploy = failed_deploy;
+            result.failed_deploy = failed_deploy;
             break;
         }
     }

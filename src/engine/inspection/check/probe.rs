@@ -27,11 +27,12 @@ impl CloudCheckInputs {
         state: &State,
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
-        let loaded = prepare::load_deployed(run, &request.inputs, state)?;
-        let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, stage)?;
+        let manifest = prepare::load_deployed(run, &request.inputs, state)?;
+        let cpi_inputs =
+            OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, stage)?;
         let endpoint = endpoint(run, &cpi_inputs.provider)?;
-        let run_credentials = (&loaded).into();
-        Ok((CloudCheckInputs { cpi_inputs, endpoint, run_credentials }, loaded))
+        let run_credentials = (&manifest).into();
+        Ok((CloudCheckInputs { cpi_inputs, endpoint, run_credentials }, manifest))
     }
 }
 

@@ -42,9 +42,9 @@ pub(super) fn prepare(
     let mut store = open(run)?;
     recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, loaded) =
+    let (check_inputs, manifest) =
         CloudCheckInputs::load(&request.report_request(), run, store.state(), &validating)?;
-    let deployment = loaded.deployment()?;
+    let deployment = manifest.deployment()?;
     cpi_set::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
