@@ -280,7 +280,7 @@ mod tests {
     fn created_vm_follows_the_terms_and_needs_a_cid() {
         let vm_without_networks = CreatedVm { cid: "vm".parse().unwrap(), networks: None };
         let networks = Map::from_iter([("a".to_owned(), json!({}))]);
-        let with = CreatedVm { networks: Some(networks.into()), ..vm_without_networks.clone() };
+        let vm_with_networks = CreatedVm { networks: Some(networks.into()), ..vm_without_networks.clone() };
         let pair = json!(["vm", {"a": {}}]);
         assert_eq!(vm(V1, json!("vm")), Some((vm_without_networks.clone(), false)));
         assert_eq!(
@@ -289,8 +289,8 @@ mod tests {
             "no networks in v1, but a VM"
         );
         assert_eq!(vm(MIXED, json!("vm")), Some((vm_without_networks.clone(), false)));
-        assert_eq!(vm(MIXED, pair.clone()), Some((with.clone(), false)));
-        assert_eq!(vm(V2, pair), Some((with, false)));
+        assert_eq!(vm(MIXED, pair.clone()), Some((vm_with_networks.clone(), false)));
+        assert_eq!(vm(V2, pair), Some((vm_with_networks, false)));
         assert_eq!(vm(V2, json!(["vm", null])), Some((vm_without_networks.clone(), false)));
         assert_eq!(vm(V2, json!("vm")), Some((vm_without_networks, true)));
         for bad in [
@@ -336,7 +336,7 @@ mod tests {
             json!({}),
         ];
         // Counts the samples that each shape accepts, so that no shape accepts all of them by accident.
-        for (method, taken) in [
+        for (method, accepted_count) in [
             (Method::Info, 1),
             (Method::CreateStemcell, 1),
             (Method::CreateDisk, 1),
@@ -356,7 +356,7 @@ mod tests {
         ] {
             let fits =
                 samples.iter().filter(|sample| CheckedAnswer::parse(method, V2, sample).is_ok()).count();
-            assert_eq!(fits, taken, "{method}");
+            assert_eq!(fits, accepted_count, "{method}");
         }
         let network = json!(["net", {"range": "10.0.0.0/24"}, {}]);
         assert!(matches!(

@@ -296,13 +296,13 @@ mod tests {
             Some(2),
         );
         let cpi = cpi(2, None);
-        let shown = cpi.without_secrets(cpi.request(&call));
-        assert_eq!(shown["arguments"], json!([1, "<redacted>", "vm-1"]));
+        let logged_request = cpi.without_secrets(cpi.request(&call));
+        assert_eq!(logged_request["arguments"], json!([1, "<redacted>", "vm-1"]));
         let context = json!({
             "region": "<redacted>", "director_uuid": "d", "request_id": call.request_id,
             "vm": {"stemcell": {"api_version": 2}},
         });
-        assert_eq!(shown["context"], context);
+        assert_eq!(logged_request["context"], context);
     }
 
     #[test]

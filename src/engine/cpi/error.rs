@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn error_shows_the_end_of_the_log_without_repetition() {
-        let answered = CpiError::Answered {
+        let error = CpiError::Answered {
             method: Method::CreateVm,
             request_id: RequestId::fresh(),
             kind: CpiErrorKind::Cloud,
@@ -471,7 +471,7 @@ mod tests {
             log_tail: String::new(),
         };
         let tail = "asking for 4 CPUs\nCloudError: no quota\n".to_owned();
-        let chain = Error::from(answered.with_end(None, tail)).chain();
+        let chain = Error::from(error.with_end(None, tail)).chain();
         assert!(chain[0].ends_with("): Bosh::Clouds::CloudError: no quota"), "{chain:?}");
         assert_eq!(chain[1..], ["the end of its log:\nasking for 4 CPUs"]);
         assert_eq!(with_type("", "no quota"), "no quota");
@@ -484,9 +484,12 @@ mod tests {
             let error = CpiError::no_answer(method, &RequestId::fresh(), "it wrote nothing");
             Error::from(error.with_arguments(arguments)).hints().to_vec()
         };
-        let shown = hints(Method::HasVm, &["vm 1".into()]);
-        assert_eq!(shown.len(), 2);
-        assert!(shown[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "), "{shown:?}");
+        let hints_of_question = hints(Method::HasVm, &["vm 1".into()]);
+        assert_eq!(hints_of_question.len(), 2);
+        assert!(
+            hints_of_question[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "),
+            "{hints_of_question:?}"
+        );
         let calculated =
             hints(Method::CalculateVmCloudProperties, &[serde_json::json!({"cpu": 2, "ram": 512})]);
         assert!(
@@ -514,7 +517,7 @@ mod tests {
         ] {
             let kind = CpiErrorKind::of(&format!("Bosh::Clouds::{error_type}"), "x");
             for ok_to_retry in [false, true] {
-                let answered = CpiError::Answered {
+                let error = CpiError::Answered {
                     method: Method::AttachDisk,
                     request_id: RequestId::fresh(),
                     kind: kind.clone(),
@@ -525,7 +528,7 @@ mod tests {
                     made_nothing: false,
                     log_tail: String::new(),
                 };
-                let error = Error::from(answered);
+                let error = Error::from(error);
                 let hint = error.hints().last().unwrap();
                 let other = hint.strip_prefix("if that does not help: ");
                 assert_eq!(

@@ -55,8 +55,8 @@ impl CallLog {
 
     /// Reads the rest of standard error. Skips a part if the process wrote faster than it could be followed.
     pub(super) fn read_rest(&mut self, on_log: &mut dyn FnMut(&str)) {
-        if let Some(skipped) = self.skip_to_the_end() {
-            on_log(&format!("… {skipped} bytes of the CPI's log are not shown"));
+        if let Some(skipped_bytes) = self.skip_to_the_end() {
+            on_log(&format!("… {skipped_bytes} bytes of the CPI's log are not shown"));
         }
         self.follow(on_log);
         if !self.pending.is_empty() {
@@ -69,10 +69,11 @@ impl CallLog {
     fn skip_to_the_end(&mut self) -> Option<u64> {
         let file = self.stderr.as_mut()?;
         let unread_bytes = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
-        let skipped = unread_bytes.checked_sub(MAX_READ_BYTES).filter(|skipped| *skipped > 0)?;
-        file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
+        let skipped_bytes =
+            unread_bytes.checked_sub(MAX_READ_BYTES).filter(|skipped_bytes| *skipped_bytes > 0)?;
+        file.seek_relative(i64::try_from(skipped_bytes).ok()?).ok()?;
         self.pending.clear();
-        Some(skipped)
+        Some(skipped_bytes)
     }
 
     /// Adds the `log` of an answer, except lines that standard error also has.
@@ -156,10 +157,10 @@ fn start_of_end(log: &str) -> usize {
     let Some(limit) = log.len().checked_sub(MAX_ANSWER_LOG_BYTES).filter(|limit| *limit > 0) else {
         return 0;
     };
-    let whole = (limit..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
-    match log[whole..].find('\n') {
-        Some(end) if whole + end + 1 < log.len() => whole + end + 1,
-        _ => whole,
+    let start = (limit..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    match log[start..].find('\n') {
+        Some(end) if start + end + 1 < log.len() => start + end + 1,
+        _ => start,
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn shown(stderr: &str, answer: &[u8]) -> (Vec<String>, String) {
+    fn read_log(stderr: &str, answer: &[u8]) -> (Vec<String>, String) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         std::fs::write(&path, stderr).unwrap();
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn answer_log_omits_lines_already_on_stderr() {
         let answer = json!({"result": 1, "error": null, "log": "both \r\n\nonly here\n"}).to_string();
-        let (lines, tail) = shown("only there\nboth\n", answer.as_bytes());
+        let (lines, tail) = read_log("only there\nboth\n", answer.as_bytes());
         assert_eq!(lines, ["only there", "both", "only here"]);
         assert_eq!(tail, "only there\nboth\nonly here");
     }
@@ -199,22 +200,22 @@ mod tests {
             r#"{"log": " \n"}"#,
             r#"{"log": "a", "log": "b"}"#,
         ] {
-            assert_eq!(shown("", answer.as_bytes()).0, Vec::<String>::new(), "{answer}");
+            assert_eq!(read_log("", answer.as_bytes()).0, Vec::<String>::new(), "{answer}");
         }
-        assert_eq!(shown("", br#"{"log": ["a", 1]}"#).0, [r#"["a",1]"#]);
+        assert_eq!(read_log("", br#"{"log": ["a", 1]}"#).0, [r#"["a",1]"#]);
     }
 
     #[test]
     fn long_logs_are_shown_from_near_their_end() {
         let log: String = (0..100_000).map(|number| format!("line {number} ü\n")).collect();
-        let (lines, tail) = shown("", json!({"log": log}).to_string().as_bytes());
+        let (lines, tail) = read_log("", json!({"log": log}).to_string().as_bytes());
         assert!(lines[0].contains(" bytes of the log in the CPI's answer are not shown"), "{}", lines[0]);
         assert!(lines[1].starts_with("line "), "{}", lines[1]);
         let length: usize = lines[1..].iter().map(|line| line.len() + 1).sum();
         assert!((MAX_ANSWER_LOG_BYTES - 100..=MAX_ANSWER_LOG_BYTES).contains(&length), "{length}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
         assert!(tail.ends_with("line 99999 ü"), "{tail}");
-        let (lines, tail) = shown("", json!({"log": "ü".repeat(1 << 20)}).to_string().as_bytes());
+        let (lines, tail) = read_log("", json!({"log": "ü".repeat(1 << 20)}).to_string().as_bytes());
         assert_eq!(lines.len(), 1 + MAX_ANSWER_LOG_BYTES / MAX_LINE_BYTES);
         assert!(tail.len() <= TAIL_BYTES, "{}", tail.len());
     }

@@ -111,12 +111,12 @@ impl Executable {
     ) -> Result<ProcessOutcome, CpiError> {
         // The thread is started first: once the process runs, no other step may fail.
         let (hand_over, children) = mpsc::channel::<std::process::Child>();
-        let (ended, end) = mpsc::channel();
+        let (exit_sender, end) = mpsc::channel();
         std::thread::Builder::new()
             .name("cpi".to_owned())
             .spawn(move || {
                 if let Ok(mut child) = children.recv() {
-                    let _ = ended.send(child.wait());
+                    let _ = exit_sender.send(child.wait());
                 }
             })
             .map_err(|source| CpiError::Local {
@@ -135,8 +135,8 @@ impl Executable {
             log.follow(on_log);
             truncate_oversized_answer(&files.answer_path);
             match exit_message {
-                Ok(ended) => {
-                    status = ended.ok();
+                Ok(result) => {
+                    status = result.ok();
                     break;
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -172,8 +172,8 @@ pub(crate) fn truncate_oversized_answer(answer: &Path) {
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
         && let Ok(file) = File::options().write(true).open(answer)
     {
-        let shortened = file.set_len(0).and_then(|()| file.set_len(too_long));
-        tracing::debug!(ok = shortened.is_ok(), "the CPI's answer is too long; its space is freed");
+        let result = file.set_len(0).and_then(|()| file.set_len(too_long));
+        tracing::debug!(ok = result.is_ok(), "the CPI's answer is too long; its space is freed");
     }
 }
 
@@ -202,8 +202,8 @@ struct AnswerFileRename(Option<(CString, CString, File)>);
 
 impl AnswerFileRename {
     fn of(files: &OutputFiles) -> io::Result<Self> {
-        let Some(prepared) = &files.prepared_path else { return Ok(AnswerFileRename(None)) };
-        let from = CString::new(prepared.as_os_str().as_bytes())?;
+        let Some(prepared_path) = &files.prepared_path else { return Ok(AnswerFileRename(None)) };
+        let from = CString::new(prepared_path.as_os_str().as_bytes())?;
         let to = CString::new(files.answer_path.as_os_str().as_bytes())?;
         let directory = files.answer_path.parent().filter(|parent| !parent.as_os_str().is_empty());
         Ok(AnswerFileRename(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
@@ -253,11 +253,11 @@ pub(super) fn describe_end(status: ExitStatus) -> Option<String> {
 
 /// Keeps the end of a process for a later run. A failure only leaves that run without an explanation.
 pub(super) fn keep_end(path: &Path, end: &str) {
-    let kept = File::options().create_new(true).write(true).mode(0o600).open(path).and_then(|mut file| {
+    let result = File::options().create_new(true).write(true).mode(0o600).open(path).and_then(|mut file| {
         give_file_to_owner_of(&file, parent(path))?;
         file.write_all(end.as_bytes())
     });
-    if let Err(error) = kept {
+    if let Err(error) = result {
         tracing::debug!(%error, "the end of the CPI's process is not kept");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::needed::NeededPackage;
+use super::needed_packages::NeededPackage;
 use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot, SlotState};
 use super::{CompileSettings, StopCondition, script};
 use crate::cpi::create_private_directory;
@@ -12,14 +12,14 @@ use base::events::{Stage, Unit};
 
 /// Provides a package in the cache, and returns the lock that keeps it there.
 pub(super) fn provide_in_cache(
-    needed: &[NeededPackage<'_>],
+    needed_packages: &[NeededPackage<'_>],
     index: usize,
     package_store: &CpiPackageStore,
     compile_settings: &CompileSettings<'_>,
     stop_condition: &StopCondition<'_>,
     stage: &Stage,
 ) -> Result<Option<PackageLock>> {
-    let Some(package) = needed.get(index) else { return Ok(None) };
+    let Some(package) = needed_packages.get(index) else { return Ok(None) };
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let package_stage = begin_stage(package, stage);
@@ -42,7 +42,7 @@ pub(super) fn provide_in_cache(
         let lock = slot.lock_exclusively(stop_condition, &package_stage)?;
         if must_build(package, &slot, stage)? {
             let build = Build {
-                needed,
+                needed_packages,
                 package,
                 slot: &slot,
                 lock: &lock,
@@ -58,7 +58,7 @@ pub(super) fn provide_in_cache(
 
 /// Provides a package in a directory that this run has locked.
 pub(super) fn provide_in_directory(
-    needed: &[NeededPackage<'_>],
+    needed_packages: &[NeededPackage<'_>],
     index: usize,
     package_store: &CpiPackageStore,
     lock: &PackageLock,
@@ -66,7 +66,7 @@ pub(super) fn provide_in_directory(
     stop_condition: &StopCondition<'_>,
     stage: &Stage,
 ) -> Result<()> {
-    let Some(package) = needed.get(index) else { return Ok(()) };
+    let Some(package) = needed_packages.get(index) else { return Ok(()) };
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let package_stage = begin_stage(package, stage);
@@ -75,7 +75,7 @@ pub(super) fn provide_in_directory(
         return Ok(());
     }
     let build = Build {
-        needed,
+        needed_packages,
         package,
         slot: &slot,
         lock,
@@ -135,7 +135,7 @@ enum Built {
 
 /// The work of building one package.
 pub(super) struct Build<'a, 'r> {
-    needed: &'a [NeededPackage<'r>],
+    needed_packages: &'a [NeededPackage<'r>],
     pub(super) package: &'a NeededPackage<'r>,
     pub(super) slot: &'a PackageSlot,
     lock: &'a PackageLock,
@@ -151,7 +151,7 @@ impl Build<'_, '_> {
             .package
             .dependencies
             .iter()
-            .filter_map(|index| self.needed.get(*index))
+            .filter_map(|index| self.needed_packages.get(*index))
             .map(|dependency| self.package_store.slot(dependency))
             .collect();
         // In a userland, they are mounted.
@@ -162,9 +162,9 @@ impl Build<'_, '_> {
             self.slot.finish()?;
             return Ok(Built::Copied);
         }
-        let installed =
+        let result =
             if is_compiled { self.compile(&dependencies) } else { self.unpack(&self.slot.target, true) };
-        installed.inspect_err(|_| {
+        result.inspect_err(|_| {
             if !self.compile_settings.keep_scratch {
                 self.slot.discard();
             }
@@ -183,9 +183,9 @@ impl Build<'_, '_> {
         // Links may lead to other packages. Refusing them would gain nothing, because the unpacked files are
         // executed anyway.
         let options = Options { links: Links::Verbatim, ..Options::default() };
-        let mut progress = |done, total| {
+        let mut progress = |bytes_done, total| {
             if reports_progress {
-                self.stage.progress(done, Some(total), Unit::Bytes);
+                self.stage.progress(bytes_done, Some(total), Unit::Bytes);
             }
         };
         archive::unpack_file(&package.archive, &source_name, target, None, &options, &mut progress)?;

@@ -62,9 +62,9 @@ pub(super) fn records(root: &Path) -> Result<FileRecords> {
 /// Returns the first path at which two trees differ.
 pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords) -> Option<&'r str> {
     let is_changed = |(path, record): &(&'r String, &'r String)| other.get(*path) != Some(*record);
-    let changed = one.iter().find(is_changed).map(|(path, _)| path.as_str());
-    let added = other.keys().find(|path| !one.contains_key(*path)).map(String::as_str);
-    changed.into_iter().chain(added).min()
+    let changed_path = one.iter().find(is_changed).map(|(path, _)| path.as_str());
+    let added_path = other.keys().find(|path| !one.contains_key(*path)).map(String::as_str);
+    changed_path.into_iter().chain(added_path).min()
 }
 
 /// Calls `visit` with the path and the metadata of everything below a directory, in a fixed order.
@@ -126,14 +126,14 @@ mod tests {
                 fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o711)).unwrap();
             }),
         ];
-        for (changed, change) in changes {
+        for (changed_path, change) in changes {
             let (stamp_before, before) = (stamp(&root).unwrap(), records(&root).unwrap());
             assert_eq!(stamp(&root).unwrap(), stamp_before);
             // The clock of change times ticks every few milliseconds.
             std::thread::sleep(Duration::from_millis(20));
             change();
-            assert_ne!(stamp(&root).unwrap(), stamp_before, "{changed}");
-            assert_eq!(first_difference(&before, &records(&root).unwrap()), Some(changed));
+            assert_ne!(stamp(&root).unwrap(), stamp_before, "{changed_path}");
+            assert_eq!(first_difference(&before, &records(&root).unwrap()), Some(changed_path));
         }
         // The content of a file that cannot be read is unknown.
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();

@@ -16,7 +16,7 @@
 mod compile;
 mod contents;
 mod key;
-mod needed;
+mod needed_packages;
 mod package_store;
 mod preflight;
 mod script;
@@ -36,7 +36,7 @@ use base::{events::Stage, redact::Redactor};
 use super::create_private_directory;
 use super::userland::Userland;
 use key::CompileSite;
-use needed::NeededPackage;
+use needed_packages::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
 pub(crate) use shared_copy::{ShareablePackage, import_package};
 
@@ -125,9 +125,9 @@ impl StopCondition<'_> {
 
 /// Compares the entries of the cache of this machine with their digests.
 pub fn verify_cache(cache: &Path) -> Result<Verified> {
-    let mut verified = artifact::cache::verify(cache)?;
-    package_store::verify(&cache.join(PackageKind::Cpi.folder()), &mut verified)?;
-    Ok(verified)
+    let mut report = artifact::cache::verify(cache)?;
+    package_store::verify(&cache.join(PackageKind::Cpi.folder()), &mut report)?;
+    Ok(report)
 }
 
 /// Installs every package that `jobs` need.
@@ -156,13 +156,13 @@ fn install_in_cache(
     let cache = Cache::open(compile_settings.cache)?;
     let root = compile_settings.cache.join(PackageKind::Cpi.folder());
     let package_store = CpiPackageStore::cache(&root, compile_settings.shared_cache)?;
-    let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
-    needed::check_compiled(&needed, compile_settings.userland)?;
-    preflight::check(&needed, &package_store, compile_settings)?;
+    let needed_packages = needed_packages::find(jobs, &compile_settings.compile_site(package_store.root()))?;
+    needed_packages::check_operating_systems(&needed_packages, compile_settings.userland)?;
+    preflight::check(&needed_packages, &package_store, compile_settings)?;
     let locks = parking_lot::Mutex::new(Vec::new());
-    task_graph::run(&tasks(&needed), compile_settings.parallel, &|index| {
+    task_graph::run(&tasks(&needed_packages), compile_settings.parallel, &|index| {
         let result = compile::provide_in_cache(
-            &needed,
+            &needed_packages,
             index,
             &package_store,
             compile_settings,
@@ -179,14 +179,16 @@ fn install_in_cache(
     let create_error = |error| Error::io(format!("making '{}'", packages.display()), error);
     create_private_directory(&packages)?;
     let mut targets = Vec::new();
-    for package in needed::visible(&needed)? {
+    for package in needed_packages::visible(&needed_packages)? {
         let target = package_store.slot(package).target;
         symlink(&target, packages.join(&package.package.name)).map_err(create_error)?;
         targets.push((package.package.name.clone(), target));
     }
-    let compiled = needed.iter().filter(|package| package.package.compiled_for.is_none());
+    let compiled_packages = needed_packages.iter().filter(|package| package.package.compiled_for.is_none());
     let shareable = match compile_settings.userland {
-        Some(_) => compiled.map(|package| ShareablePackage::of(package_store.slot(package))).collect(),
+        Some(_) => {
+            compiled_packages.map(|package| ShareablePackage::of(package_store.slot(package))).collect()
+        }
         None => Vec::new(),
     };
     let locks = locks.into_inner();
@@ -203,18 +205,18 @@ fn install_in_directory(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     let package_store = CpiPackageStore::directory(directory, compile_settings.shared_cache)?;
-    let needed = needed::find(jobs, &compile_settings.compile_site(package_store.root()))?;
-    needed::check_compiled(&needed, compile_settings.userland)?;
-    needed::check_names(&needed)?;
+    let needed_packages = needed_packages::find(jobs, &compile_settings.compile_site(package_store.root()))?;
+    needed_packages::check_operating_systems(&needed_packages, compile_settings.userland)?;
+    needed_packages::check_names(&needed_packages)?;
     loop {
         let lock = package_store.lock_exclusively(stop_condition, stage)?;
-        for package in &needed {
+        for package in &needed_packages {
             package_store.slot(package).check_ours()?;
         }
-        preflight::check(&needed, &package_store, compile_settings)?;
-        task_graph::run(&tasks(&needed), compile_settings.parallel, &|index| {
+        preflight::check(&needed_packages, &package_store, compile_settings)?;
+        task_graph::run(&tasks(&needed_packages), compile_settings.parallel, &|index| {
             let result = compile::provide_in_directory(
-                &needed,
+                &needed_packages,
                 index,
                 &package_store,
                 &lock,
@@ -230,13 +232,13 @@ fn install_in_directory(
         // Between releasing one lock and taking the other, another run may change the packages.
         drop(lock);
         let lock = package_store.lock_shared(stop_condition, stage)?;
-        if needed.iter().all(|package| package_store.slot(package).is_complete()) {
+        if needed_packages.iter().all(|package| package_store.slot(package).is_complete()) {
             let target = |package: &NeededPackage<'_>| {
                 (package.package.name.clone(), package_store.slot(package).target)
             };
             return Ok(InstalledPackages {
                 packages: directory.to_owned(),
-                targets: needed.iter().map(target).collect(),
+                targets: needed_packages.iter().map(target).collect(),
                 shareable: Vec::new(),
                 _locks: vec![lock],
                 _cache: None,
@@ -246,10 +248,10 @@ fn install_in_directory(
 }
 
 /// Returns the tasks. Packages with the most dependents go first.
-fn tasks(needed: &[NeededPackage<'_>]) -> Vec<Task> {
+fn tasks(needed_packages: &[NeededPackage<'_>]) -> Vec<Task> {
     let dependents =
-        |index: usize| needed.iter().filter(|package| package.dependencies.contains(&index)).count();
-    needed
+        |index: usize| needed_packages.iter().filter(|package| package.dependencies.contains(&index)).count();
+    needed_packages
         .iter()
         .enumerate()
         .map(|(index, package)| Task {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::StopCondition;
 use super::contents::{self, FileRecords};
-use super::needed::NeededPackage;
+use super::needed_packages::NeededPackage;
 use crate::cpi::create_private_directory;
 use artifact::SharedCache;
 use artifact::cache::Verified;
@@ -188,15 +188,15 @@ impl PackageSlot {
 
     /// Compares the files of the package with their record.
     pub(super) fn state(&self) -> Result<SlotState> {
-        let Some(recorded) = self.recorded_stamp() else { return Ok(SlotState::Incomplete) };
+        let Some(recorded_stamp) = self.recorded_stamp() else { return Ok(SlotState::Incomplete) };
         // Taken before the files are read, so that a later change will be noticed.
         let stamp = contents::stamp(self.tree())?;
-        if stamp == recorded {
+        if stamp == recorded_stamp {
             return Ok(SlotState::Whole);
         }
         let records = contents::records(self.tree())?;
         match read_json::<FileRecords>(&self.records) {
-            Ok(Some(recorded)) => match contents::first_difference(&recorded, &records) {
+            Ok(Some(recorded_files)) => match contents::first_difference(&recorded_files, &records) {
                 Some(path) => Ok(SlotState::Changed(self.tree().join(path))),
                 None => {
                     self.mark(Some(&stamp))?;
@@ -343,7 +343,7 @@ impl PackageLock {
 }
 
 /// Compares the packages in the cache `root` with the records of their files.
-pub(super) fn verify(root: &Path, verified: &mut Verified) -> Result<()> {
+pub(super) fn verify(root: &Path, report: &mut Verified) -> Result<()> {
     let mut names: Vec<String> = std::fs::read_dir(root)
         .into_iter()
         .flatten()
@@ -359,13 +359,14 @@ pub(super) fn verify(root: &Path, verified: &mut Verified) -> Result<()> {
             continue;
         }
         let problem = match read_json::<FileRecords>(&entry.join("files.json")) {
-            Ok(Some(recorded)) => {
+            Ok(Some(recorded_files)) => {
                 let records = contents::records(&entry.join("packages"))?;
-                contents::first_difference(&recorded, &records).map(|path| format!("'{path}' has changed"))
+                contents::first_difference(&recorded_files, &records)
+                    .map(|path| format!("'{path}' has changed"))
             }
             Ok(None) | Err(_) => Some("the record of its files is missing".to_owned()),
         };
-        verified.add(PackageKind::Cpi.folder(), &name, problem);
+        report.add(PackageKind::Cpi.folder(), &name, problem);
     }
     Ok(())
 }

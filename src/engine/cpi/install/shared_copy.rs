@@ -26,13 +26,13 @@ impl Build<'_, '_> {
         let Some(package) = self.compile_settings.shared_cache.find_package(&self.slot.shared_name()) else {
             return Ok(false);
         };
-        let copied = self.copy(&package);
-        if let Err(error) = &copied {
+        let result = self.copy(&package);
+        if let Err(error) = &result {
             self.stop_condition.check()?;
             tracing::debug!(?error, "a package of the CPI is not copied");
             remove_tree(&self.slot.target)?;
         }
-        Ok(copied.is_ok())
+        Ok(result.is_ok())
     }
 
     fn copy(&self, package: &SharedPackage) -> Result<()> {
@@ -60,10 +60,10 @@ impl Build<'_, '_> {
         if userland.is_none() || !shared_cache.uploads_packages() {
             return;
         }
-        let packed = self
+        let result = self
             .shared_archive()
             .and_then(|archive| Ok((archive::pack_tree(&self.slot.target, &archive)?, archive)));
-        match packed {
+        match result {
             Ok((digest, archive)) => {
                 shared_cache.upload_package(&self.slot.shared_name(), &archive, &digest);
             }

@@ -97,9 +97,9 @@ fn start(program: &OsStr, arguments: &[OsString], directory: &Path) -> io::Resul
     ];
     // Counts only processes of the program's user namespace. The kernel exempts root of this machine from
     // it, for whom `limit_processes` counts.
-    let allowed = rustix::process::getrlimit(Resource::Nproc).maximum;
-    let most = Some(allowed.unwrap_or(MAX_PROCESSES).min(MAX_PROCESSES));
-    let limit = Rlimit { current: most, maximum: most };
+    let hard_limit = rustix::process::getrlimit(Resource::Nproc).maximum;
+    let maximum = Some(hard_limit.unwrap_or(MAX_PROCESSES).min(MAX_PROCESSES));
+    let limit = Rlimit { current: maximum, maximum };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory);
     // SAFETY: the closure only makes system calls, with arguments that exist before the fork.
@@ -146,14 +146,14 @@ fn wait_for(child: &Child) -> Result<u8, Errno> {
 fn limit_processes() {
     // A fork bomb must not take the time that this thread needs. Only root may do this.
     let _ = rustix::process::setpriority_process(None, -20);
-    let mut counted = 0;
+    let mut last_counted_pid = 0;
     loop {
         std::thread::sleep(POLL_PAUSE);
         let latest = latest_pid();
-        if latest.abs_diff(counted) < COUNT_AFTER_PROCESSES {
+        if latest.abs_diff(last_counted_pid) < COUNT_AFTER_PROCESSES {
             continue;
         }
-        counted = latest;
+        last_counted_pid = latest;
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let processes = entries
             .filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));

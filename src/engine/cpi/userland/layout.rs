@@ -100,9 +100,9 @@ impl Layout {
         create_private_directory_in(scratch, "root")?;
         let tmp = create_private_directory_in(scratch, "tmp")?;
         let users = files::users(&userland.content.root, scratch)?;
-        let shared = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
+        let temp_mounts = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
         // The last mount at a path counts, and parents come before what is below them.
-        let by_target: BTreeMap<PathBuf, MountPoint> = shared
+        let by_target: BTreeMap<PathBuf, MountPoint> = temp_mounts
             .into_iter()
             .chain(users)
             .chain(mounts)

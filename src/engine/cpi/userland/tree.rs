@@ -94,13 +94,13 @@ fn relative(path: &Path) -> PathBuf {
 /// Returns the paths that are not below another one.
 fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
-    let mut kept: Vec<PathBuf> = Vec::new();
+    let mut outermost_paths: Vec<PathBuf> = Vec::new();
     for path in paths {
-        if !kept.iter().any(|kept| path.starts_with(kept)) {
-            kept.push(path);
+        if !outermost_paths.iter().any(|outer| path.starts_with(outer)) {
+            outermost_paths.push(path);
         }
     }
-    kept
+    outermost_paths
 }
 
 /// Fills a new directory of the tree with the entries of `source`, except for `points`, relative paths at
@@ -140,10 +140,10 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         // A link or file in the place of a directory is left out.
         let inner = inner.filter(|_| metadata.as_ref().is_some_and(fs::Metadata::is_dir));
         let mode = inner.as_ref().and(metadata).map_or(0o755, |metadata| metadata.permissions().mode());
-        let created = mounts::create_directory(directory, &name, Some(0o755))?;
-        fill(&created, inner.as_deref(), &points)?;
-        fs::set_permissions(&created, Permissions::from_mode(mode & 0o1777 | 0o500))
-            .map_err(|error| format!("setting the mode of '{}' failed: {error}", created.display()))?;
+        let subdirectory = mounts::create_directory(directory, &name, Some(0o755))?;
+        fill(&subdirectory, inner.as_deref(), &points)?;
+        fs::set_permissions(&subdirectory, Permissions::from_mode(mode & 0o1777 | 0o500))
+            .map_err(|error| format!("setting the mode of '{}' failed: {error}", subdirectory.display()))?;
     }
     Ok(())
 }

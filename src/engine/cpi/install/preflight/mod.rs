@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::CompileSettings;
-use super::needed::NeededPackage;
+use super::needed_packages::NeededPackage;
 use super::package_store::CpiPackageStore;
 use crate::cpi::userland::{self, Userland};
 use artifact::archive;
@@ -24,14 +24,14 @@ const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// Checks the scripts of the packages that must be compiled now.
 pub(super) fn check(
-    needed: &[NeededPackage<'_>],
+    needed_packages: &[NeededPackage<'_>],
     package_store: &CpiPackageStore,
     compile_settings: &CompileSettings<'_>,
 ) -> Result<()> {
     let path =
         compile_settings.env_vars.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
     let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for package in needed {
+    for package in needed_packages {
         if package.package.compiled_for.is_some() || package_store.slot(package).is_complete() {
             continue;
         }

@@ -23,7 +23,7 @@ pub(super) struct NeededPackage<'r> {
 
 /// Returns the packages of the jobs and their dependencies, each after its own dependencies.
 pub(super) fn find<'r>(jobs: &[CpiJob<'r>], site: &CompileSite<'_>) -> Result<Vec<NeededPackage<'r>>> {
-    let mut needed: Vec<NeededPackage<'r>> = Vec::new();
+    let mut needed_packages: Vec<NeededPackage<'r>> = Vec::new();
     // Indexes by release and name. Two releases with the same package share one index.
     let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
@@ -31,45 +31,54 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], site: &CompileSite<'_>) -> Result<Ve
         let named_by_job = &release.job(job.name)?.packages;
         for package in release.package_levels(&[job.name])?.into_iter().flatten() {
             let mut dependencies = BTreeSet::new();
-            let mut with = Vec::new();
+            let mut dependency_keys = Vec::new();
             for dependency in release.dependencies(package)? {
                 let position = positions.get(&(release.name.as_str(), dependency.name.as_str()));
-                let (index, compiled_before) =
-                    position.and_then(|index| Some((*index, needed.get(*index)?))).ok_or_else(|| {
+                let (index, compiled_before) = position
+                    .and_then(|index| Some((*index, needed_packages.get(*index)?)))
+                    .ok_or_else(|| {
                         Error::invalid(format!(
                             "package '{}' is listed after a package that depends on it",
                             dependency.name
                         ))
                     })?;
-                with.push((compiled_before.package.name.as_str(), compiled_before.key.as_str()));
+                dependency_keys.push((compiled_before.package.name.as_str(), compiled_before.key.as_str()));
                 dependencies.insert(index);
             }
-            let key = package_key(package, &with, site);
+            let key = package_key(package, &dependency_keys, site);
             let dependencies = dependencies.into_iter().collect();
-            let index = needed.iter().position(|other| other.key == key).unwrap_or_else(|| {
-                needed.push(NeededPackage { release, package, key, dependencies, is_named_by_job: false });
-                needed.len() - 1
+            let index = needed_packages.iter().position(|other| other.key == key).unwrap_or_else(|| {
+                needed_packages.push(NeededPackage {
+                    release,
+                    package,
+                    key,
+                    dependencies,
+                    is_named_by_job: false,
+                });
+                needed_packages.len() - 1
             });
-            if let Some(needed_package) = needed.get_mut(index) {
+            if let Some(needed_package) = needed_packages.get_mut(index) {
                 needed_package.is_named_by_job |= named_by_job.contains(&package.name);
             }
             positions.insert((&release.name, &package.name), index);
         }
     }
-    Ok(needed)
+    Ok(needed_packages)
 }
 
 /// Returns the packages that the CPI sees under their names. A package that a job names takes precedence over
 /// one of the same name that was only a dependency.
-pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n NeededPackage<'r>>> {
+pub(super) fn visible<'n, 'r>(
+    needed_packages: &'n [NeededPackage<'r>],
+) -> Result<Vec<&'n NeededPackage<'r>>> {
     let mut visible: Vec<&NeededPackage<'r>> = Vec::new();
-    for package in needed.iter().filter(|package| package.is_named_by_job) {
+    for package in needed_packages.iter().filter(|package| package.is_named_by_job) {
         if let Some(other) = visible.iter().find(|other| other.package.name == package.package.name) {
             return Err(same_name_error(other, package));
         }
         visible.push(package);
     }
-    for package in needed {
+    for package in needed_packages {
         if !visible.iter().any(|other| other.package.name == package.package.name) {
             visible.push(package);
         }
@@ -78,9 +87,11 @@ pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n
 }
 
 /// Fails if two packages have the same name, because `--package-dir` holds one package per name.
-pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
-    for (index, package) in needed.iter().enumerate() {
-        if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {
+pub(super) fn check_names(needed_packages: &[NeededPackage<'_>]) -> Result<()> {
+    for (index, package) in needed_packages.iter().enumerate() {
+        if let Some(other) =
+            needed_packages[..index].iter().find(|other| other.package.name == package.package.name)
+        {
             return Err(same_name_error(other, package));
         }
     }
@@ -88,9 +99,12 @@ pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
 }
 
 /// Fails if a package was compiled for another operating system than that of the userland.
-pub(super) fn check_compiled(needed: &[NeededPackage<'_>], userland: Option<&Userland>) -> Result<()> {
+pub(super) fn check_operating_systems(
+    needed_packages: &[NeededPackage<'_>],
+    userland: Option<&Userland>,
+) -> Result<()> {
     let Some(Userland { content, name, .. }) = userland else { return Ok(()) };
-    for NeededPackage { package, release, .. } in needed {
+    for NeededPackage { package, release, .. } in needed_packages {
         let Some(compiled_for) = package.compiled_for.as_deref() else { continue };
         let system = compiled_for.split_once('/').map_or(compiled_for, |(system, _)| system);
         if content.operating_systems.iter().any(|operating_system| operating_system == system) {
