@@ -34,13 +34,13 @@ pub struct ExportRequest {
 pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent> {
     let stage = run.reporter.stage("Collecting artifacts");
     let mut bundle = BundleWriter::create(&request.bundle, request.signing_key.as_ref())?;
-    let loaded = prepare::load(run, &request.inputs)?;
-    let deployment = loaded.deployment()?;
-    let manifest = &request.inputs.manifest;
+    let manifest = prepare::load(run, &request.inputs)?;
+    let deployment = manifest.deployment()?;
+    let manifest_path = &request.inputs.manifest;
     let identify_by = if request.signing_key.is_some() { IdentifyBy::Unpacking } else { IdentifyBy::Reading };
     let refs =
         ArtifactRefs { stemcell: &deployment.stemcell, releases: &deployment.releases, userlands: &[] };
-    let (stemcell, releases) = obtain::all(run, &refs, identify_by, None, parent(manifest), &stage)?;
+    let (stemcell, releases) = obtain::all(run, &refs, identify_by, None, parent(manifest_path), &stage)?;
     for artifact in std::iter::once(&stemcell).chain(&releases).filter(|artifact| artifact.is_downloaded) {
         signals::check(run)?;
         // The manifest needs a digest for every URL.
@@ -58,8 +58,8 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
         run,
         request.renderer_choice,
         &deployment,
-        loaded.cpis()?,
-        manifest.clone(),
+        manifest.cpis()?,
+        manifest_path.clone(),
         releases,
     )?;
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
@@ -85,13 +85,13 @@ fn add_cpi(
     for (digest, path) in resolved_cpis.download_userland(&userland_ref, stage)? {
         bundle.add_download(&digest, &path)?;
     }
-    let installed = match has_packages {
-        true => resolved_cpis.install(name, stage)?.installed,
+    let packages = match has_packages {
+        true => resolved_cpis.install(name, stage)?.packages,
         false => None,
     };
     let directory = run.paths.scratch.join("bundle");
     create_private_directory(&directory)?;
-    for package in installed.iter().flat_map(|installed| &installed.shareable) {
+    for package in packages.iter().flat_map(|installed_packages| &installed_packages.shareable) {
         signals::check(run)?;
         let archive = directory.join(format!("{}.tgz", package.key));
         let digest = package.pack(&archive)?;

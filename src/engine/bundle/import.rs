@@ -16,10 +16,10 @@ pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<Ve
     let stage = run.reporter.stage(format!("Importing '{}'", file.display()));
     let bundle = Bundle::unpack(file, &run.paths.scratch.join("bundle"), &stage)?;
     signals::check(run)?;
-    let verified = bundle.verify(keys)?;
+    let report = bundle.verify(keys)?;
     signals::check(run)?;
-    bundle.import_downloads(&Cache::open(&run.paths.cache)?, &verified)?;
-    for package in bundle.packages(keys, &verified)? {
+    bundle.import_downloads(&Cache::open(&run.paths.cache)?, &report)?;
+    for package in bundle.packages(keys, &report)? {
         signals::check(run)?;
         match package.kind {
             PackageKind::Vm => jobs::import_package(run, &package)?,
@@ -31,5 +31,5 @@ pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<Ve
         }
     }
     stage.finish();
-    Ok(verified)
+    Ok(report)
 }

@@ -43,7 +43,7 @@ pub(crate) struct CpiConnection<'a> {
     /// The location of its resources.
     location: LocationSource,
     /// Keeps the CPI's packages in place while it is in use.
-    _installed: Option<Arc<InstalledPackages>>,
+    _packages: Option<Arc<InstalledPackages>>,
 }
 
 /// A CPI's answer to a question about the existence of a resource.
@@ -124,11 +124,11 @@ impl<'a> CpiConnection<'a> {
         let mut retries = Retries::default();
         loop {
             signals::check(run)?;
-            let connected = {
+            let result = {
                 let _calling = count_and_measure(run);
                 Cpi::connect(setup.clone(), &mut observer(run, stage, Method::Info))
             };
-            let cpi = match connected {
+            let cpi = match result {
                 Ok(cpi) => cpi,
                 Err(error) if retries.pause_before_retry(run, stage, &error)? => continue,
                 Err(error) if highest == Some(1) && cpi_ran(&error) => {
@@ -158,7 +158,7 @@ impl<'a> CpiConnection<'a> {
                 release: located.release,
                 stemcell_api_version,
                 location,
-                _installed: located.installed,
+                _packages: located.packages,
             });
         }
     }
@@ -218,23 +218,23 @@ impl<'a> CpiConnection<'a> {
         let _calling = count_and_measure(self.run);
         // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
         // back until the redactor knows them.
-        let mut held = VecDeque::new();
+        let mut held_lines = VecDeque::new();
         let mut watching = observer(self.run, stage, request.method);
         if request.method != Method::AttachDisk {
             return self.record_abandoned(self.cpi.call(request, files, &mut watching));
         }
         watching.on_log = Box::new(|line: &str| {
-            if held.len() == MAX_HELD_BACK_LINES {
-                held.pop_front();
+            if held_lines.len() == MAX_HELD_BACK_LINES {
+                held_lines.pop_front();
             }
-            held.push_back(line.to_owned());
+            held_lines.push_back(line.to_owned());
         });
         let outcome = self.cpi.call(request, files, &mut watching);
         drop(watching);
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
             prepare::register_hint_secrets(self.run, hint);
         }
-        held.iter().for_each(|line| show_log_line(self.run, stage, line));
+        held_lines.iter().for_each(|line| show_log_line(self.run, stage, line));
         self.record_abandoned(outcome)
     }
 
@@ -360,7 +360,7 @@ fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
 /// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait. The first signal
 /// ends the wait for a method that only reads.
 fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallObserver<'w> {
-    let started = Instant::now();
+    let start = Instant::now();
     CallObserver {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
@@ -368,7 +368,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallOb
                 true => run.signals.signal_that_ends_calls(),
                 false => run.signals.first(),
             };
-            let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
+            let timeout = run.cpi_timeout.filter(|timeout| start.elapsed() >= *timeout);
             signal.map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
         }),
     }

@@ -55,14 +55,14 @@ pub(crate) fn apply_migrated_from(config: Option<&CpiConfig>, state: &State) -> 
             }
         }
     }
-    let mut renamed = state.clone();
+    let mut migrated_state = state.clone();
     for change in &changes {
-        renamed
+        migrated_state
             .apply(change.clone())
-            .map_err(|rejected| Error::invalid("`migrated_from` cannot be applied").with_source(rejected))?;
+            .map_err(|error| Error::invalid("`migrated_from` cannot be applied").with_source(error))?;
     }
-    check_records(config, &renamed)?;
-    Ok((renamed, changes))
+    check_records(config, &migrated_state)?;
+    Ok((migrated_state, changes))
 }
 
 /// Applies `migrated_from` to the state durably, without a CPI call.
@@ -144,10 +144,10 @@ mod tests {
     fn migrated_from_maps_old_names_to_the_new_one() {
         let successor = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
         for from in [Some("a"), None] {
-            let (renamed, changes) = apply_migrated_from(Some(&successor), &state(from)).unwrap();
+            let (migrated_state, changes) = apply_migrated_from(Some(&successor), &state(from)).unwrap();
             assert_eq!(changes.len(), 1);
             let snapshot = SnapshotHandle::new("snap-1".parse().unwrap(), Some("b"));
-            assert_eq!(renamed.resources().next(), Some(Resource::Snapshot(snapshot)));
+            assert_eq!(migrated_state.resources().next(), Some(Resource::Snapshot(snapshot)));
         }
         assert!(apply_migrated_from(Some(&successor), &state(Some("b"))).unwrap().1.is_empty());
         assert!(check_az(Some(&successor), Some(&az(None))).is_err(), "it would be renamed by the next run");

@@ -53,12 +53,12 @@ impl RegistryContent {
         if !entries.contains_key(id) && entries.len() >= MAX_ENTRIES {
             return Ok(StoreOutcome::Full);
         }
-        let stored = match entries.insert(id.to_owned(), settings) {
+        let outcome = match entries.insert(id.to_owned(), settings) {
             Some(_) => StoreOutcome::Replaced,
             None => StoreOutcome::New,
         };
         self.write(&entries)?;
-        Ok(stored)
+        Ok(outcome)
     }
 
     /// Removes an entry, if it exists.

@@ -56,7 +56,7 @@ pub(crate) enum RequestOrigin {
 /// The HTTP server of a registry. It answers until it is dropped.
 pub struct RegistryServer {
     endpoint: RegistryEndpoint,
-    shared: Arc<ServerState>,
+    state: Arc<ServerState>,
     accepting: JoinHandle<()>,
 }
 
@@ -123,16 +123,16 @@ impl RegistryServer {
         listener.set_nonblocking(true).map_err(start_error)?;
         let _inside = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(start_error)?;
-        let shared = Arc::new(ServerState {
+        let state = Arc::new(ServerState {
             content,
             authorization: endpoint.authorization,
             header_timeout,
             loopback_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             tunnel_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
-        let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
+        let accepting = runtime.spawn(accept(Arc::clone(&state), listener));
         tracing::debug!(%address, "the registry is listening");
-        Ok(RegistryServer { endpoint, shared, accepting })
+        Ok(RegistryServer { endpoint, state, accepting })
     }
 
     /// Returns the endpoint, which is enough to start the registry again.
@@ -145,27 +145,27 @@ impl RegistryServer {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let shared = Arc::clone(&self.shared);
+        let state = Arc::clone(&self.state);
         move |stream| {
-            let shared = Arc::clone(&shared);
+            let state = Arc::clone(&state);
             tokio::spawn(async move {
-                if let Ok(_permit) = Arc::clone(&shared.tunnel_permits).acquire_owned().await {
-                    serve(shared, stream, RequestOrigin::Tunnel).await;
+                if let Ok(_permit) = Arc::clone(&state.tunnel_permits).acquire_owned().await {
+                    serve(state, stream, RequestOrigin::Tunnel).await;
                 }
             })
         }
     }
 }
 
-async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
+async fn accept(state: Arc<ServerState>, listener: tokio::net::TcpListener) {
     // Further connections wait in the queue of the operating system.
-    while let Ok(permit) = Arc::clone(&shared.loopback_permits).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&state.loopback_permits).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
-                let shared = Arc::clone(&shared);
+                let state = Arc::clone(&state);
                 tokio::spawn(async move {
-                    serve(shared, stream, RequestOrigin::Loopback).await;
+                    serve(state, stream, RequestOrigin::Loopback).await;
                     drop(permit);
                 });
             }
@@ -179,16 +179,16 @@ async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
     }
 }
 
-async fn serve<S>(shared: Arc<ServerState>, stream: S, origin: RequestOrigin)
+async fn serve<S>(state: Arc<ServerState>, stream: S, origin: RequestOrigin)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let header_timeout = shared.header_timeout;
+    let header_timeout = state.header_timeout;
     let app = Router::new()
         .route("/instances/{id}/settings", any(answer_settings))
         .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
         .layer(Extension(origin))
-        .with_state(shared);
+        .with_state(state);
     serve_connection(stream, app, header_timeout, "registry").await;
 }
 
@@ -203,14 +203,14 @@ fn document(code: StatusCode, document: &Value) -> Response {
 /// Answers a request for the settings of a VM. The CPI writes with credentials. The VM reads without them,
 /// and only through the tunnel.
 async fn answer_settings(
-    State(shared): State<Arc<ServerState>>,
+    State(state): State<Arc<ServerState>>,
     Extension(origin): Extension<RequestOrigin>,
     UrlPath(id): UrlPath<String>,
     request: Request,
 ) -> Response {
     let method = request.method().clone();
     let needs_no_credentials = method == Method::GET && origin == RequestOrigin::Tunnel;
-    if !needs_no_credentials && !shared.authorization.matches(request.headers()) {
+    if !needs_no_credentials && !state.authorization.matches(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin,
             "the registry refused a request with missing or wrong credentials");
         let mut unauthorized = answer(StatusCode::UNAUTHORIZED, "error");
@@ -232,13 +232,13 @@ async fn answer_settings(
     };
     // The content is small, but may be on a slow disk or in a bucket.
     let carried_out = tokio::task::spawn_blocking(move || match body {
-        Some(body) => shared.content.put(&id, body).map(|stored| match stored {
+        Some(body) => state.content.put(&id, body).map(|outcome| match outcome {
             StoreOutcome::New => answer(StatusCode::CREATED, "ok"),
             StoreOutcome::Replaced => answer(StatusCode::OK, "ok"),
             StoreOutcome::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
         }),
-        None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
-        None => shared.content.get(&id).map(|stored| match stored {
+        None if method == Method::DELETE => state.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
+        None => state.content.get(&id).map(|settings| match settings {
             Some(settings) => document(StatusCode::OK, &json!({"settings": settings, "status": "ok"})),
             None => answer(StatusCode::NOT_FOUND, "not_found"),
         }),
@@ -255,9 +255,9 @@ async fn answer_settings(
 
 /// Receives the document of a request, which must be JSON text.
 async fn receive(request: Request) -> Result<String, StatusCode> {
-    let declared = request.headers().get(header::CONTENT_LENGTH);
-    let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > MAX_SETTINGS_BYTES as u64) {
+    let declared_length = request.headers().get(header::CONTENT_LENGTH);
+    let declared_length = declared_length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if declared_length.is_some_and(|length| length > MAX_SETTINGS_BYTES as u64) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
     let body: Bytes =

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::*;
 
-struct Served {
+struct TestServer {
     runtime: tokio::runtime::Runtime,
     registry: RegistryServer,
     address: SocketAddr,
@@ -16,11 +16,11 @@ fn secret(text: &str) -> Secret {
     Secret::new(text, &base::redact::Redactor::default())
 }
 
-fn serve_one() -> Served {
-    serve_with(HEADER_TIMEOUT)
+fn start_server() -> TestServer {
+    start_server_with(HEADER_TIMEOUT)
 }
 
-fn serve_with(header_timeout: Duration) -> Served {
+fn start_server_with(header_timeout: Duration) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -29,7 +29,7 @@ fn serve_with(header_timeout: Duration) -> Served {
     let content = directory.path().join("journal/registry.json");
     let content = content.as_path().into();
     let registry = RegistryServer::start_with(runtime.handle(), endpoint, content, header_timeout).unwrap();
-    Served { runtime, registry, address: free, directory }
+    TestServer { runtime, registry, address: free, directory }
 }
 
 /// Sends one request, and returns the status and body of the answer.
@@ -58,7 +58,7 @@ fn exchange(
     (status, text.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
-impl Served {
+impl TestServer {
     fn ask(&self, method: &str, path: &str, user: &str, body: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         exchange(&mut stream, method, path, user, body)
@@ -78,54 +78,54 @@ const PATH: &str = "/instances/vm-1/settings";
 
 #[test]
 fn settings_are_stored_answered_and_deleted() {
-    let served = serve_one();
+    let server = start_server();
     let missing = r#"{"settings":"","status":"not_found"}"#;
-    assert_eq!(served.ask("GET", PATH, GOOD, b""), (404, missing.into()));
-    assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
-    assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
+    assert_eq!(server.ask("GET", PATH, GOOD, b""), (404, missing.into()));
+    assert_eq!(server.ask("PUT", PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
+    assert_eq!(server.ask("PUT", PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
     let settings_answer = r#"{"settings":"{\"agent_id\": \"b\"}","status":"ok"}"#;
-    assert_eq!(served.ask("GET", PATH, GOOD, b""), (200, settings_answer.into()));
-    assert_eq!(served.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, settings_answer.into()));
-    assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
-    assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
-    assert_eq!(served.ask("GET", PATH, GOOD, b"").0, 404);
+    assert_eq!(server.ask("GET", PATH, GOOD, b""), (200, settings_answer.into()));
+    assert_eq!(server.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, settings_answer.into()));
+    assert_eq!(server.ask("DELETE", PATH, GOOD, b"").0, 200);
+    assert_eq!(server.ask("DELETE", PATH, GOOD, b"").0, 200);
+    assert_eq!(server.ask("GET", PATH, GOOD, b"").0, 404);
     for (method, path) in
         [("POST", PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")]
     {
-        assert_eq!(served.ask(method, path, GOOD, b"{}").0, 404, "{method} {path}");
+        assert_eq!(server.ask(method, path, GOOD, b"{}").0, 404, "{method} {path}");
     }
 }
 
 #[test]
 fn only_vms_may_read_without_password() {
-    let served = serve_one();
-    assert_eq!(served.ask("PUT", PATH, GOOD, b"{}").0, 201);
+    let server = start_server();
+    assert_eq!(server.ask("PUT", PATH, GOOD, b"{}").0, 201);
     for user in ["", "registry:", "registry:s3cre", "registry:s3cret!", "x:s3cret"] {
         for method in ["GET", "PUT", "DELETE"] {
-            assert_eq!(served.ask(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+            assert_eq!(server.ask(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
         }
-        assert_eq!(served.ask_from_vm("GET", PATH, user, b"").0, 200);
+        assert_eq!(server.ask_from_vm("GET", PATH, user, b"").0, 200);
         for method in ["PUT", "DELETE"] {
-            assert_eq!(served.ask_from_vm(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+            assert_eq!(server.ask_from_vm(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
         }
     }
-    assert_eq!(served.ask_from_vm("PUT", PATH, GOOD, b"[]").0, 200);
-    assert_eq!(served.ask("GET", PATH, GOOD, b"").1, r#"{"settings":"[]","status":"ok"}"#);
+    assert_eq!(server.ask_from_vm("PUT", PATH, GOOD, b"[]").0, 200);
+    assert_eq!(server.ask("GET", PATH, GOOD, b"").1, r#"{"settings":"[]","status":"ok"}"#);
 }
 
 #[test]
 fn rejects_oversized_or_invalid_documents() {
-    let served = serve_one();
+    let server = start_server();
     let large = vec![b' '; MAX_SETTINGS_BYTES + 1];
-    assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
-    assert_eq!(served.ask("PUT", PATH, GOOD, b"\xff").0, 400);
-    assert_eq!(served.ask("PUT", PATH, GOOD, b"{").0, 400);
-    assert_eq!(served.ask("PUT", PATH, GOOD, b"33333E333333").0, 400);
-    assert_eq!(served.ask("PUT", PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
-    assert_eq!(served.ask("PUT", PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0, 400);
-    assert_eq!(served.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
+    assert_eq!(server.ask("PUT", PATH, GOOD, &large).0, 413);
+    assert_eq!(server.ask("PUT", PATH, GOOD, b"\xff").0, 400);
+    assert_eq!(server.ask("PUT", PATH, GOOD, b"{").0, 400);
+    assert_eq!(server.ask("PUT", PATH, GOOD, b"33333E333333").0, 400);
+    assert_eq!(server.ask("PUT", PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
+    assert_eq!(server.ask("PUT", PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0, 400);
+    assert_eq!(server.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
     // Without a length, the server notices the limit only while it reads.
-    let mut stream = TcpStream::connect(served.address).unwrap();
+    let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!(
         "PUT {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
         basic_authorization("registry", "s3cret")
@@ -140,30 +140,30 @@ fn rejects_oversized_or_invalid_documents() {
     let mut begin = [0; 12];
     stream.read_exact(&mut begin).unwrap();
     assert_eq!(&begin, b"HTTP/1.1 413");
-    assert!(!served.directory.path().join("journal/registry.json").exists());
+    assert!(!server.directory.path().join("journal/registry.json").exists());
 }
 
 #[test]
 fn content_outlives_the_server_and_used_ports_are_reported() {
-    let served = serve_one();
-    served.ask("PUT", PATH, GOOD, b"{}");
-    let path = served.directory.path().join("journal/registry.json");
+    let server = start_server();
+    server.ask("PUT", PATH, GOOD, b"{}");
+    let path = server.directory.path().join("journal/registry.json");
     let credentials = RegistryCredentials { username: "registry".into(), password: secret("other") };
     let start = |address| {
-        RegistryServer::start(served.runtime.handle(), address, &credentials, path.as_path().into())
+        RegistryServer::start(server.runtime.handle(), address, &credentials, path.as_path().into())
     };
-    let error = start(served.address).err().unwrap();
+    let error = start(server.address).err().unwrap();
     assert!(error.chain().join(" ").contains("in use"), "{error:?}");
     assert!(!error.hints().is_empty());
     assert!(start("192.0.2.1:80".parse().unwrap()).err().unwrap().to_string().contains("loopback"));
 
-    let address = served.address;
-    drop(served.registry);
-    let started = Instant::now();
+    let address = server.address;
+    drop(server.registry);
+    let begin = Instant::now();
     let second_registry = loop {
         match start(address) {
             Ok(registry) => break registry,
-            Err(error) if started.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
+            Err(error) if begin.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     };
@@ -175,12 +175,12 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
 #[test]
 fn incomplete_request_times_out() {
     let limit = Duration::from_millis(500);
-    let served = serve_with(limit);
-    let mut stream = TcpStream::connect(served.address).unwrap();
+    let server = start_server_with(limit);
+    let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
     stream.set_read_timeout(Some(HEADER_TIMEOUT)).unwrap();
-    let started = Instant::now();
+    let begin = Instant::now();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
-    assert!(started.elapsed() >= limit / 2, "{:?}", started.elapsed());
+    assert!(begin.elapsed() >= limit / 2, "{:?}", begin.elapsed());
 }

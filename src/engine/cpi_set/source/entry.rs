@@ -122,15 +122,15 @@ impl<'a> ResolvedEntry<'a> {
     /// Merges the properties for its templates. CPI configs often have flat properties that jobs expect below
     /// the name of their type, so both forms are provided.
     fn job_properties(&self, provider: &manifest::deployment::CloudProvider) -> Map<String, Value> {
-        let mut merged = provider.properties.clone();
-        merged.extend(self.cpi.properties.clone());
+        let mut job_properties = provider.properties.clone();
+        job_properties.extend(self.cpi.properties.clone());
         let mut kind_properties = match provider.properties.get(&self.cpi.kind) {
             Some(Value::Object(kind_properties)) => kind_properties.clone(),
             _ => Map::new(),
         };
         kind_properties.extend(self.cpi.properties.clone());
-        merged.insert(self.cpi.kind.clone(), Value::Object(kind_properties));
-        merged
+        job_properties.insert(self.cpi.kind.clone(), Value::Object(kind_properties));
+        job_properties
     }
 }
 
@@ -167,11 +167,12 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         Some(job) => Ok(EntryKind::Job(job)),
         None if BuiltinCpi::named(kind).is_some() => Ok(EntryKind::Builtin),
         None => {
-            let searched: Vec<&str> = inputs.releases.iter().map(|release| release.name.as_str()).collect();
-            let searched = if searched.is_empty() { "none".into() } else { listed(&searched) };
+            let release_names: Vec<&str> =
+                inputs.releases.iter().map(|release| release.name.as_str()).collect();
+            let release_names = if release_names.is_empty() { "none".into() } else { listed(&release_names) };
             Err(Error::invalid(format!("{}: no program found for CPI '{name}' of type '{kind}'", cpi.place))
                 .with_source(format!(
-                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {release_names}), \
                      and the built-in CPIs are {}",
                     BuiltinCpi::names(", ")
                 ))

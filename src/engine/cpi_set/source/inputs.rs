@@ -47,16 +47,16 @@ impl OwnedCpiInputs {
         run: &RunContext,
         inputs: &Inputs,
         renderer_choice: RendererChoice,
-        loaded: &LoadedManifest,
+        manifest: &LoadedManifest,
         stage: &Stage,
     ) -> Result<Self> {
-        let provider = loaded.provider()?;
-        let config = loaded.cpis()?;
-        let releases = open_releases(run, inputs, loaded, (&provider, config.as_ref()), stage)?;
+        let provider = manifest.provider()?;
+        let config = manifest.cpis()?;
+        let releases = open_releases(run, inputs, manifest, (&provider, config.as_ref()), stage)?;
         Ok(OwnedCpiInputs {
             provider,
             config,
-            environment_name: loaded
+            environment_name: manifest
                 .root
                 .get("name")
                 .and_then(yaml::Node::as_str)
@@ -105,7 +105,7 @@ impl OwnedCpiInputs {
 fn open_releases(
     run: &RunContext,
     inputs: &Inputs,
-    loaded: &LoadedManifest,
+    manifest: &LoadedManifest,
     (provider, config): (&CloudProvider, Option<&CpiConfig>),
     stage: &Stage,
 ) -> Result<Vec<Release>> {
@@ -115,23 +115,24 @@ fn open_releases(
     };
     let open =
         |release_refs: &[ReleaseRef]| prepare::open_releases(run, release_refs, &inputs.manifest, stage);
-    let mut releases = open(&Deployment::parse_releases(&loaded.root, &has_cpi_job)?)?;
+    let mut releases = open(&Deployment::parse_releases(&manifest.root, &has_cpi_job)?)?;
     let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
     if types().next().is_none() {
         return Ok(releases);
     }
-    let mut others = Deployment::parse_releases(&loaded.root, &|name| !has_cpi_job(name))?;
+    let mut other_refs = Deployment::parse_releases(&manifest.root, &|name| !has_cpi_job(name))?;
     let is_named_like_cpi = |release: &ReleaseRef| release.name.contains("cpi");
-    others.sort_by_key(|release| !is_named_like_cpi(release));
-    for release in &others {
-        let mut missing =
-            types().filter(|cpi| !releases.iter().any(|opened| jobs::has_type(opened, &cpi.kind))).peekable();
+    other_refs.sort_by_key(|release| !is_named_like_cpi(release));
+    for release in &other_refs {
+        let mut missing = types()
+            .filter(|cpi| !releases.iter().any(|known_release| jobs::has_type(known_release, &cpi.kind)))
+            .peekable();
         if missing.peek().is_none() {
             break;
         }
         let all_builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
         match open(std::slice::from_ref(release)) {
-            Ok(opened) => releases.extend(opened),
+            Ok(new_releases) => releases.extend(new_releases),
             // Every missing type is also a built-in CPI, so a release that does not look like a CPI may be
             // unreadable.
             Err(error) if all_builtin && !is_named_like_cpi(release) => {

@@ -48,9 +48,9 @@ pub(super) fn find_type(kind: &str, inputs: &CpiInputs<'_>) -> Option<JobName> {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
-    let (first, others): (Vec<&Release>, Vec<&Release>) =
+    let (named_releases, other_releases): (Vec<&Release>, Vec<&Release>) =
         inputs.releases.iter().partition(|release| has_cpi_job(release));
-    let release = first.into_iter().chain(others).find(|release| has_type(release, kind))?;
+    let release = named_releases.into_iter().chain(other_releases).find(|release| has_type(release, kind))?;
     Some((job_of_type(kind), release.name.clone()))
 }
 
@@ -126,16 +126,18 @@ pub(super) fn install(
     render_jobs(parts, &found_jobs, properties, &jobs_directory, &installing)?;
 
     let userland = userland.as_deref();
-    let installed =
+    let installed_packages =
         install_job_packages(resolved_cpis, named_jobs, &found_jobs, userland, root, &installing)?;
     installing.finish();
     let mut executable = match userland {
         None => Executable {
             program: jobs_directory.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(run, &installed.packages, &jobs_directory),
+            env_vars: with_directories(run, &installed_packages.packages, &jobs_directory),
         },
-        Some(userland) => executable_in(userland, run, &cpi.name, &installed, &jobs_directory, root)?,
+        Some(userland) => {
+            executable_in(userland, run, &cpi.name, &installed_packages, &jobs_directory, root)?
+        }
     };
     let unchanged = UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned()));
     executable.env_vars.extend(unchanged);
@@ -145,7 +147,7 @@ pub(super) fn install(
         context: Map::new(),
         is_builtin: false,
         release: Some(format!("{}/{}", release.name, release.version)),
-        installed: Some(installed),
+        packages: Some(installed_packages),
     })
 }
 
@@ -154,7 +156,7 @@ fn executable_in(
     userland: &Userland,
     run: &RunContext,
     job: &str,
-    installed: &InstalledPackages,
+    installed_packages: &InstalledPackages,
     jobs_directory: &Path,
     root: &Path,
 ) -> Result<Executable> {
@@ -166,7 +168,8 @@ fn executable_in(
     let mut env_vars = with_directories(run, Path::new(PACKAGES), Path::new(JOBS));
     // A directory for temporary files on this machine.
     env_vars.retain(|(name, _)| name != "TMPDIR");
-    let layout = Layout::for_cpi(userland, &scratch, &installed.targets, jobs_directory, &images, &env_vars)?;
+    let layout =
+        Layout::for_cpi(userland, &scratch, &installed_packages.targets, jobs_directory, &images, &env_vars)?;
     let program = format!("{JOBS}/{job}/{CPI}");
     Ok(Executable { program: userland.executable.clone(), arguments: layout.write(&[&program])?, env_vars })
 }
@@ -199,9 +202,9 @@ fn install_job_packages(
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
     let run = resolved_cpis.run;
-    let mut installed = resolved_cpis.installed.borrow_mut();
+    let mut shared_packages = resolved_cpis.shared_packages.borrow_mut();
     let key = (named_jobs.to_vec(), userland.map(|userland| userland.content.digest.clone()));
-    if let Some((_, earlier)) = installed.iter().find(|(installed_key, _)| *installed_key == key) {
+    if let Some((_, earlier)) = shared_packages.iter().find(|(installed_key, _)| *installed_key == key) {
         return Ok(Arc::clone(earlier));
     }
     let jobs: Vec<CpiJob<'_>> = found_jobs
@@ -230,7 +233,7 @@ fn install_job_packages(
         redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
-    installed.push((key, Arc::clone(&new)));
+    shared_packages.push((key, Arc::clone(&new)));
     Ok(new)
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct LocatedCpi {
     /// Its release as `NAME/VERSION`, if it is a job of one.
     pub(crate) release: Option<String>,
     /// Keeps its packages in place.
-    pub(crate) installed: Option<Arc<InstalledPackages>>,
+    pub(crate) packages: Option<Arc<InstalledPackages>>,
 }
 
 /// Installed packages by their jobs and userland. CPIs of one type share them.
@@ -60,7 +60,7 @@ pub(crate) struct ResolvedCpis<'a> {
     run: &'a RunContext,
     inputs: CpiInputs<'a>,
     entries: Vec<ResolvedEntry<'a>>,
-    installed: RefCell<SharedPackages>,
+    shared_packages: RefCell<SharedPackages>,
     userlands: RefCell<OpenedUserlands>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> ResolvedCpis<'a> {
             run,
             inputs,
             entries,
-            installed: RefCell::default(),
+            shared_packages: RefCell::default(),
             userlands: RefCell::default(),
         })
     }
@@ -104,7 +104,7 @@ impl<'a> ResolvedCpis<'a> {
 
     /// Returns the userland in which a CPI runs; `None` for this machine.
     pub(crate) fn userland_of(&self, name: Option<&str>) -> Result<Option<UserlandRef>> {
-        let (is_job, declared) = match name {
+        let (is_job, declared_ref) = match name {
             None => {
                 let provider = self.inputs.provider;
                 (matches!(provider.cpi, CpiSource::Jobs(_)), provider.userland.as_ref())
@@ -114,19 +114,19 @@ impl<'a> ResolvedCpis<'a> {
                 (entry.is_job(), entry.cpi.userland.as_ref())
             }
         };
-        Ok(if is_job { self.run.userland(declared) } else { None })
+        Ok(if is_job { self.run.userland(declared_ref) } else { None })
     }
 
     /// Installs a CPI like [`Self::install`], for other [`ResolvedCpis`] of the same manifest.
     pub(crate) fn install_for_others(self, name: Option<&str>, stage: &Stage) -> Result<InstalledCpi> {
         let located = self.install(name, stage)?;
-        let (packages, userlands) = (self.installed.into_inner(), self.userlands.into_inner());
+        let (packages, userlands) = (self.shared_packages.into_inner(), self.userlands.into_inner());
         Ok(InstalledCpi { located, packages, userlands })
     }
 
     /// Takes over what [`Self::install_for_others`] installed.
     pub(crate) fn adopt(&self, cpi: InstalledCpi) -> LocatedCpi {
-        self.installed.borrow_mut().extend(cpi.packages);
+        self.shared_packages.borrow_mut().extend(cpi.packages);
         self.userlands.borrow_mut().extend(cpi.userlands);
         cpi.located
     }
@@ -228,7 +228,7 @@ impl<'a> ResolvedCpis<'a> {
     ) -> LocatedCpi {
         let env_vars = with_directories(self.run, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, env_vars };
-        LocatedCpi { executable, context, is_builtin: false, release: None, installed: None }
+        LocatedCpi { executable, context, is_builtin: false, release: None, packages: None }
     }
 }
 

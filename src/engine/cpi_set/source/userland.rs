@@ -42,8 +42,8 @@ impl ResolvedCpis<'_> {
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
-    pub(super) fn check_userland(&self, declared: Option<&UserlandRef>) -> Result<()> {
-        let Some(userland_ref) = self.run.userland(declared) else { return Ok(()) };
+    pub(super) fn check_userland(&self, declared_ref: Option<&UserlandRef>) -> Result<()> {
+        let Some(userland_ref) = self.run.userland(declared_ref) else { return Ok(()) };
         let located = self.locate(&userland_ref)?;
         match &located.url {
             ArtifactUrl::Local(path) => Source::local(path).map(drop),
@@ -55,12 +55,12 @@ impl ResolvedCpis<'_> {
     /// Opens a userland, once in a run.
     pub(super) fn open_userland(
         &self,
-        declared: Option<&UserlandRef>,
+        declared_ref: Option<&UserlandRef>,
         stage: &Stage,
     ) -> Result<Option<Arc<Userland>>> {
-        let Some(userland_ref) = self.run.userland(declared) else { return Ok(None) };
-        let mut opened = self.userlands.borrow_mut();
-        if let Some((_, earlier)) = opened.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
+        let Some(userland_ref) = self.run.userland(declared_ref) else { return Ok(None) };
+        let mut userlands = self.userlands.borrow_mut();
+        if let Some((_, earlier)) = userlands.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
             return Ok(Some(Arc::clone(earlier)));
         }
         let new =
@@ -68,7 +68,7 @@ impl ResolvedCpis<'_> {
         let scratch = self.run.paths.scratch.join("userland-check");
         create_private_directory(&scratch)?;
         new.check(&scratch)?;
-        opened.push((userland_ref, Arc::clone(&new)));
+        userlands.push((userland_ref, Arc::clone(&new)));
         Ok(Some(new))
     }
 

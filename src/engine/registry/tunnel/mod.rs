@@ -103,7 +103,7 @@ impl Tunnel {
         on_problem: &mut dyn FnMut(String),
         record_host_key: &mut dyn FnMut(String) -> Result<(), Error>,
     ) -> Result<(), TunnelError> {
-        let mut reported = String::new();
+        let mut last_problem = String::new();
         loop {
             if let Some(signal) = signal_check() {
                 return Err(TunnelError::Interrupted(signal));
@@ -114,9 +114,9 @@ impl Tunnel {
                 Ok(TunnelEvent::Failed(error)) => return Err(TunnelError::Failed(error)),
                 Ok(TunnelEvent::Problem(error)) => {
                     let problem = error.to_string();
-                    if problem != reported {
+                    if problem != last_problem {
                         on_problem(problem.clone());
-                        reported = problem;
+                        last_problem = problem;
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}

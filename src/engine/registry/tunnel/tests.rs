@@ -87,9 +87,9 @@ impl Sshd {
             .spawn()
             .expect("sshd (Debian: openssh-server) is needed");
         self.process = Some(process);
-        let started = Instant::now();
+        let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(started.elapsed() < Duration::from_secs(10), "sshd does not start");
+            assert!(start.elapsed() < Duration::from_secs(10), "sshd does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -242,7 +242,7 @@ fn rsa_keys_sign_with_sha2() {
 fn tunnel_waits_for_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
     let ends = Ends::new();
-    let started = Instant::now();
+    let start = Instant::now();
     let tunnel = ends.open(sshd.server("good", None), LONG);
     let late = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -251,17 +251,17 @@ fn tunnel_waits_for_sshd_and_reconnects() {
         });
         wait(&tunnel)
     });
-    assert!(started.elapsed() >= Duration::from_millis(600));
+    assert!(start.elapsed() >= Duration::from_millis(600));
     late.0.unwrap();
     assert!(late.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", late.1);
     assert_eq!(ends.ask(), "THROUGH\n");
 
     sshd.stop();
     sshd.start();
-    let started = Instant::now();
+    let start = Instant::now();
     // A remaining process of the old sshd may accept a connection and then end.
     while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
-        assert!(started.elapsed() < LONG, "it is not opened again");
+        assert!(start.elapsed() < LONG, "it is not opened again");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(tunnel.last_error().is_none());
@@ -301,13 +301,13 @@ fn login_error_names_the_credentials() {
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     sshd.start();
     let ends = Ends::new();
-    let refused = expect_failure(&ends, sshd.server("stranger", None));
-    assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
+    let ssh_error = expect_failure(&ends, sshd.server("stranger", None));
+    assert!(matches!(ssh_error, SshError::Refused { credentials: "the private key", .. }), "{ssh_error}");
     let by_password = SshServer { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
-    let refused = expect_failure(&ends, by_password);
-    assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
-    assert!(!refused.to_string().contains("s3cret"));
-    let error = Error::from(TunnelError::Failed(refused));
+    let ssh_error = expect_failure(&ends, by_password);
+    assert!(matches!(ssh_error, SshError::Refused { credentials: "the password", .. }), "{ssh_error}");
+    assert!(!ssh_error.to_string().contains("s3cret"));
+    let error = Error::from(TunnelError::Failed(ssh_error));
     assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
     assert!(!error.hints().is_empty());
 }
@@ -328,10 +328,10 @@ fn only_the_recorded_host_key_is_accepted() {
     sshd.stop();
     shell(sshd.directory.path(), "rm host_key*; ssh-keygen -q -t ed25519 -N '' -f host_key");
     sshd.start();
-    let started = Instant::now();
-    let changed = wait(&ends.open(known_server, LONG)).0.unwrap_err();
-    assert!(matches!(changed, SshError::HostKeyChanged { .. }), "{changed}");
-    assert!(started.elapsed() < LONG / 2, "there is nothing to wait for");
+    let start = Instant::now();
+    let ssh_error = wait(&ends.open(known_server, LONG)).0.unwrap_err();
+    assert!(matches!(ssh_error, SshError::HostKeyChanged { .. }), "{ssh_error}");
+    assert!(start.elapsed() < LONG / 2, "there is nothing to wait for");
 }
 
 #[test]
@@ -340,9 +340,9 @@ fn server_that_rejects_forwarding_is_reported() {
     sshd.start();
     let ends = Ends::new();
     let tunnel = ends.open(sshd.server("good", None), Duration::from_millis(300));
-    let refused = wait(&tunnel).0.unwrap_err();
-    assert!(matches!(refused, SshError::ForwardingRefused { .. }), "{refused}");
-    assert!(refused.to_string().contains(&ends.port.to_string()), "{refused}");
+    let ssh_error = wait(&tunnel).0.unwrap_err();
+    assert!(matches!(ssh_error, SshError::ForwardingRefused { .. }), "{ssh_error}");
+    assert!(ssh_error.to_string().contains(&ends.port.to_string()), "{ssh_error}");
 }
 
 fn secret(text: &str) -> Secret {
@@ -354,24 +354,25 @@ fn password_opens_the_tunnel() {
     let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
     sshd.start_with_password("0pen-sesame");
     let ends = Ends::new();
-    let with = |password: &str, key| SshServer {
+    let server_with_password = |password: &str, key| SshServer {
         user: "root".into(),
         key,
         password: Some(secret(password)),
         ..sshd.server("good", None)
     };
-    wait(&ends.open(with("0pen-sesame", None), LONG)).0.unwrap();
+    wait(&ends.open(server_with_password("0pen-sesame", None), LONG)).0.unwrap();
     // After a key that is not accepted, the password is tried.
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     let stranger = sshd.server("stranger", None).key;
-    let tunnel = ends.open(with("0pen-sesame", stranger.clone()), LONG);
+    let tunnel = ends.open(server_with_password("0pen-sesame", stranger.clone()), LONG);
     wait(&tunnel).0.unwrap();
     assert_eq!(ends.ask(), "THROUGH\n");
     drop(tunnel);
-    let refused = wait(&ends.open(with("wrong", stranger), Duration::from_millis(300))).0.unwrap_err();
+    let ssh_error =
+        wait(&ends.open(server_with_password("wrong", stranger), Duration::from_millis(300))).0.unwrap_err();
     let refused_both =
-        matches!(refused, SshError::Refused { credentials: "the private key or the password", .. });
-    assert!(refused_both, "{refused}");
+        matches!(ssh_error, SshError::Refused { credentials: "the private key or the password", .. });
+    assert!(refused_both, "{ssh_error}");
 }
 
 #[test]

@@ -49,9 +49,9 @@ impl EarlyInstallation {
                 releases,
             )?;
             let resolved_cpis = ResolvedCpis::find(&run, cpi_inputs.borrowed())?;
-            let installed = resolved_cpis.install_for_others(deployment.cpi(), &preparing)?;
+            let installed_cpi = resolved_cpis.install_for_others(deployment.cpi(), &preparing)?;
             preparing.finish();
-            Ok(installed)
+            Ok(installed_cpi)
         };
         let thread = thread::Builder::new()
             .spawn(install)

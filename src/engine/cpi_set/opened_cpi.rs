@@ -51,7 +51,7 @@ pub struct OpenedCpi {
     pub vm_and_disk: Option<VmAndDiskInputs>,
     /// The registry of contract v1, which CPI calls need.
     _registry: Option<CallRegistry>,
-    _installed: Option<Arc<InstalledPackages>>,
+    _packages: Option<Arc<InstalledPackages>>,
 }
 
 /// The inputs of `create_vm` and `create_disk`.
@@ -66,12 +66,13 @@ pub struct VmAndDiskInputs {
 pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi> {
     let opening = run.reporter.stage("Preparing the CPI");
     let state = State::read(&run.paths.state)?;
-    let loaded = prepare::load(run, &request.inputs)?;
-    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &opening)?;
+    let manifest = prepare::load(run, &request.inputs)?;
+    let cpi_inputs =
+        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &opening)?;
     let provider = &cpi_inputs.provider;
     let az = match &request.cpi {
         Some(_) => None,
-        None => loaded.az()?,
+        None => manifest.az()?,
     };
     names::check_az(cpi_inputs.config.as_ref(), az.as_ref())?;
     let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
@@ -79,15 +80,15 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
         Some(name) => names::check_named_cpi(cpi_inputs.config.as_ref(), name)?,
         None => None,
     };
-    let manifest = &request.inputs.manifest;
+    let manifest_path = &request.inputs.manifest;
     let vm_and_disk = match request.needs_vm_and_disk {
         false => None,
         true => {
-            let deployment = loaded.deployment()?;
+            let deployment = manifest.deployment()?;
             let stemcell = match &request.stemcell {
                 Some(path) => open_stemcell(run, path, &opening)?,
                 None => {
-                    let directory = manifest.parent().unwrap_or(std::path::Path::new("."));
+                    let directory = manifest_path.parent().unwrap_or(std::path::Path::new("."));
                     prepare::open_stemcell(run, &deployment, directory, &opening)?
                 }
             };
@@ -95,7 +96,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
         }
     };
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
-    let LocatedCpi { executable, context, installed, .. } = resolved_cpis.install(name, &opening)?;
+    let LocatedCpi { executable, context, packages, .. } = resolved_cpis.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
             Some(CallRegistry::start(config, run.paths.scratch.join("registry.json").as_path().into())?)
@@ -111,7 +112,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
         stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),
         vm_and_disk,
         _registry: registry,
-        _installed: installed,
+        _packages: packages,
     })
 }
 

@@ -47,12 +47,12 @@ impl<'a> Cpis<'a> {
             .map(|name| (name.map(str::to_owned), state.stemcell_api_version(name)))
             .collect();
         let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
-        let used: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
+        let names_in_use: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
         let locations = state
             .monopile
             .locations
             .iter()
-            .filter(|location| used.contains(&location.cpi))
+            .filter(|location| names_in_use.contains(&location.cpi))
             .cloned()
             .collect();
         Ok(Cpis {
@@ -80,8 +80,8 @@ impl<'a> Cpis<'a> {
     }
 
     /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].
-    pub(crate) fn adopt(&self, name: Option<&str>, installed: InstalledCpi) {
-        let located = self.resolved_cpis.adopt(installed);
+    pub(crate) fn adopt(&self, name: Option<&str>, installed_cpi: InstalledCpi) {
+        let located = self.resolved_cpis.adopt(installed_cpi);
         self.located.borrow_mut().insert(name.map(str::to_owned), located);
     }
 
