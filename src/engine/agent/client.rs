@@ -287,7 +287,7 @@ impl Agent {
         let mut heard = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.signal_check)() {
-                return Err(AgentError::interrupted(signal));
+                return Err(AgentError::interruption(signal));
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 if let Err(error) = self.send("cancel_task", json!([task])) {
@@ -326,22 +326,22 @@ impl Agent {
         timeout: Duration,
         on_problem: &mut dyn FnMut(String),
     ) -> Result<(), AgentError> {
-        let started = Instant::now();
+        let start = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
-        let mut reported = String::new();
+        let mut last_problem = String::new();
         loop {
             // Even with a timeout of 0, leave time to connect and to answer.
-            let remaining = timeout.saturating_sub(started.elapsed()).max(self.timeouts.connect * 2);
+            let remaining = timeout.saturating_sub(start.elapsed()).max(self.timeouts.connect * 2);
             match self.send_within(remaining.min(self.timeouts.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
-                Err(error) if error.is_transient() && started.elapsed() < timeout => {
+                Err(error) if error.is_transient() && start.elapsed() < timeout => {
                     if let Some(signal) = (self.signal_check)() {
-                        return Err(AgentError::interrupted(signal));
+                        return Err(AgentError::interruption(signal));
                     }
                     let problem = error.to_string();
-                    if problem != reported {
+                    if problem != last_problem {
                         on_problem(problem.clone());
-                        reported = problem;
+                        last_problem = problem;
                     }
                     backoff.wait(&self.clock, Activity::Waiting);
                 }
@@ -356,7 +356,7 @@ impl Agent {
             |source| AgentError::Local { message: format!("reading '{}' failed", path.display()), source };
         let file = File::open(path).map_err(read_error)?;
         let length = file.metadata().map_err(read_error)?.len();
-        let mut reader = CountingReader { inner: file, done: 0, on_bytes };
+        let mut reader = CountingReader { inner: file, bytes_done: 0, on_bytes };
         let sending = self.clock.measure(Activity::Agent);
         let mut request = self
             .current_client()
@@ -401,7 +401,7 @@ impl Agent {
     }
 
     /// Downloads a blob into a writer, and returns its size in bytes.
-    pub fn get_blob(&self, id: &str, into: &mut dyn io::Write) -> Result<u64, AgentError> {
+    pub fn get_blob(&self, id: &str, writer: &mut dyn io::Write) -> Result<u64, AgentError> {
         let _receiving = self.clock.measure(Activity::Agent);
         let response = self
             .current_client()
@@ -418,7 +418,7 @@ impl Agent {
             .map_err(|error| self.request_error("get blob", self.timeouts.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
-        let length = io::copy(&mut body, into).map_err(|error| {
+        let length = io::copy(&mut body, writer).map_err(|error| {
             self.early_end_error("get blob", self.timeouts.stall, error, |source| AgentError::Local {
                 message: "downloading a blob from the agent failed".to_owned(),
                 source,
@@ -433,7 +433,7 @@ impl Agent {
         let end = Instant::now() + duration;
         while let Some(remaining) = end.checked_duration_since(Instant::now()) {
             if let Some(signal) = (self.signal_check)() {
-                return Err(AgentError::interrupted(signal));
+                return Err(AgentError::interruption(signal));
             }
             self.clock.sleep(remaining.min(Duration::from_millis(100)));
         }
@@ -458,7 +458,7 @@ impl Agent {
     /// Returns the error of a request. `answer_timeout` is that for the answer.
     fn request_error(&self, method: &str, answer_timeout: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.signal_check)() {
-            return AgentError::interrupted(signal);
+            return AgentError::interruption(signal);
         }
         let address = self.endpoint.address.clone();
         let unreachable_error =
@@ -516,7 +516,7 @@ impl Agent {
         match ureq::Error::from(error) {
             error @ ureq::Error::Timeout(_) => self.request_error(method, timeout, error),
             error => match (self.signal_check)() {
-                Some(signal) => AgentError::interrupted(signal),
+                Some(signal) => AgentError::interruption(signal),
                 None => other(error.into_io()),
             },
         }
@@ -564,15 +564,15 @@ fn error_inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E>
 
 struct CountingReader<'a> {
     inner: File,
-    done: u64,
+    bytes_done: u64,
     on_bytes: &'a mut dyn FnMut(u64),
 }
 
 impl Read for CountingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.done += read as u64;
-        (self.on_bytes)(self.done);
+        self.bytes_done += read as u64;
+        (self.on_bytes)(self.bytes_done);
         Ok(read)
     }
 }

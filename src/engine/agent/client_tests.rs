@@ -26,30 +26,30 @@ const SLACK: Duration = Duration::from_secs(15);
 struct Stalled {
     agent: Agent,
     interrupt: Arc<AtomicBool>,
-    reached: std::sync::mpsc::Receiver<()>,
+    stall_receiver: std::sync::mpsc::Receiver<()>,
 }
 
 fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certified_key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(certified_key.signing_key.serialize_der());
     let tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .with_single_cert(vec![certified_key.cert.der().clone()], key.into())
         .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let reached = stall::serve(listener, Arc::new(tls), "some-agent", point);
+    let stall_receiver = stall::serve(listener, Arc::new(tls), "some-agent", point);
     let redactor = Redactor::default();
     let mbus = Secret::new(format!("https://mbus:secret@{address}"), &redactor);
-    let endpoint = AgentEndpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
+    let endpoint = AgentEndpoint::new(&mbus, Some(&certified_key.cert.pem()), &redactor).unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
     let interrupt_flag = Arc::clone(&interrupt);
     let signal_check = Arc::new(move || interrupt_flag.load(Ordering::SeqCst).then_some(2));
     let agent = Agent::with_timeouts(endpoint, "director", signal_check, Clock::start(), timeouts);
-    Stalled { agent, interrupt, reached }
+    Stalled { agent, interrupt, stall_receiver }
 }
 
 /// Makes the request that stalls at `point`, and returns its error.
@@ -86,10 +86,10 @@ fn request_to_a_stalled_agent_times_out() {
                 StallPoint::Upload => ("put blob", "no byte moved for 500ms", SHORT.stall),
                 StallPoint::Download => ("get blob", "no byte moved for 500ms", SHORT.stall),
             };
-            let started = Instant::now();
+            let start = Instant::now();
             let error = reach(&agent, point);
-            let took = started.elapsed();
-            assert!(took >= timeout && took < timeout + SLACK, "{point:?}: {took:?}");
+            let duration = start.elapsed();
+            assert!(duration >= timeout && duration < timeout + SLACK, "{point:?}: {duration:?}");
             assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
             let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
             assert_eq!(error.to_string(), expected, "{point:?}");
@@ -103,14 +103,14 @@ fn request_to_a_stalled_agent_times_out() {
 fn signal_ends_the_wait_for_a_stalled_agent() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
-            let Stalled { agent, interrupt, reached } = stalled_at(point, AGENT_TIMEOUTS);
+            let Stalled { agent, interrupt, stall_receiver } = stalled_at(point, AGENT_TIMEOUTS);
             let waiting = std::thread::spawn(move || reach(&agent, point));
-            reached.recv_timeout(Duration::from_secs(60)).unwrap();
-            let started = Instant::now();
+            stall_receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+            let start = Instant::now();
             interrupt.store(true, Ordering::SeqCst);
             let error = waiting.join().unwrap();
-            let took = started.elapsed();
-            assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
+            let duration = start.elapsed();
+            assert!(duration < Duration::from_secs(10), "{point:?}: {duration:?}");
             assert!(matches!(error, AgentError::Interrupted { signal: 2, .. }), "{point:?}: {error}");
         })
     });
@@ -121,13 +121,13 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
 fn ping_is_limited_by_the_agent_timeout() {
     let Stalled { agent, .. } =
         stalled_at(StallPoint::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
-    let started = Instant::now();
+    let start = Instant::now();
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(
-        started.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
+        start.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
         "{:?}",
-        started.elapsed()
+        start.elapsed()
     );
 }
 
@@ -140,7 +140,7 @@ fn cleanup_continues_briefly_after_a_signal() {
 
     let Stalled { agent, interrupt, .. } = stalled_at(StallPoint::Body, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
-    let started = Instant::now();
+    let start = Instant::now();
     agent.remove_blob("some-id").unwrap_err();
-    assert!(started.elapsed() < AGENT_TIMEOUTS.cleanup + SLACK, "{:?}", started.elapsed());
+    assert!(start.elapsed() < AGENT_TIMEOUTS.cleanup + SLACK, "{:?}", start.elapsed());
 }

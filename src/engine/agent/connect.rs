@@ -106,7 +106,7 @@ pub(crate) fn contact(
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
         if error.is_of_this_run() {
-            return other_credentials::explained(error, run, state, run_credentials);
+            return other_credentials::explain_error(error, run, state, run_credentials);
         }
         match (error.is_transient(), &other_address) {
             (true, Some(other)) => {
@@ -117,9 +117,9 @@ pub(crate) fn contact(
                 .context(format!("the agent of VM {vm} does not answer"))
                 .with_hint(hint_for_silent_agent(state)),
             (false, Some(other)) => {
-                other.explain(other_credentials::explained(error, run, state, run_credentials))
+                other.explain(other_credentials::explain_error(error, run, state, run_credentials))
             }
-            (false, None) => other_credentials::explained(error, run, state, run_credentials),
+            (false, None) => other_credentials::explain_error(error, run, state, run_credentials),
         }
     })?;
     ForeignAgent::check(&agent, state).map_err(|error| match &other_address {

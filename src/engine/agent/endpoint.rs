@@ -124,19 +124,19 @@ impl AgentEndpoint {
 
     /// Returns the error with which this client would reject an agent that presents the certificates in a PEM
     /// text, the agent's own first. Makes the same checks as a TLS handshake.
-    pub(crate) fn handshake_error(&self, presented: &str, now: UnixTime) -> Option<rustls::Error> {
-        let ServerTrust::Roots(trusted) = &self.trust else { return None };
+    pub(crate) fn handshake_error(&self, chain_pem: &str, now: UnixTime) -> Option<rustls::Error> {
+        let ServerTrust::Roots(root_certificates) = &self.trust else { return None };
         let mut roots = rustls::RootCertStore::empty();
-        roots.add_parsable_certificates(trusted.iter().cloned());
+        roots.add_parsable_certificates(root_certificates.iter().cloned());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let chain = tls_roots::pem_roots(presented).unwrap_or_default();
-        let (Ok(verifier), Some((end_entity, others)), Ok(host)) =
+        let chain = tls_roots::pem_roots(chain_pem).unwrap_or_default();
+        let (Ok(verifier), Some((end_entity, intermediates)), Ok(host)) =
             (verifier, chain.split_first(), ServerName::try_from(self.host()))
         else {
             return Some(rustls::CertificateError::BadEncoding.into());
         };
-        verifier.verify_server_cert(end_entity, others, &host, &[], now).err()
+        verifier.verify_server_cert(end_entity, intermediates, &host, &[], now).err()
     }
 
     /// Returns the host, without the brackets of an IPv6 address.

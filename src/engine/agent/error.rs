@@ -125,7 +125,7 @@ pub(crate) fn with_console(error: Error, vm: &VmHandle, boot: &LastBoot) -> Erro
 
 impl AgentError {
     /// Creates the error for a wait that this signal interrupted.
-    pub(super) fn interrupted(signal: u8) -> Self {
+    pub(super) fn interruption(signal: u8) -> Self {
         AgentError::Interrupted { signal, work: "waiting for the agent".to_owned() }
     }
 

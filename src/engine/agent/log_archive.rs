@@ -39,8 +39,7 @@ impl LogArchive {
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
         let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
-        let received =
-            agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, remaining: limit });
+        let result = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, remaining: limit });
         // Agents never delete blobs on their own, and the jobs need the disk space.
         match agent.remove_blob(&blob.blobstore_id) {
             Err(error) if !error.is_unknown_message() => {
@@ -48,7 +47,7 @@ impl LogArchive {
             }
             _ => {}
         }
-        received?;
+        result?;
         let digest = Digest::parse(&blob.sha1, "the logs")?;
         let actual = Digest::of_file(&path, &[digest.strongest()])?;
         digest.check(&actual, "the packed logs")?;
@@ -104,9 +103,9 @@ mod tests {
 
     #[test]
     fn writing_beyond_the_limit_fails() {
-        let mut limited = LimitedWriter { inner: tempfile::tempfile().unwrap(), remaining: 4 };
-        limited.write_all(b"1234").unwrap();
-        limited.write_all(b"5").unwrap_err();
+        let mut writer = LimitedWriter { inner: tempfile::tempfile().unwrap(), remaining: 4 };
+        writer.write_all(b"1234").unwrap();
+        writer.write_all(b"5").unwrap_err();
     }
 
     #[test]

@@ -86,15 +86,15 @@ pub enum StopReason<'a> {
 impl StopReason<'_> {
     /// Returns the environment variables of pre-stop scripts (`pre-stop.md` of docs-bosh).
     pub fn next_states(self) -> Value {
-        let (vm, others) = match self {
+        let (vm, instance) = match self {
             StopReason::Stop | StopReason::Update(_) => ("keep", "keep"),
             StopReason::DeleteVm => ("delete", "keep"),
             StopReason::DeleteEnvironment => ("delete", "delete"),
         };
         json!({
             "BOSH_VM_NEXT_STATE": vm,
-            "BOSH_INSTANCE_NEXT_STATE": others,
-            "BOSH_DEPLOYMENT_NEXT_STATE": others,
+            "BOSH_INSTANCE_NEXT_STATE": instance,
+            "BOSH_DEPLOYMENT_NEXT_STATE": instance,
         })
     }
 }
@@ -168,12 +168,12 @@ impl Agent {
     /// Returns the CIDs of the disks that the agent has mounted.
     pub fn list_disk(&self) -> Result<Vec<DiskCid>, AgentError> {
         let value = self.perform("list_disk", json!([]))?;
-        let listed: Vec<String> = serde_json::from_value(value).map_err(|error| AgentError::Protocol {
+        let cids: Vec<String> = serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "list_disk".to_owned(),
             problem: json_problem(&error),
         })?;
         // Some agents answer `[""]` if there is no disk.
-        Ok(listed.iter().filter_map(|cid| cid.parse().ok()).collect())
+        Ok(cids.iter().filter_map(|cid| cid.parse().ok()).collect())
     }
 
     /// Copies the data of the mounted disk to the disk that was attached last. Calls `on_start` with the id

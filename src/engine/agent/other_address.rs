@@ -10,7 +10,7 @@ use base::Error;
 /// The host of `cloud_provider.mbus`, which is none of the recorded addresses of the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtherAddress {
-    recorded: Vec<String>,
+    recorded_addresses: Vec<String>,
     mbus_host: String,
 }
 
@@ -18,19 +18,19 @@ impl OtherAddress {
     /// Compares the endpoint of this run with the addresses on record. A host name is not compared. An agent
     /// may also be reached at an address that only the IaaS knows, so the result explains only a failure.
     pub(crate) fn find(endpoint: &AgentEndpoint, state: &State) -> Option<Self> {
-        let recorded = state.vm_addresses();
+        let recorded_addresses = state.vm_addresses();
         let mbus_address: IpAddr = endpoint.host().parse().ok()?;
-        let is_recorded = recorded.iter().any(|address| address.parse() == Ok(mbus_address));
-        (state.vm_cid().is_some() && !recorded.is_empty() && !is_recorded)
-            .then(|| OtherAddress { recorded, mbus_host: endpoint.host().to_owned() })
+        let is_recorded = recorded_addresses.iter().any(|address| address.parse() == Ok(mbus_address));
+        (state.vm_cid().is_some() && !recorded_addresses.is_empty() && !is_recorded)
+            .then(|| OtherAddress { recorded_addresses, mbus_host: endpoint.host().to_owned() })
     }
 
     /// Describes the difference.
     pub(crate) fn note(&self) -> String {
-        let recorded = self.recorded.join(", ");
-        let subject = match self.recorded.len() {
-            1 => format!("the recorded address of the VM is {recorded}"),
-            _ => format!("the recorded addresses of the VM are {recorded}"),
+        let addresses = self.recorded_addresses.join(", ");
+        let subject = match self.recorded_addresses.len() {
+            1 => format!("the recorded address of the VM is {addresses}"),
+            _ => format!("the recorded addresses of the VM are {addresses}"),
         };
         format!("{subject}, but `cloud_provider.mbus` has {}", self.mbus_host)
     }

@@ -23,9 +23,9 @@ impl OtherCredentials {
         state: &State,
         run_credentials: &RunCredentials,
     ) -> Option<Self> {
-        let deployed =
+        let deployed_digests =
             state.monopile.credential_digests.as_ref().filter(|_| error.is_of_other_credentials())?;
-        let names = deployed.replaced(&run_credentials.values);
+        let names = deployed_digests.replaced(&run_credentials.values);
         let differ = match names.as_slice() {
             [] => return None,
             [name] => format!("{name} differs from the deployed value"),
@@ -34,7 +34,7 @@ impl OtherCredentials {
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),
             hint: CredentialDigests::how_to_pass(
-                Some(deployed),
+                Some(deployed_digests),
                 names.first()?,
                 run_credentials,
                 &run.redactor,
@@ -51,7 +51,7 @@ impl From<OtherCredentials> for Error {
 
 /// Returns the error of a run that needs the agent, with the way to pass the right credentials if others are
 /// the probable cause.
-pub(crate) fn explained(
+pub(crate) fn explain_error(
     error: AgentError,
     run: &RunContext,
     state: &State,
@@ -63,7 +63,8 @@ pub(crate) fn explained(
 /// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones, so that
 /// other ones may be the cause.
 pub(crate) fn may_explain(error: &AgentError, state: &State, run_credentials: &RunCredentials) -> bool {
-    let deployed = state.monopile.credential_digests.as_ref();
-    let are_deployed = deployed.is_some_and(|deployed| deployed.replaced(&run_credentials.values).is_empty());
+    let deployed_digests = state.monopile.credential_digests.as_ref();
+    let are_deployed =
+        deployed_digests.is_some_and(|digests| digests.replaced(&run_credentials.values).is_empty());
     error.is_of_other_credentials() && !are_deployed
 }

@@ -18,7 +18,7 @@ const POLL_PAUSE: Duration = Duration::from_secs(1);
 /// does not answer, or answers with another id. Without an id on record, any agent counts as the VM's own.
 pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
-    let started = Instant::now();
+    let start = Instant::now();
     let mut is_reported = false;
     loop {
         match agent.get_state() {
@@ -27,7 +27,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
             Err(error) if error.is_of_this_run() => return Err(error),
             Err(_) => return Ok(false),
         }
-        if started.elapsed() >= DELETION_TIMEOUT {
+        if start.elapsed() >= DELETION_TIMEOUT {
             return Ok(true);
         }
         if !is_reported {

@@ -423,7 +423,8 @@ fn ask_mounted_disks(
         Err(error) if error.is_of_this_run() => Err(error.into()),
         Err(error) if other_credentials::may_explain(&error, &probe.state, probe.run_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
-            let cause = other_credentials::explained(error, probe.run, &probe.state, probe.run_credentials);
+            let cause =
+                other_credentials::explain_error(error, probe.run, &probe.state, probe.run_credentials);
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());
