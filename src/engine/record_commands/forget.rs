@@ -27,7 +27,7 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
         state.current_stemcell().is_some_and(|current| current.handle() == *stemcell)
     };
     match (resource, state.vm_handle()) {
-        (Resource::Vm(forgotten), Some(vm)) if *forgotten == vm => {
+        (Resource::Vm(handle), Some(vm)) if *handle == vm => {
             "; it is the VM of this environment: the next create-env creates another one, with the same \
              address and persistent disk"
                 .to_owned()

@@ -78,10 +78,10 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let validating = run.reporter.stage("Validating");
     // An agent knows no newly generated credentials.
     let inputs = Inputs { discards_generated: true, ..request.inputs.clone() };
-    let loaded = prepare::load(run, &inputs)?;
-    let deployment = loaded.deployment()?;
+    let manifest = prepare::load(run, &inputs)?;
+    let deployment = manifest.deployment()?;
     let cpi_inputs =
-        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;
+        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &validating)?;
     let endpoint = endpoint(run, &cpi_inputs.provider)?;
     cpi_set::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
@@ -104,8 +104,9 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     if let Some(handle) = vm {
         let agent = connect(run, endpoint, &state);
         let agent_identity = ask_agent(run, request, &agent)?;
-        let mounted = agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted.as_deref());
-        if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted)? {
+        let mounted_disks =
+            agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted_disks.as_deref());
+        if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted_disks)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
             let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
             check(&connection, &asking, &disk)?;
@@ -136,16 +137,16 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     ))
 }
 
-/// Returns the disk to record if the command line names none. `mounted` are the disks that the agent has
+/// Returns the disk to record if the command line names none. `mounted_disks` are the disks that the agent has
 /// mounted, if known. Fails if the record would lose a disk.
 fn disk_to_adopt<'m>(
     run: &RunContext,
     request: &ImportRequest,
     deployment: &Deployment,
-    mounted: Option<&'m [DiskCid]>,
+    mounted_disks: Option<&'m [DiskCid]>,
 ) -> Result<Option<&'m DiskCid>> {
     let wants_disk = deployment.disk.is_some();
-    let Some(mounted) = mounted else {
+    let Some(mounted_disks) = mounted_disks else {
         if wants_disk && request.disk.is_none() {
             run.reporter.warn(
                 "the VM's disks are unknown, because its agent gave no list: if it has a persistent disk, \
@@ -154,7 +155,8 @@ fn disk_to_adopt<'m>(
         }
         return Ok(None);
     };
-    let unnamed: Vec<&DiskCid> = mounted.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
+    let unnamed: Vec<&DiskCid> =
+        mounted_disks.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
     let refuse = |reason: String, hint: &str| {
         Err(Error::invalid(format!("the disks of the VM cannot be recorded: {reason}"))
             .with_note("nothing was changed")
@@ -239,9 +241,7 @@ fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Res
 }
 
 fn apply(state: &mut State, change: Change) -> Result<()> {
-    state
-        .apply(change)
-        .map_err(|rejected| Error::invalid("the state cannot record this").with_source(rejected))
+    state.apply(change).map_err(|error| Error::invalid("the state cannot record this").with_source(error))
 }
 
 fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
@@ -261,7 +261,7 @@ fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> 
 struct AgentIdentity {
     id: String,
     /// The disks that it has mounted; `None` if it does not report them.
-    mounted: Option<Vec<DiskCid>>,
+    mounted_disks: Option<Vec<DiskCid>>,
 }
 
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
@@ -284,7 +284,7 @@ fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result
             return Ok(None);
         }
     };
-    let agent_identity = id.map(|id| AgentIdentity { id, mounted: agent.list_disk().ok() });
+    let agent_identity = id.map(|id| AgentIdentity { id, mounted_disks: agent.list_disk().ok() });
     asking.finish();
     Ok(agent_identity)
 }
@@ -295,17 +295,17 @@ mod tests {
 
     #[test]
     fn parses_stemcells_on_the_command_line() {
-        let parsed: ImportedStemcell = "ami=1 light=bosh-aws/jammy/1.2".parse().unwrap();
+        let stemcell: ImportedStemcell = "ami=1 light=bosh-aws/jammy/1.2".parse().unwrap();
         assert_eq!(
-            parsed,
+            stemcell,
             ImportedStemcell {
                 cid: "ami=1 light".parse().unwrap(),
                 name: "bosh-aws/jammy".into(),
                 version: "1.2".into()
             }
         );
-        for wrong in ["", "ami", "ami=", "ami=jammy", "=jammy/1", "ami=/1", "ami=jammy/", " =jammy/1"] {
-            wrong.parse::<ImportedStemcell>().unwrap_err();
+        for bad_text in ["", "ami", "ami=", "ami=jammy", "=jammy/1", "ami=/1", "ami=jammy/", " =jammy/1"] {
+            bad_text.parse::<ImportedStemcell>().unwrap_err();
         }
     }
 }

@@ -11,8 +11,8 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
     let mut on_conflict = state_lock::lock_conflict_handler(run);
-    Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored| {
-        let missing = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
+    Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored_state| {
+        let missing = present.map(|present| missing_resources(present, restored_state)).unwrap_or_default();
         let consequence = match missing.as_slice() {
             [] => String::new(),
             missing => format!(
@@ -39,8 +39,8 @@ pub fn keep_version(run: &RunContext) -> Result<String> {
 }
 
 /// Returns the resources that are on record now but are not in the other version.
-fn missing_resources(present: &State, restored: &State) -> Vec<String> {
-    let restored: Vec<_> = restored.resources().collect();
-    let missing = present.resources().filter(|resource| !restored.contains(resource));
+fn missing_resources(present: &State, restored_state: &State) -> Vec<String> {
+    let restored_resources: Vec<_> = restored_state.resources().collect();
+    let missing = present.resources().filter(|resource| !restored_resources.contains(resource));
     missing.map(|resource| resource.to_string()).collect()
 }

@@ -29,42 +29,43 @@ pub struct AttachDiskRequest {
 
 /// Records the choice of the disk and returns a summary in one sentence.
 pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<String> {
-    let opened = request.target_environment.open(run, "attach-disk")?;
-    let deployment = opened.loaded.deployment()?;
+    let environment = request.target_environment.open(run, "attach-disk")?;
+    let deployment = environment.manifest.deployment()?;
     let Some(spec) = &deployment.disk else {
         return Err(Error::invalid("the manifest has no persistent disk, so none can be attached")
             .with_note("nothing was changed")
             .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
-    cpi_set::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
+    cpi_set::check_az(environment.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let cpi_name = match request.cpi.as_deref() {
-        Some(cpi) => cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
+        Some(cpi) => cpi_set::check_named_cpi(environment.cpi_inputs.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
-    let (cid, disks) = (&request.disk, &opened.store.state().disks);
-    let recorded =
+    let (cid, disks) = (&request.disk, &environment.store.state().disks);
+    let recorded_disk =
         match record_commands::find(disks.iter().map(DiskRecord::handle), cid, request.cpi.as_deref()) {
             Ok(handle) => Some(handle),
             Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
             Err(_) => None,
         };
-    let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), cpi_name));
-    check_location(opened.store.state().disk(&handle), &handle, &deployment)?;
-    if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
+    let handle = recorded_disk.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), cpi_name));
+    check_location(environment.store.state().disk(&handle), &handle, &deployment)?;
+    if environment.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut executor = request.target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
-    check_presence(&executor, run, &handle, recorded.is_some())?;
-    if recorded.is_none() {
+    let mut executor =
+        request.target_environment.executor(run, &environment.cpi_inputs, environment.store)?;
+    check_presence(&executor, run, &handle, recorded_disk.is_some())?;
+    if recorded_disk.is_none() {
         take_on_record(&mut executor, run, &handle, spec, &deployment)?;
     }
     let before = executor.state().current_disk().map(DiskRecord::handle);
     executor.commit(Change::DiskChosen(handle.clone()))?;
-    let kept = match before {
+    let kept_disk_note = match before {
         Some(before) => format!("; disk {before} is kept until delete-disk"),
         None => String::new(),
     };
-    Ok(format!("The next create-env attaches disk {handle}{kept}"))
+    Ok(format!("The next create-env attaches disk {handle}{kept_disk_note}"))
 }
 
 /// Checks that the disk is at the VM's CPI and in its availability zone, because a disk cannot be moved to

@@ -36,12 +36,12 @@ pub struct ListedCpi {
 /// Asks every CPI of the manifest for `info`. The default CPI comes first, if there is one.
 pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
     let validating = run.reporter.stage("Validating");
-    let loaded = prepare::load(run, &target_environment.inputs)?;
+    let manifest = prepare::load(run, &target_environment.inputs)?;
     let cpi_inputs = OwnedCpiInputs::open(
         run,
         &target_environment.inputs,
         target_environment.renderer_choice,
-        &loaded,
+        &manifest,
         &validating,
     )?;
     let state = State::read(&run.paths.state)?.unwrap_or_else(State::new);
@@ -50,11 +50,11 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
     let default = default_kind(&cpi_inputs.provider.cpi).map(|kind| (None, kind));
     let configured = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
     let configured = configured.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
-    let mut listed = Vec::new();
+    let mut listed_cpis = Vec::new();
     for (name, kind) in default.into_iter().chain(configured) {
         let stage = run.reporter.stage(info_stage_name(name));
         let name = name.map(str::to_owned);
-        listed.push(match cpis.connect(name.as_deref(), &stage) {
+        listed_cpis.push(match cpis.connect(name.as_deref(), &stage) {
             Ok(connection) => {
                 stage.finish();
                 let (version, release) = connection.versions();
@@ -86,7 +86,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
             }
         });
     }
-    Ok(listed)
+    Ok(listed_cpis)
 }
 
 /// Returns the kind of the default CPI, if there is one.

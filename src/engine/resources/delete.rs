@@ -48,12 +48,12 @@ const REASON: &str = "requested on the command line";
 pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let DeleteRequest { target_environment, target, cpi } = request;
     let kind = target.kind();
-    let opened = target_environment.open(run, &format!("delete-{}", kind.name().to_lowercase()))?;
+    let environment = target_environment.open(run, &format!("delete-{}", kind.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpi_set::check_named_cpi(environment.cpi_inputs.config.as_ref(), cpi)?;
     }
-    let mut executor = target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
+    let mut executor = target_environment.executor(run, &environment.cpi_inputs, environment.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
@@ -71,10 +71,12 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         confirm(run, &question(executor.state(), resource))?;
     }
     for resource in &targets {
-        refuse_denied(run, &opened.cpi_inputs, &executor, resource)?;
+        refuse_denied(run, &environment.cpi_inputs, &executor, resource)?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => start_registry(run, target_environment, &opened.cpi_inputs, &mut executor, vm)?,
+        [Resource::Vm(vm)] => {
+            start_registry(run, target_environment, &environment.cpi_inputs, &mut executor, vm)?
+        }
         _ => None,
     };
     let deleting = run.reporter.stage("Deleting");
@@ -111,7 +113,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
 }
 
 fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
-    state.vms().any(|recorded| recorded.cid == *vm && recorded.is_of(cpi))
+    state.vms().any(|record| record.cid == *vm && record.is_of(cpi))
 }
 
 /// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI

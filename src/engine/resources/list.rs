@@ -77,7 +77,7 @@ pub fn list_stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     let state = read(storage)?;
     let mut stemcells: Vec<&StemcellRecord> = state.stemcells.iter().collect();
     stemcells.sort_by_key(|stemcell| (&stemcell.name, &stemcell.version, &stemcell.cpi));
-    let listed = stemcells.into_iter().map(|stemcell| ListedStemcell {
+    let listed_stemcells = stemcells.into_iter().map(|stemcell| ListedStemcell {
         name: stemcell.name.clone(),
         version: stemcell.version.clone(),
         cid: stemcell.cid.clone(),
@@ -87,13 +87,13 @@ pub fn list_stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
         is_kept: stemcell.is_kept,
         undeleted: deletion_error(&state, stemcell.handle()),
     });
-    Ok(listed.collect())
+    Ok(listed_stemcells.collect())
 }
 
 /// Lists the disks on record at `storage`.
 pub fn list_disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
     let state = read(storage)?;
-    let listed = state.disks.iter().map(|disk| ListedDisk {
+    let listed_disks = state.disks.iter().map(|disk| ListedDisk {
         cid: disk.cid.clone(),
         cpi: disk.cpi.clone(),
         az: disk.az.clone(),
@@ -107,7 +107,7 @@ pub fn list_disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
         },
         undeleted: deletion_error(&state, disk.handle()),
     });
-    Ok(listed.collect())
+    Ok(listed_disks.collect())
 }
 
 /// Lists the snapshots on record at `storage`.

@@ -21,20 +21,25 @@ pub struct TakeSnapshotRequest {
 
 /// Takes a snapshot of the disk and returns a summary in one sentence.
 pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<String> {
-    let opened = request.target_environment.open(run, "take-snapshot")?;
+    let environment = request.target_environment.open(run, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        cpi_set::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpi_set::check_named_cpi(environment.cpi_inputs.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
-            let disks = opened.store.state().disks.iter().map(DiskRecord::handle);
+            let disks = environment.store.state().disks.iter().map(DiskRecord::handle);
             record_commands::find(disks, cid, request.cpi.as_deref())?
         }
-        None => current(opened.store.state())?,
+        None => current(environment.store.state())?,
     };
-    let (effect, arguments) =
-        snapshot::effect(opened.store.state(), &opened.loaded.deployment()?, &disk, SnapshotPolicy::Keep);
-    let mut executor = request.target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
+    let (effect, arguments) = snapshot::effect(
+        environment.store.state(),
+        &environment.manifest.deployment()?,
+        &disk,
+        SnapshotPolicy::Keep,
+    );
+    let mut executor =
+        request.target_environment.executor(run, &environment.cpi_inputs, environment.store)?;
     let taking = run.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let answer = executor.perform(&taking, "requested on the command line", &effect, arguments)?;
     taking.finish();

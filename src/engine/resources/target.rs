@@ -27,7 +27,7 @@ pub struct TargetEnvironment {
 /// The locked state, and the CPI sections of the manifest.
 pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
-    pub(super) loaded: LoadedManifest,
+    pub(super) manifest: LoadedManifest,
     pub(super) cpi_inputs: OwnedCpiInputs,
 }
 
@@ -53,11 +53,12 @@ impl TargetEnvironment {
         // Generated values are not saved: the next deploy would log in to the agent with them, which does not
         // know them.
         let inputs = prepare::discarding_generated(&self.inputs, store.state());
-        let loaded = prepare::load(run, &inputs)?;
-        let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &loaded, &validating)?;
+        let manifest = prepare::load(run, &inputs)?;
+        let cpi_inputs =
+            OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &manifest, &validating)?;
         cpi_set::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
         validating.finish();
-        Ok(OpenedEnvironment { store, loaded, cpi_inputs })
+        Ok(OpenedEnvironment { store, manifest, cpi_inputs })
     }
 
     /// Returns an executor for the state and the CPIs of the manifest. No CPI is asked yet.

@@ -40,9 +40,9 @@ const REASON: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
 pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Result<String> {
-    let OpenedEnvironment { mut store, loaded, cpi_inputs } =
+    let OpenedEnvironment { mut store, manifest, cpi_inputs } =
         request.target_environment.open_or_begin(run, "upload-stemcell")?;
-    let deployment = loaded.deployment()?;
+    let deployment = manifest.deployment()?;
     let targets = targets(&request.cpis, cpi_inputs.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
         let is_on_record = |cpi: &&CpiName| has_record(store.state(), name, version, cpi.as_deref());
@@ -59,8 +59,8 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         sha1: request.sha1.clone(),
         origin: ArtifactOrigin::CommandLine,
     };
-    let obtained = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
-    let identity = &obtained.identity;
+    let artifact = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
+    let identity = &artifact.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let target_count = targets.len();
     let mut missing = Vec::new();
@@ -76,7 +76,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         obtaining.finish();
         return already_uploaded();
     }
-    let stemcell = obtained.stemcell(run, &obtaining)?;
+    let stemcell = artifact.stemcell(run, &obtaining)?;
     obtaining.finish();
 
     let mut cpis = request.target_environment.cpis(run, &cpi_inputs, store.state())?;
@@ -95,9 +95,9 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         return already_uploaded();
     }
     let uploading = run.reporter.stage(format!("Uploading stemcell {name}"));
-    let uploaded = upload(&mut executor, &accepting, &stemcell, &deployment, &uploading)?;
+    let outcomes = upload(&mut executor, &accepting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
-    for (cpi, outcome) in accepting.iter().zip(uploaded) {
+    for (cpi, outcome) in accepting.iter().zip(outcomes) {
         match outcome {
             Ok(handle) => delete_superseded(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
@@ -172,9 +172,9 @@ fn is_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) ->
 
 /// Marks existing uploads as kept, as if this run had uploaded them.
 fn keep(run: &RunContext, store: &mut Store, name: &str, version: &str, cpi: Option<&str>) -> Result<()> {
-    let uploaded: Vec<StemcellHandle> =
+    let stemcells: Vec<StemcellHandle> =
         records(store.state(), name, version, cpi).map(StemcellRecord::handle).collect();
-    for stemcell in uploaded {
+    for stemcell in stemcells {
         run.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
         store.commit(Change::StemcellKept { stemcell, is_kept: true })?;
     }
