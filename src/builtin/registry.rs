@@ -13,7 +13,7 @@ use base::{Error, Result};
 const MAX_ANSWER_BYTES: u64 = 4 * 1024 * 1024;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The characters to percent-encode: all but the unreserved ones of RFC 3986.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const CHARS_TO_ENCODE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A client of one registry.
 pub(crate) struct Client {
@@ -53,7 +53,7 @@ impl Client {
 
     /// Returns the endpoint for user data, with the credentials percent-encoded.
     pub(crate) fn endpoint(host: &str, port: u16, user: &str, password: &str) -> String {
-        let escape = |text| utf8_percent_encode(text, ESCAPED);
+        let escape = |text| utf8_percent_encode(text, CHARS_TO_ENCODE);
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         format!("http://{}:{}@{host}:{port}", escape(user), escape(password))
     }
@@ -99,7 +99,7 @@ impl Client {
     }
 
     fn url(&self, id: &str) -> String {
-        format!("{}/instances/{}/settings", self.base, utf8_percent_encode(id, ESCAPED))
+        format!("{}/instances/{}/settings", self.base, utf8_percent_encode(id, CHARS_TO_ENCODE))
     }
 
     fn authorization(&self) -> String {

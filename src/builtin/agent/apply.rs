@@ -77,10 +77,10 @@ impl Agent {
             .open(&archive.blobstore_id, archive.sha1.as_deref().unwrap_or_default())
             .context(|| "Getting job source from blobstore".to_owned())?;
         let all = create_scratch(&self.directories.data_jobs())?;
-        let unpacked = all.path().join("jobs");
-        archive::unpack(file, "the rendered templates archive", &unpacked)?;
+        let jobs_directory = all.path().join("jobs");
+        archive::unpack(file, "the rendered templates archive", &jobs_directory)?;
         for job in missing {
-            let source = unpacked.join(&job.name);
+            let source = jobs_directory.join(&job.name);
             let target = job_directory(&self.directories, spec, job);
             if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {
                 return Err(Error::invalid(format!(

@@ -142,10 +142,10 @@ mod tests {
     fn incomplete_blobs_are_removed_at_start() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(directory.path().to_path_buf());
-        let kept = blobs.create_incoming().unwrap().keep().unwrap().1;
+        let incomplete_blob = blobs.create_incoming().unwrap().keep().unwrap().1;
         std::fs::write(directory.path().join("whole"), "x").unwrap();
         blobs.clean_up();
-        assert!(!kept.exists());
+        assert!(!incomplete_blob.exists());
         assert!(directory.path().join("whole").exists());
     }
 }

@@ -80,9 +80,9 @@ impl Agent {
         archive::pack(install.path(), tarball.as_file())
             .context(|| "Compressing compiled package".to_owned())?;
         task.check()?;
-        let stored = self.blobs.store(tarball).context(|| "Uploading compiled package".to_owned())?;
+        let blob = self.blobs.store(tarball).context(|| "Uploading compiled package".to_owned())?;
         drop(hold);
-        Ok(stored)
+        Ok(blob)
     }
 
     /// Runs the packaging script with the environment that BOSH promises. Its output goes to logs of the VM,
@@ -147,8 +147,8 @@ fn tail(file: &mut File) -> (String, bool) {
         return (String::new(), false);
     }
     let text = String::from_utf8_lossy(&bytes);
-    let whole = if start > 0 { text.split_once('\n').map_or(&*text, |(_, rest)| rest) } else { &text };
-    (whole.to_owned(), start > 0)
+    let whole_lines = if start > 0 { text.split_once('\n').map_or(&*text, |(_, rest)| rest) } else { &text };
+    (whole_lines.to_owned(), start > 0)
 }
 
 /// Removes a directory when it is dropped.

@@ -67,7 +67,7 @@ impl Disks {
     }
 
     /// Returns the CIDs of all mounted disks.
-    pub(super) fn mounted(&self, settings: &AgentSettings) -> Result<Vec<String>> {
+    pub(super) fn mounted_cids(&self, settings: &AgentSettings) -> Result<Vec<String>> {
         let hints = self.all_hints(settings)?;
         Ok(hints
             .into_iter()
@@ -146,12 +146,12 @@ impl Disks {
             .ok_or_else(|| {
                 Error::failure(format!("no disk hint names the disk on '{}'", target.display()))
             })?;
-        let writable =
+        let is_read_only =
             set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
-        let copied = migrate::copy_tree(&store, &target, task)
+        let result = migrate::copy_tree(&store, &target, task)
             .context(|| "Copying files from old disk to new disk".to_owned());
-        if let Err(error) = copied {
-            if writable && let Err(undo_error) = set_read_only(&store, false) {
+        if let Err(error) = result {
+            if is_read_only && let Err(undo_error) = set_read_only(&store, false) {
                 let error = super::error_text(&undo_error);
                 tracing::error!(%error, "making the old disk writable again failed");
             }
@@ -241,14 +241,14 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
 
 /// Escapes spaces and backslashes like the kernel's table.
 fn escape(path: &[u8]) -> Vec<u8> {
-    let mut escaped = Vec::with_capacity(path.len());
+    let mut escaped_path = Vec::with_capacity(path.len());
     for byte in path {
         match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => escaped.extend(format!("\\{byte:03o}").into_bytes()),
-            byte => escaped.push(*byte),
+            b' ' | b'\t' | b'\n' | b'\\' => escaped_path.extend(format!("\\{byte:03o}").into_bytes()),
+            byte => escaped_path.push(*byte),
         }
     }
-    escaped
+    escaped_path
 }
 
 /// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
@@ -295,14 +295,14 @@ fn users(mount_point: &Path) -> String {
 /// Makes a mount read-only or writable. Returns false if the kernel does not permit that in this user
 /// namespace. The mount may then stay writable, because the jobs are stopped.
 fn set_read_only(mount_point: &Path, is_read_only: bool) -> Result<bool> {
-    let now = rustix::fs::statvfs(mount_point)
+    let current_flags = rustix::fs::statvfs(mount_point)
         .map_err(|error| {
             Error::io(format!("reading the mount flags of '{}'", mount_point.display()), error.into())
         })?
         .f_flag;
     // A remount must repeat the flags that the user namespace locks.
     let mut flags = MountFlags::BIND;
-    for (has, flag) in [
+    for (stat_flag, flag) in [
         (rustix::fs::StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
         (rustix::fs::StatVfsMountFlags::NODEV, MountFlags::NODEV),
         (rustix::fs::StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
@@ -310,7 +310,7 @@ fn set_read_only(mount_point: &Path, is_read_only: bool) -> Result<bool> {
         (rustix::fs::StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
         (rustix::fs::StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
     ] {
-        if now.contains(has) {
+        if current_flags.contains(stat_flag) {
             flags |= flag;
         }
     }

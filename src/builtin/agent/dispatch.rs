@@ -33,28 +33,28 @@ struct Message {
 struct Arguments {
     values: std::vec::IntoIter<Value>,
     count: usize,
-    taken: usize,
+    taken_count: usize,
 }
 
 impl Arguments {
     fn new(values: Vec<Value>) -> Self {
-        Arguments { count: values.len(), values: values.into_iter(), taken: 0 }
+        Arguments { count: values.len(), values: values.into_iter(), taken_count: 0 }
     }
 
     /// Takes the next argument, which is required.
     fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
-        self.taken += 1;
+        self.taken_count += 1;
         match self.values.next() {
             Some(value) => serde_json::from_value(value).map_err(|error| {
                 Error::invalid(format!(
                     "Extracting method arguments from payload: Unmarshalling action argument {}",
-                    self.taken
+                    self.taken_count
                 ))
                 .with_source(error)
             }),
             None => Err(Error::invalid(format!(
                 "Extracting method arguments from payload: Not enough arguments, expected {}, got {}",
-                self.taken, self.count
+                self.taken_count, self.count
             ))),
         }
     }
@@ -82,9 +82,9 @@ enum TaskConcurrency {
 /// Answers a message. Returns `None` if the text is not a message.
 pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
     // The message is parsed as a map first, because serde would also accept an array.
-    let parsed = serde_json::from_slice::<Map<String, Value>>(text)
+    let result = serde_json::from_slice::<Map<String, Value>>(text)
         .and_then(|message| serde_json::from_value(Value::Object(message)));
-    let message: Message = match parsed {
+    let message: Message = match result {
         Ok(message) => message,
         Err(error) => {
             tracing::warn!(%error, "parsing a message failed");
@@ -291,7 +291,7 @@ impl Agent {
     }
 
     fn list_disk(&self) -> Result<Value> {
-        Ok(json!(self.disks.mounted(&self.settings()?)?))
+        Ok(json!(self.disks.mounted_cids(&self.settings()?)?))
     }
 
     fn state(&self, includes_vitals: bool) -> Result<Value> {

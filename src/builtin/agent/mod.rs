@@ -111,13 +111,13 @@ pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(agent_id = settings.agent_id, address = %bound, "the agent listens");
         }
-        let served = tokio::select! {
-            served = server::serve(agent.clone(), listener, TlsAcceptor::from(tls)) => served,
+        let result = tokio::select! {
+            result = server::serve(agent.clone(), listener, TlsAcceptor::from(tls)) => result,
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
         };
         agent.tasks.cancel_all();
-        served
+        result
     });
     // Actions that still run end with the process, as when it is killed.
     runtime.shutdown_background();
@@ -145,8 +145,8 @@ fn set_up(
     let blobs = Blobs::new(directories.blobs());
     blobs.clean_up();
     let disks = Disks::new(platform, directories.clone());
-    let restored = disks.restore(settings);
-    if let Err(error) = &restored {
+    let restore_result = disks.restore(settings);
+    if let Err(error) = &restore_result {
         // The jobs must not start on an empty `store`. The client sees the missing disk in `list_disk`, and
         // can mount it and start the jobs.
         tracing::error!(error = %error_text(error), "mounting the persistent disk failed; the jobs are not \
@@ -160,7 +160,7 @@ fn set_up(
         disks,
         links: Links::default(),
         spec: SpecStore::load(directories.bosh().join("spec.json"))?,
-        supervisor: Supervisor::load(&directories, restored.is_ok())?,
+        supervisor: Supervisor::load(&directories, restore_result.is_ok())?,
         tasks: Tasks::default(),
         turn: RwLock::new(()),
         directories,

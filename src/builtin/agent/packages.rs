@@ -121,7 +121,7 @@ pub(super) fn list(directory: &Path) -> Vec<fs::DirEntry> {
 #[derive(Default)]
 pub(super) struct Links {
     by_name: Mutex<HashMap<String, HeldLink>>,
-    released: Condvar,
+    release: Condvar,
 }
 
 struct HeldLink {
@@ -149,7 +149,7 @@ impl Links {
         while package_links.iter().any(|(name, target)| {
             links_by_name.get(name).is_some_and(|held_link| held_link.target != *target)
         }) {
-            self.released.wait(&mut links_by_name);
+            self.release.wait(&mut links_by_name);
         }
         let mut hold = PackageHold { links: self, directories, names: Vec::new() };
         for (name, target) in package_links {
@@ -179,19 +179,19 @@ impl Drop for PackageHold<'_> {
             entry.users -= 1;
             if entry.users == 0 {
                 let link = self.directories.packages().join(name);
-                let restored = match &entry.before {
+                let result = match &entry.before {
                     Some(target) if target.exists() => directories::replace_link(target, &link),
                     _ => fs::remove_file(&link)
                         .map_err(|error| Error::io(format!("removing '{}'", link.display()), error)),
                 };
-                if let Err(error) = restored {
+                if let Err(error) = result {
                     tracing::warn!(%error, name, "restoring the link of a package failed");
                 }
                 links_by_name.remove(name);
             }
         }
         drop(links_by_name);
-        self.links.released.notify_all();
+        self.links.release.notify_all();
     }
 }
 

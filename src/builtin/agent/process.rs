@@ -21,13 +21,13 @@ pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
 pub(super) struct TaskControl {
-    shared: Arc<Shared>,
+    inner: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<TaskState>,
-    changed: Condvar,
+    change: Condvar,
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl TaskControl {
             }
             state.groups.iter().copied().collect()
         };
-        self.shared.changed.notify_all();
+        self.inner.change.notify_all();
         if groups.is_empty() {
             return;
         }
@@ -57,7 +57,7 @@ impl TaskControl {
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
                 let remaining = deadline.saturating_duration_since(Instant::now());
-                this.shared.changed.wait_for(&mut state, remaining);
+                this.inner.change.wait_for(&mut state, remaining);
             }
             for group in &state.groups {
                 signal_group(*group, Signal::KILL);
@@ -95,7 +95,7 @@ impl TaskControl {
                 Some(end) => end.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
-            self.shared.changed.wait_for(&mut state, remaining);
+            self.inner.change.wait_for(&mut state, remaining);
         }
     }
 
@@ -122,14 +122,14 @@ impl TaskControl {
             }
         }
         self.lock().groups.remove(&group);
-        self.shared.changed.notify_all();
+        self.inner.change.notify_all();
         let status = child.wait().map_err(|error| Error::io(&action, error))?;
         self.check()?;
         Ok(status)
     }
 
     fn lock(&self) -> MutexGuard<'_, TaskState> {
-        self.shared.state.lock()
+        self.inner.state.lock()
     }
 }
 

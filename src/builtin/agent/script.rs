@@ -143,28 +143,28 @@ impl Agent {
                 })
                 .collect()
         });
-        let (mut failed, mut passed) = (Vec::new(), Vec::new());
+        let (mut failed_jobs, mut passed_jobs) = (Vec::new(), Vec::new());
         for (job, outcome) in &outcomes {
             match outcome {
-                Ok(()) => passed.push(*job),
+                Ok(()) => passed_jobs.push(*job),
                 Err(error) => {
                     tracing::error!(job, script = name, error = %super::error_text(error), "script failed");
-                    failed.push(*job);
+                    failed_jobs.push(*job);
                 }
             }
         }
         task.check()?;
-        if failed.is_empty() {
+        if failed_jobs.is_empty() {
             return Ok(());
         }
         let mut message = format!(
             "{} of {} {name} scripts failed. Failed Jobs: {}",
-            failed.len(),
+            failed_jobs.len(),
             outcomes.len(),
-            failed.join(", ")
+            failed_jobs.join(", ")
         );
-        if !passed.is_empty() {
-            message.push_str(&format!(". Successful Jobs: {}", passed.join(", ")));
+        if !passed_jobs.is_empty() {
+            message.push_str(&format!(". Successful Jobs: {}", passed_jobs.join(", ")));
         }
         message.push('.');
         Err(Error::failure(message))
@@ -191,13 +191,13 @@ impl DrainCall {
             hash if hash == next.configuration_hash => "hash_unchanged",
             _ => "hash_changed",
         };
-        let changed = next
+        let changed_packages = next
             .packages
             .iter()
             .filter(|(name, package)| current.packages.get(*name).is_none_or(|now| now.sha1 != package.sha1))
             .map(|(name, _)| name.clone())
             .collect();
-        Self::new(job, hash, changed, state(current), Some(state(next)))
+        Self::new(job, hash, changed_packages, state(current), Some(state(next)))
     }
 
     fn check_status(self) -> Self {

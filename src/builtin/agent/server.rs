@@ -129,11 +129,11 @@ async fn blob(State(agent): State<Arc<Agent>>, request: Request) -> Response {
 
 async fn get(agent: &Agent, id: &str, is_head: bool) -> Response {
     let Some(path) = agent.blobs.path(id) else { return StatusCode::NOT_FOUND.into_response() };
-    let opened = match tokio::fs::File::open(&path).await {
+    let result = match tokio::fs::File::open(&path).await {
         Ok(file) => file.metadata().await.map(|meta| (file, meta.len())),
         Err(error) => Err(error),
     };
-    match opened {
+    match result {
         Ok((file, length)) => {
             let body = if is_head {
                 Body::empty()

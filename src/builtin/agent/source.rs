@@ -93,7 +93,7 @@ impl SettingsSource {
     pub(super) fn load_at_start(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.load_saved() };
         let mut pause = FIRST_REQUEST_PAUSE;
-        let mut logged = String::new();
+        let mut last_error = String::new();
         loop {
             let error = match self.fetch(registry) {
                 Ok(settings) => return Ok(settings),
@@ -103,9 +103,9 @@ impl SettingsSource {
                 tracing::warn!(error, "the registry gave no settings, starting with the last ones");
                 return Ok(settings);
             }
-            if error != logged {
+            if error != last_error {
                 tracing::info!(error, "waiting for settings");
-                logged = error;
+                last_error = error;
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(MAX_REQUEST_PAUSE);
@@ -146,12 +146,12 @@ impl SettingsSource {
             .ok_or_else(|| Error::failure(format!("the registry has no settings of '{}'", registry.id)))?;
         let text = serde_json::to_vec(&settings)
             .map_err(|error| Error::failure("encoding the settings failed").with_source(error))?;
-        let parsed: AgentSettings = serde_json::from_slice(&text).map_err(|_| {
+        let agent_settings: AgentSettings = serde_json::from_slice(&text).map_err(|_| {
             let id = &registry.id;
             Error::invalid(format!("the registry's settings of '{id}' are not in the format of BOSH"))
         })?;
         write_atomically(&self.file, &text, 0o600)?;
-        Ok(parsed)
+        Ok(agent_settings)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Tasks {
 #[derive(Default)]
 struct Table {
     running: HashMap<String, TaskControl>,
-    finished: HashMap<String, std::result::Result<Value, String>>,
+    outcomes: HashMap<String, std::result::Result<Value, String>>,
     /// The ids of finished tasks, the oldest first.
     finished_ids: VecDeque<String>,
 }
@@ -80,7 +80,7 @@ impl Tasks {
                 return Ok(running(id));
             }
         }
-        match table.finished.get(id) {
+        match table.outcomes.get(id) {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(message)) => {
                 Err(Error::failure(message.clone())).context(|| format!("Task {id} result"))
@@ -93,7 +93,7 @@ impl Tasks {
     pub(super) fn cancel(&self, id: &str) -> Result<Value> {
         let task = {
             let table = self.lock();
-            if table.finished.contains_key(id) {
+            if table.outcomes.contains_key(id) {
                 return Ok(json!("canceled"));
             }
             table.running.get(id).cloned().ok_or_else(|| unknown_task_error(id))?
@@ -113,11 +113,11 @@ impl Tasks {
         let mut table = self.lock();
         table.running.remove(&id);
         table.finished_ids.push_back(id.clone());
-        table.finished.insert(id, outcome);
+        table.outcomes.insert(id, outcome);
         if table.finished_ids.len() > MAX_KEPT_TASKS
             && let Some(oldest) = table.finished_ids.pop_front()
         {
-            table.finished.remove(&oldest);
+            table.outcomes.remove(&oldest);
         }
         drop(table);
         self.task_ended.notify_all();
@@ -171,12 +171,12 @@ mod tests {
     #[test]
     fn request_waits_for_the_end_of_a_task_for_a_limited_time() {
         let tasks = Tasks::default();
-        let (release, released) = std::sync::mpsc::channel();
-        let task = id(tasks.start("t", move |_| Ok(json!(released.recv().is_ok()))).unwrap());
-        let begun = Instant::now();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let task = id(tasks.start("t", move |_| Ok(json!(receiver.recv().is_ok()))).unwrap());
+        let start = Instant::now();
         assert_eq!(tasks.get(&task).unwrap(), running(&task));
-        assert!(begun.elapsed() >= TASK_ANSWER_TIMEOUT);
-        release.send(()).unwrap();
+        assert!(start.elapsed() >= TASK_ANSWER_TIMEOUT);
+        sender.send(()).unwrap();
         assert_eq!(result(&tasks, &task).unwrap(), true);
     }
 
@@ -190,6 +190,6 @@ mod tests {
             result(&tasks, &next).unwrap();
         }
         tasks.get(&first).unwrap_err();
-        assert_eq!(tasks.lock().finished.len(), MAX_KEPT_TASKS);
+        assert_eq!(tasks.lock().outcomes.len(), MAX_KEPT_TASKS);
     }
 }

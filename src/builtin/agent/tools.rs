@@ -14,11 +14,11 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", SCRIPT_PATH).env("LANG", "C.UTF-8");
-    let finished = programs::run(&mut command, TIMEOUT)
+    let output = programs::run(&mut command, TIMEOUT)
         .map_err(|error| Error::io(format!("Shelling out to {program}"), error))?;
-    if finished.status.success() {
-        return Ok(String::from_utf8_lossy(&finished.stdout).into_owned());
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let stderr = finished.stderr.trim().to_owned();
-    Err(Error::failure(format!("Shelling out to {program}: {}", ending(finished.status))).with_source(stderr))
+    let stderr = output.stderr.trim().to_owned();
+    Err(Error::failure(format!("Shelling out to {program}: {}", ending(output.status))).with_source(stderr))
 }

@@ -27,8 +27,8 @@ pub(super) fn vitals(directories: &Directories) -> Value {
         "cpu": processor(),
         "disk": disk,
         "load": load,
-        "mem": memory.used("MemTotal", "MemAvailable"),
-        "swap": memory.used("SwapTotal", "SwapFree"),
+        "mem": memory.usage("MemTotal", "MemAvailable"),
+        "swap": memory.usage("SwapTotal", "SwapFree"),
         "uptime": {"secs": uptime()},
     })
 }
@@ -51,10 +51,10 @@ impl Memory {
         self.0.lines().find_map(value).unwrap_or_default()
     }
 
-    fn used(&self, total: &str, free: &str) -> Value {
+    fn usage(&self, total: &str, free: &str) -> Value {
         let total = self.get(total);
-        let used = total.saturating_sub(self.get(free));
-        json!({"percent": format!("{:.0}", percent(used, total)), "kb": used.to_string()})
+        let used_kb = total.saturating_sub(self.get(free));
+        json!({"percent": format!("{:.0}", percent(used_kb, total)), "kb": used_kb.to_string()})
     }
 }
 

@@ -124,12 +124,12 @@ impl Cloud {
     }
 
     /// Returns the directories of objects that are being created or deleted.
-    pub(crate) fn staged(&self) -> CpiResult<Vec<PathBuf>> {
+    pub(crate) fn staged_paths(&self) -> CpiResult<Vec<PathBuf>> {
         Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
 
     /// Returns true if an object with this CID exists.
-    pub(crate) fn has(&self, cid: &Cid) -> CpiResult<bool> {
+    pub(crate) fn contains(&self, cid: &Cid) -> CpiResult<bool> {
         let path = self.path(cid);
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(metadata.is_dir()),
@@ -173,17 +173,17 @@ impl Cloud {
     }
 
     /// Moves a staged directory to its place. The object exists from then on.
-    pub(crate) fn publish(&self, cid: &Cid, staged: ObjectLock) -> CpiResult<ObjectLock> {
+    pub(crate) fn publish(&self, cid: &Cid, staging: ObjectLock) -> CpiResult<ObjectLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
             create_private_directory(&self.root.join(cid.kind().directory()))?;
-            renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::NOREPLACE)?;
+            renameat_with(CWD, &staging.path, CWD, &path, RenameFlags::NOREPLACE)?;
             sync_parent(&path)
         };
         publish().map_err(|error| {
-            CpiFailure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
+            CpiFailure::io(format_args!("moving '{}' to '{}'", staging.path.display(), path.display()), error)
         })?;
-        Ok(ObjectLock { path, lock: staged.lock })
+        Ok(ObjectLock { path, lock: staging.lock })
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
@@ -200,8 +200,8 @@ impl Cloud {
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(crate) fn remove_staged(&self, staged: ObjectLock) -> CpiResult<()> {
-        self.remove_from_staging(&staged.path)
+    pub(crate) fn remove_staged(&self, staging: ObjectLock) -> CpiResult<()> {
+        self.remove_from_staging(&staging.path)
     }
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
@@ -289,10 +289,10 @@ fn lock_directory(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLo
 }
 
 /// Returns true if `path` is the directory that was opened.
-fn is_same_file(opened: &File, path: &Path) -> io::Result<bool> {
-    let opened = opened.metadata()?;
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+    let metadata = file.metadata()?;
     match fs::symlink_metadata(path) {
-        Ok(now) => Ok((now.dev(), now.ino()) == (opened.dev(), opened.ino())),
+        Ok(now) => Ok((now.dev(), now.ino()) == (metadata.dev(), metadata.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -313,17 +313,17 @@ mod tests {
         assert!(Cloud::open(&root, prepare_nothing).unwrap().is_none());
         let cloud = Cloud::open_or_create(&root, prepare_nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
-        let staged = cloud.create_staging(&cid).unwrap();
-        assert!(!cloud.has(&cid).unwrap());
+        let staging = cloud.create_staging(&cid).unwrap();
+        assert!(!cloud.contains(&cid).unwrap());
         assert_eq!(cloud.remove_leftovers().unwrap(), 0, "it is locked");
-        drop(staged);
+        drop(staging);
         assert_eq!(cloud.remove_leftovers().unwrap(), 1);
 
-        let staged = cloud.create_staging(&cid).unwrap();
-        let lock = cloud.publish(&cid, staged).unwrap();
-        assert!(cloud.has(&cid).unwrap());
+        let staging = cloud.create_staging(&cid).unwrap();
+        let lock = cloud.publish(&cid, staging).unwrap();
+        assert!(cloud.contains(&cid).unwrap());
         cloud.delete(&cid, lock).unwrap();
-        assert!(!cloud.has(&cid).unwrap());
+        assert!(!cloud.contains(&cid).unwrap());
         cloud.remove_if_empty();
         assert!(!root.exists());
     }
@@ -336,8 +336,8 @@ mod tests {
         Cloud::open_or_create(&root, prepare_nothing).unwrap().remove_if_empty();
         assert!(root.exists());
         let cid = ObjectKind::Stemcell.new_cid();
-        let staged = other.create_staging(&cid).unwrap();
-        other.publish(&cid, staged).unwrap();
+        let staging = other.create_staging(&cid).unwrap();
+        other.publish(&cid, staging).unwrap();
         other.remove_if_empty();
         assert!(root.join("stemcells").join(cid.as_str()).exists());
         assert!(!root.join("staging").exists());

@@ -26,11 +26,11 @@ pub(crate) fn create_in_cloud<C: CloudCall>(
     let (root, prepare_removal) = call.cloud_settings();
     let cloud = Cloud::open_or_create(root, prepare_removal)?;
     remove_leftovers(call, &cloud)?;
-    let created = create(call, &cloud);
-    if created.is_err() {
+    let result = create(call, &cloud);
+    if result.is_err() {
         cloud.remove_if_empty();
     }
-    created
+    result
 }
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.

@@ -156,7 +156,7 @@ fn answer<C: CloudMethods>(
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
             delete_in_cloud(call, |call, cloud| call.delete_vm(cloud, &cid))
         }
-        "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
+        "has_vm" => has_object(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
             let cloud = require_cloud(call, &cid)?;
@@ -183,7 +183,7 @@ fn answer<C: CloudMethods>(
             let cloud = require_cloud(call, &cid)?;
             call.update_disk(&cloud, &cid, size, cloud_properties).map(|()| Value::Null)
         }
-        "has_disk" => has(call, take(1, 1)?, ObjectKind::Disk),
+        "has_disk" => has_object(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
             let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
@@ -227,13 +227,13 @@ fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
     open_cloud(call)?.ok_or_else(|| cid.not_found_error())
 }
 
-fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
+fn has_object<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
     let (root, prepare_removal) = call.cloud_settings();
     let Some(cloud) = Cloud::open(root, prepare_removal)? else { return Ok(json!(false)) };
     Ok(json!(match kind {
-        ObjectKind::Disk => cloud.has(&cid)? && C::has_data(&cloud, &cid)?,
-        _ => cloud.has(&cid)?,
+        ObjectKind::Disk => cloud.contains(&cid)? && C::has_data(&cloud, &cid)?,
+        _ => cloud.contains(&cid)?,
     }))
 }
 

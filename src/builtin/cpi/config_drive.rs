@@ -40,10 +40,10 @@ pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> Cp
     let mut command = Command::new(MKE2FS);
     command.args(["-q", "-t", "ext2", "-L", "config-2", "-E", "root_owner=0:0", "-d"]);
     command.args([scratch.path(), image]).arg(format!("{DRIVE_KIB}k"));
-    let finished = programs::run(&mut command, TIMEOUT)
+    let output = programs::run(&mut command, TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("running '{MKE2FS}' (package e2fsprogs)"), error))?;
-    if !finished.status.success() {
-        let reason = finished.reason();
+    if !output.status.success() {
+        let reason = output.reason();
         return Err(CpiFailure::cloud(format!(
             "creating the config drive '{}' failed: mke2fs: {reason}",
             image.display()

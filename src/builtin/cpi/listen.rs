@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn port_in_use_is_an_error() {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let error = check_can_listen(&[taken.local_addr().unwrap()]).unwrap_err();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = check_can_listen(&[listener.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
     }
 }

@@ -23,13 +23,13 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// The result of a program that ended.
-pub(crate) struct Finished {
+pub(crate) struct ProgramOutput {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
     pub stderr: String,
 }
 
-impl Finished {
+impl ProgramOutput {
     /// Returns the last line of the error output, for messages.
     pub(crate) fn reason(&self) -> String {
         match self.stderr.lines().rfind(|line| !line.trim().is_empty()) {
@@ -40,12 +40,16 @@ impl Finished {
 }
 
 /// Runs a program to its end. Kills it after `timeout`, which is an error of the kind `TimedOut`.
-pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<Finished> {
+pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<ProgramOutput> {
     run_with_stdin(command, Stdio::null(), timeout)
 }
 
 /// Runs a program like [`run`], with this standard input.
-pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, timeout: Duration) -> io::Result<Finished> {
+pub(crate) fn run_with_stdin(
+    command: &mut Command,
+    stdin: Stdio,
+    timeout: Duration,
+) -> io::Result<ProgramOutput> {
     let deadline = Instant::now() + timeout;
     let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -67,7 +71,7 @@ pub(crate) fn run_with_stdin(command: &mut Command, stdin: Stdio, timeout: Durat
     };
     let stdout = stdout.join().unwrap_or_default();
     let stderr = String::from_utf8_lossy(&stderr.join().unwrap_or_default()).into_owned();
-    Ok(Finished { status, stdout, stderr })
+    Ok(ProgramOutput { status, stdout, stderr })
 }
 
 fn collect(mut pipe: impl Read) -> Vec<u8> {
@@ -82,7 +86,7 @@ fn collect(mut pipe: impl Read) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, timeout: Duration) -> io::Result<Finished> {
+    fn shell(script: &str, timeout: Duration) -> io::Result<ProgramOutput> {
         run(Command::new("sh").args(["-c", script]), timeout)
     }
 
@@ -95,11 +99,10 @@ mod tests {
 
     #[test]
     fn output_is_bounded_and_the_reason_is_the_last_line() {
-        let finished =
-            shell("yes | head -c 3000000; echo a >&2; echo b >&2; exit 3", Duration::from_secs(60));
-        let finished = finished.unwrap();
-        assert_eq!(finished.stdout.len() as u64, MAX_OUTPUT_BYTES);
-        assert_eq!((finished.status.code(), finished.reason().as_str()), (Some(3), "b"));
+        let output = shell("yes | head -c 3000000; echo a >&2; echo b >&2; exit 3", Duration::from_secs(60));
+        let output = output.unwrap();
+        assert_eq!(output.stdout.len() as u64, MAX_OUTPUT_BYTES);
+        assert_eq!((output.status.code(), output.reason().as_str()), (Some(3), "b"));
     }
 
     #[test]

@@ -150,23 +150,23 @@ pub(crate) fn api_version(config: &Path, context: &JsonObject) -> CpiResult<u64>
 
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
 /// version means 1.
-fn is_v2(requested: &Value, context: &JsonObject) -> CpiResult<bool> {
+fn is_v2(requested_version: &Value, context: &JsonObject) -> CpiResult<bool> {
     let version = |value: &Value, name: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {
             CpiFailure::invalid_call(format!("{name} must be a whole number, {} given", type_name(value)))
         }),
     };
-    let requested = version(requested, "'api_version'")?.unwrap_or(1);
-    if !(1..=API_VERSION).contains(&requested) {
+    let requested_version = version(requested_version, "'api_version'")?.unwrap_or(1);
+    if !(1..=API_VERSION).contains(&requested_version) {
         return Err(CpiFailure::invalid_call(format!(
-            "api_version {requested} is not supported: use 1 to {API_VERSION}"
+            "api_version {requested_version} is not supported: use 1 to {API_VERSION}"
         )));
     }
     let stemcell =
         context.get("vm").and_then(|vm| vm.pointer("/stemcell/api_version")).unwrap_or(&Value::Null);
     let stemcell = version(stemcell, "the context's vm.stemcell.api_version")?;
-    Ok(requested >= 2 && stemcell.unwrap_or(1) >= 2)
+    Ok(requested_version >= 2 && stemcell.unwrap_or(1) >= 2)
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn missing_stemcell_version_means_contract_v1() {
-        for (requested, stemcell, expected) in [
+        for (requested_version, stemcell, expected) in [
             (json!(2), json!({"vm": {"stemcell": {"api_version": 2}}}), true),
             (json!(2), json!({"vm": {"stemcell": {"api_version": 1}}}), false),
             (json!(2), json!({"vm": {"stemcell": {}}}), false),
@@ -183,7 +183,8 @@ mod tests {
             (json!(1), json!({"vm": {"stemcell": {"api_version": 3}}}), false),
             (Value::Null, json!({"vm": {"stemcell": {"api_version": 3}}}), false),
         ] {
-            let request = json!({"method": "create_vm", "context": stemcell, "api_version": requested});
+            let request =
+                json!({"method": "create_vm", "context": stemcell, "api_version": requested_version});
             let (_, _, v2) = serde_json::from_value::<Request>(request.clone()).unwrap().parts().unwrap();
             assert_eq!(v2, expected, "{request}");
         }

@@ -22,7 +22,7 @@ pub(crate) struct DiskImage {
     pub path: PathBuf,
     /// The beginning of the image, at most 1 KiB.
     pub head: Vec<u8>,
-    _unpacked: Option<TempDir>,
+    _scratch: Option<TempDir>,
 }
 
 /// A root file system, unpacked into a directory that is removed on drop. Its links may lead anywhere: do not
@@ -31,7 +31,7 @@ pub(crate) struct RootFileSystem {
     pub path: PathBuf,
     /// The attributes of the root and all entries, by path below the root.
     pub attributes: BTreeMap<PathBuf, Attributes>,
-    _unpacked: TempDir,
+    _scratch: TempDir,
 }
 
 impl StemcellImage {
@@ -45,8 +45,8 @@ impl StemcellImage {
         }
         // The directory is next to the image, because the file system with the image has room for such
         // sizes.
-        let unpacked = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
-        let path = unpacked.path().join("image");
+        let scratch = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
+        let path = scratch.path().join("image");
         // A root file system has absolute links and may have devices.
         let options = Options {
             links: Links::Verbatim,
@@ -58,10 +58,10 @@ impl StemcellImage {
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?
             .attributes;
         if attributes.get(Path::new("etc")).is_some_and(Attributes::is_directory) {
-            let root = RootFileSystem { path, attributes, _unpacked: unpacked };
+            let root = RootFileSystem { path, attributes, _scratch: scratch };
             return Ok(StemcellImage::RootFileSystem(root));
         }
-        DiskImage::open(disk_image(&path, &attributes)?, Some(unpacked)).map(StemcellImage::Disk)
+        DiskImage::open(disk_image(&path, &attributes)?, Some(scratch)).map(StemcellImage::Disk)
     }
 
     /// Returns the image of a disk. Fails for a root file system.
@@ -79,7 +79,7 @@ impl StemcellImage {
 }
 
 impl DiskImage {
-    fn open(path: PathBuf, unpacked: Option<TempDir>) -> CpiResult<DiskImage> {
+    fn open(path: PathBuf, scratch: Option<TempDir>) -> CpiResult<DiskImage> {
         let head = head(&path).map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
         if head.is_empty() {
             return Err(CpiFailure::cloud(
@@ -87,7 +87,7 @@ impl DiskImage {
                  complete; use the full stemcell",
             ));
         }
-        Ok(DiskImage { path, head, _unpacked: unpacked })
+        Ok(DiskImage { path, head, _scratch: scratch })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::leftovers;
-use super::node::{capability, described, text};
+use super::node::{capability, label, text};
 use super::rpc::IronicCall;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use base::JsonObject;
@@ -128,7 +128,7 @@ fn no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> C
     };
     let reasons = nodes.iter().take(LISTED_NODES).map(|node| {
         let reason = obstacle(node, capabilities).unwrap_or_else(|| "was claimed by another call".to_owned());
-        format!("{} {reason}{}", described(node), agent(node).unwrap_or_default())
+        format!("{} {reason}{}", label(node), agent(node).unwrap_or_default())
     });
     let mut reasons: Vec<String> = reasons.collect();
     match nodes.len() {
@@ -145,14 +145,14 @@ fn no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> C
 /// inner error.
 fn allocate(call: &IronicCall, cid: &str, allocation: JsonObject) -> CpiResult<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
-    let started = Instant::now();
+    let start = Instant::now();
     loop {
         let allocation = call.ironic.get(Collection::Allocations, cid, &[])?;
         match text(&allocation, "state") {
             "active" => return Ok(Ok(text(&allocation, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&allocation, "last_error").to_owned())),
             // A conductor that fails to write its decision does not repeat it.
-            _ if started.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
+            _ if start.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(POLL_PAUSE),
         }
     }

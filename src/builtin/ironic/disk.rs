@@ -33,7 +33,7 @@ pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Valu
 }
 
 /// Implements `has_disk`.
-pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
+pub(super) fn exists(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
@@ -79,13 +79,13 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     let export = call.storage.export(disk, &initiators, &login)?;
     let is_attached = node.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !is_attached {
-        let taken = node.all_targets(&call.ironic)?;
-        let taken: Vec<u64> =
-            taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
+        let targets = node.all_targets(&call.ironic)?;
+        let boot_indexes: Vec<u64> =
+            targets.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is reserved for the volume that the machine boots from.
-        let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
-        let added = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
-        if let Err(failure) = added {
+        let index = (1..).find(|index| !boot_indexes.contains(index)).unwrap_or(1);
+        let result = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
+        if let Err(failure) = result {
             call.storage.unexport(disk)?;
             return Err(failure);
         }

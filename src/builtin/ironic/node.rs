@@ -9,7 +9,7 @@ use base::JsonObject;
 use ironic::{Client, Collection, IronicError, ListOptions, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
-const DETACHED: &str = "monopile_detached";
+const DETACHED_TARGETS_KEY: &str = "monopile_detached";
 /// The key of a target's `extra` with the role of its volume. Only targets of this CPI have it.
 const ROLE: &str = "role";
 
@@ -59,8 +59,8 @@ impl Node {
     }
 
     /// Returns "node 'NAME'" for messages, with the UUID in place of a missing name.
-    pub(super) fn described(&self) -> String {
-        described(&self.object)
+    pub(super) fn label(&self) -> String {
+        label(&self.object)
     }
 
     /// Returns true if the node is powered off.
@@ -124,17 +124,19 @@ impl Node {
 
     /// Returns the UUIDs of detached targets that Ironic still has.
     pub(super) fn detached_targets(&self) -> Vec<String> {
-        let list = self.extra(DETACHED).and_then(Value::as_array);
+        let list = self.extra(DETACHED_TARGETS_KEY).and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     }
 
     /// Replaces the node's list of detached targets that Ironic still has.
     fn set_detached_targets(&self, ironic: &Client, detached_targets: &[String]) -> CpiResult<()> {
-        let patch = match (detached_targets, self.extra(DETACHED)) {
+        let patch = match (detached_targets, self.extra(DETACHED_TARGETS_KEY)) {
             ([], None) => return Ok(()),
-            ([], Some(_)) => Patch::new().remove(&["extra", DETACHED]),
-            (detached_targets, _) => Patch::new().set(&["extra", DETACHED], json!(detached_targets)),
+            ([], Some(_)) => Patch::new().remove(&["extra", DETACHED_TARGETS_KEY]),
+            (detached_targets, _) => {
+                Patch::new().set(&["extra", DETACHED_TARGETS_KEY], json!(detached_targets))
+            }
         };
         ironic.update(Collection::Nodes, &self.uuid, &patch)?;
         Ok(())
@@ -170,7 +172,7 @@ impl Node {
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) if error.refusal() == Some(Refusal::NotPoweredOff) => {
                 let mut detached_targets = self.detached_targets();
-                if !detached_targets.iter().any(|detached| detached == uuid) {
+                if !detached_targets.iter().any(|target| target == uuid) {
                     detached_targets.push(uuid.to_owned());
                     self.set_detached_targets(ironic, &detached_targets)?;
                 }
@@ -196,7 +198,7 @@ impl Node {
 
     /// Removes the keys of this CPI from the node's `extra`.
     pub(super) fn clear_extra(&self, ironic: &Client) -> CpiResult<()> {
-        let keys = [DETACHED, METADATA].into_iter().filter(|key| self.extra(key).is_some());
+        let keys = [DETACHED_TARGETS_KEY, METADATA].into_iter().filter(|key| self.extra(key).is_some());
         let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
         if !patch.is_empty() {
             ironic.update(Collection::Nodes, &self.uuid, &patch)?;
@@ -214,7 +216,7 @@ pub(super) fn text<'o>(object: &'o JsonObject, key: &str) -> &'o str {
 }
 
 /// Returns "node 'NAME'" for messages, with the UUID in place of a missing name.
-pub(super) fn described(node: &JsonObject) -> String {
+pub(super) fn label(node: &JsonObject) -> String {
     let names = ["name", "uuid"].map(|key| text(node, key));
     format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
 }

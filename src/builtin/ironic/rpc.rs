@@ -145,7 +145,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
             vm::delete(call, &cid)
         }
         "has_vm" => match vm_cid(&mut arguments)? {
-            Ok(cid) => vm::has(call, &cid),
+            Ok(cid) => vm::exists(call, &cid),
             Err(_) => Ok(json!(false)),
         },
         "reboot_vm" => vm::reboot(call, &vm_cid(&mut arguments)??),
@@ -161,7 +161,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         }
         "delete_disk" => disk::delete(call, &volume(&mut arguments, VolumeKind::Disk)??),
         "has_disk" => match volume(&mut arguments, VolumeKind::Disk)? {
-            Ok(disk) => disk::has(call, &disk),
+            Ok(disk) => disk::exists(call, &disk),
             Err(_) => Ok(json!(false)),
         },
         "resize_disk" => {

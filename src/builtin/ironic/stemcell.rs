@@ -13,11 +13,11 @@ use crate::cpi::stemcell_image::StemcellImage;
 /// or not.
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Stemcell);
-    let opened = StemcellImage::open(image)
+    let disk = StemcellImage::open(image)
         .and_then(StemcellImage::into_disk)
         .map_err(CpiFailure::before_any_effect)?;
-    check(&opened.head).map_err(CpiFailure::before_any_effect)?;
-    call.storage.import(&volume, &opened.path)?;
+    check(&disk.head).map_err(CpiFailure::before_any_effect)?;
+    call.storage.import(&volume, &disk.path)?;
     call.log(format_args!("stemcell '{}' created from '{}'", volume.cid(), image.display()));
     Ok(json!(volume.cid()))
 }

@@ -82,7 +82,7 @@ fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing:
 fn parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
     let node = Node::of_vm(&call.ironic, cid);
     let name = match &node {
-        Ok(Some(node)) => node.described(),
+        Ok(Some(node)) => node.label(),
         _ => format!("the node whose instance_uuid is '{cid}'"),
     };
     let mut parts = vec![(name, node.map(|node| node.is_some()))];
@@ -110,7 +110,7 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> 
     let extra = leftovers::creator_extra(call, &arguments.agent_id)?;
     let node_uuid = claim(call, cid, &arguments.cloud_properties, extra)?;
     let node = Node::read(&call.ironic, &node_uuid)?;
-    let name = node.described();
+    let name = node.label();
     call.log(format_args!("VM '{cid}' uses {name}"));
 
     if !["", "external"].contains(&node.text("storage_interface")) {
@@ -229,16 +229,16 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
 
 /// Like [`delete`], but retries temporary errors for `outage_timeout`.
 pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
-    let started = Instant::now();
+    let start = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
         match delete(call, cid) {
-            Err(failure) if failure.ok_to_retry && started.elapsed() < call.outage_timeout => {
+            Err(failure) if failure.ok_to_retry && start.elapsed() < call.outage_timeout => {
                 call.log(format_args!("deleting VM '{cid}' failed, retrying: {failure}"));
                 std::thread::sleep(pause);
                 pause = MAX_DELETION_PAUSE.min(pause * 2);
             }
-            done => return done,
+            result => return result,
         }
     }
 }
@@ -248,11 +248,11 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     let uuid = node.uuid;
     // Ironic cannot abort a running deployment.
     let idle = "done with its current operation";
-    let settled = call.ironic.wait(&uuid, call.deploy_timeout, idle, |node| {
+    let object = call.ironic.wait(&uuid, call.deploy_timeout, idle, |node| {
         let state = text(node, "provision_state");
         Ok(!["deploying", "deleting", "cleaning"].contains(&state) && text(node, "reservation").is_empty())
     })?;
-    let node = Node { uuid, object: settled };
+    let node = Node { uuid, object };
     if !node.is_off() {
         call.ironic.set_power(&node.uuid, Power::Off, call.power_timeout)?;
     }
@@ -271,7 +271,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
 
 /// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
 /// even if `delete_vm` failed before.
-pub(super) fn has(call: &IronicCall, cid: &str) -> CpiResult<Value> {
+pub(super) fn exists(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     for (_, exists) in parts(call, cid) {
         if exists? {
             return Ok(json!(true));
@@ -290,9 +290,9 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
         if !node.is_off() {
             call.ironic.set_power(&node.uuid, Power::Off, call.power_timeout)?;
         }
-        let deleted = node.delete_detached_targets(&call.ironic)?;
+        let deleted_count = node.delete_detached_targets(&call.ironic)?;
         call.ironic.set_power(&node.uuid, Power::On, call.power_timeout)?;
-        call.log(format_args!("{deleted} targets of detached disks deleted"));
+        call.log(format_args!("{deleted_count} targets of detached disks deleted"));
     }
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(Value::Null)

@@ -46,8 +46,8 @@ pub(super) fn create(
     cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let cid = ObjectKind::Disk.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    let data = staged.path.join(DATA);
+    let staging = cloud.create_staging(&cid)?;
+    let data = staging.path.join(DATA);
     DirBuilder::new()
         .mode(0o755)
         .create(&data)
@@ -55,8 +55,8 @@ pub(super) fn create(
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
     let record = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
@@ -71,7 +71,7 @@ pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     }
     // The data may be in a VM whose deletion was interrupted. It counts, because the next changing call moves
     // it back.
-    Ok(cloud.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
+    Ok(cloud.staged_paths()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
 }
 
 /// Returns the VM that has the data of the disk, which may be lost. The caller must hold the disk.

@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(cloud_properties: Value) -> Result<(), (FailureKind, String)> {
+    fn check_needs(cloud_properties: Value) -> Result<(), (FailureKind, String)> {
         check(cloud_properties.as_object().unwrap()).map_err(|failure| (failure.kind, failure.message))
     }
 
@@ -80,7 +80,7 @@ mod tests {
         for fine in
             [json!({}), json!({"needs": null}), json!({"needs": {}}), json!({"needs": {"sh": "dash"}})]
         {
-            assert_eq!(checked(fine), Ok(()));
+            assert_eq!(check_needs(fine), Ok(()));
         }
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn missing_program_is_named_with_its_package() {
         let needs =
             json!({"needs": {"sh": "dash", "no-such-program": "b", "nor-this": "a", "nor-that": "b"}});
-        let (kind, message) = checked(needs).unwrap_err();
+        let (kind, message) = check_needs(needs).unwrap_err();
         assert_eq!(kind, FailureKind::Cloud);
         for part in ["'no-such-program' (package 'b')", "'nor-this' (package 'a')", "`apt-get install a b`"] {
             assert!(message.contains(part), "{message}");
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn paths_and_other_types_are_rejected() {
-        for wrong in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
-            let (kind, message) = checked(json!({"needs": wrong})).unwrap_err();
+        for bad_needs in [json!(["perl"]), json!({"perl": 1}), json!({"": "a"}), json!({"/bin/sh": "dash"})] {
+            let (kind, message) = check_needs(json!({"needs": bad_needs})).unwrap_err();
             assert_eq!(kind, FailureKind::InvalidCall, "{message}");
         }
     }

@@ -27,20 +27,20 @@ const INSIDE: &str = "root/var/vcap/bosh";
 /// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
 pub(super) fn deliver(
     call: &mut LocalCall,
-    staged: &Path,
+    directory: &Path,
     vm: &Cid,
     settings: JsonObject,
 ) -> CpiResult<bool> {
     match call.config.registry.as_ref().filter(|_| !call.is_v2) {
         None => {
-            write_json(&staged.join(SETTINGS), &settings)?;
+            write_json(&directory.join(SETTINGS), &settings)?;
             Ok(false)
         }
         Some(registry) => {
             registry.client()?.put(vm.as_str(), &settings).map_err(agent_settings_error)?;
             let data =
                 json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
-            write_json(&staged.join(USER_DATA), &data)?;
+            write_json(&directory.join(USER_DATA), &data)?;
             call.log(format_args!("settings of VM '{vm}' stored in the registry"));
             Ok(true)
         }

@@ -22,11 +22,11 @@ pub(super) fn create(
     let lock = cloud.lock_existing(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(cloud, &lock, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    copy_tree(&data, &staged.path.join(disk::DATA))?;
+    let staging = cloud.create_staging(&cid)?;
+    copy_tree(&data, &staging.path.join(disk::DATA))?;
     let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
 }

@@ -29,8 +29,8 @@ pub(super) fn create(
             .before_any_effect()
     })?;
     let cid = ObjectKind::Stemcell.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    let target = staged.path.join(IMAGE);
+    let staging = cloud.create_staging(&cid)?;
+    let target = staging.path.join(IMAGE);
     if metadata.is_dir() {
         copy_tree(image, &target)?;
     } else {
@@ -40,8 +40,8 @@ pub(super) fn create(
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?;
     }
     let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("stemcell '{cid}' created from '{}'", image.display()));
     Ok(json!(cid.as_str()))
 }

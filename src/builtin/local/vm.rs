@@ -67,14 +67,14 @@ pub(super) fn create(
 
     let cid = ObjectKind::Vm.new_cid();
     let env = std::mem::take(&mut arguments.env);
-    let staged = cloud.create_staging(&cid)?;
+    let staging = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
-    let created = (|| {
-        copy_tree(&stemcell.path.join(stemcell::IMAGE), &staged.path.join("root"))?;
+    let result = (|| {
+        copy_tree(&stemcell.path.join(stemcell::IMAGE), &staging.path.join("root"))?;
         drop(stemcell);
         DirBuilder::new()
             .mode(0o755)
-            .create(staged.path.join(DEVICES))
+            .create(staging.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
         let cpi_fields = LocalFields { has_settings_in_registry: false };
         let mut record = VmRecord::new(&cid, &arguments, call.is_v2, &networks, cpi_fields);
@@ -85,18 +85,18 @@ pub(super) fn create(
             env,
             ntp: &call.config.ntp,
         })?;
-        record.cpi_fields.has_settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
-        records::write(&staged, cid.kind(), &record)?;
-        boot(call, &staged, namespace.as_deref())
+        record.cpi_fields.has_settings_in_registry = settings::deliver(call, &staging.path, &cid, settings)?;
+        records::write(&staging, cid.kind(), &record)?;
+        boot(call, &staging, namespace.as_deref())
     })();
-    if let Err(failure) = created {
-        cloud.remove_staged(staged)?;
+    if let Err(failure) = result {
+        cloud.remove_staged(staging)?;
         if !call.is_v2 && call.config.registry.is_some() {
             settings::withdraw(call, &cid);
         }
         return Err(failure);
     }
-    cloud.publish(&cid, staged)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("VM '{cid}' created, with agent '{}'", arguments.agent_id));
     Ok(if call.is_v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
@@ -330,9 +330,9 @@ mod tests {
             "a": {"type": "manual", "ip": "127.0.3.4", "netmask": "255.0.0.0"}, "b": {"type": "dynamic"},
             "c": {"type": "vip", "ip": "8.8.8.8"},
         }));
-        let assigned = assign_addresses(networks.clone()).unwrap();
-        assert_eq!(assigned["a"], networks["a"]);
-        assert_eq!(assigned["b"], json!({"type": "dynamic", "ip": "127.0.0.1"}));
+        let new_networks = assign_addresses(networks.clone()).unwrap();
+        assert_eq!(new_networks["a"], networks["a"]);
+        assert_eq!(new_networks["b"], json!({"type": "dynamic", "ip": "127.0.0.1"}));
         assert_eq!(
             assign_addresses(hash(json!({"a": {"ip": "nope"}}))).unwrap_err().kind,
             FailureKind::InvalidCall
@@ -351,8 +351,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cloud = Cloud::open_or_create(&directory.path().join("cloud"), prepare_removal).unwrap();
         let disk = ObjectKind::Disk.new_cid();
-        let staged = cloud.create_staging(&disk).unwrap();
-        drop(cloud.publish(&disk, staged).unwrap());
+        let staging = cloud.create_staging(&disk).unwrap();
+        drop(cloud.publish(&disk, staging).unwrap());
         let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = leftover.join(DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();

@@ -140,8 +140,8 @@ fn probe(program: &Path, root: &Path) -> io::Result<Option<String>> {
     command.args(["-no-user-config", "-display", "none", "-no-reboot"]);
     command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=1", "-drive"]).arg(drive).env_clear();
     match run(&mut command, PROBE_TIMEOUT) {
-        Ok(finished) if finished.status.code() == Some(PROBE_STATUS) => Ok(None),
-        Ok(finished) => Ok(Some(finished.reason())),
+        Ok(output) if output.status.code() == Some(PROBE_STATUS) => Ok(None),
+        Ok(output) => Ok(Some(output.reason())),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             Ok(Some(format!("a guest of one sector did not run within {} s", PROBE_TIMEOUT.as_secs())))
         }

@@ -55,7 +55,7 @@ mod tests {
             .map(|name| fs::metadata(directory.path().join(name)).unwrap().len())
             .collect();
         assert!(sizes.iter().all(|size| *size <= MAX_FILE_BYTES), "{sizes:?}");
-        let described = base::console::LastBoot::read(directory.path()).unwrap().describe("vm-1");
-        assert!(described.ends_with("the end\n  after a reboot"), "{described}");
+        let description = base::console::LastBoot::read(directory.path()).unwrap().describe("vm-1");
+        assert!(description.ends_with("the end\n  after a reboot"), "{description}");
     }
 }

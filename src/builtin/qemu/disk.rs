@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::command_line::{self, DISK_SLOTS};
-use super::image::Images;
+use super::image::QemuImg;
 use super::process;
 use super::properties::{self, MAX_DISK_MIB};
 use super::qmp::Qmp;
@@ -49,21 +49,21 @@ pub(super) fn create(
     size: u64,
     cloud_properties: &JsonObject,
 ) -> CpiResult<Value> {
-    let images = (|| {
+    let qemu_img = (|| {
         properties::check_disk("create_disk", cloud_properties)?;
         check_size("create_disk", size)?;
-        Images::new(&call.programs())
+        QemuImg::new(&call.programs())
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Disk.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    if let Err(failure) = images.create(&staged.path.join(IMAGE), size) {
-        cloud.remove_staged(staged)?;
+    let staging = cloud.create_staging(&cid)?;
+    if let Err(failure) = qemu_img.create(&staging.path.join(IMAGE), size) {
+        cloud.remove_staged(staging)?;
         return Err(failure);
     }
     let record = DiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
@@ -101,7 +101,7 @@ pub(super) fn update(
     }
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
-        Images::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
+        QemuImg::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
         record.size = size;
         records::write(&lock, cid.kind(), &record)?;
     }
@@ -231,11 +231,13 @@ fn plug_in(vm: &Path, disk: &Cid) -> CpiResult<()> {
 fn free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
     let buses = qmp.run("query-pci", &json!({}))?;
     let devices = buses.pointer("/0/devices").and_then(Value::as_array);
-    let used: Vec<u64> = devices.into_iter().flatten().filter_map(|device| device["slot"].as_u64()).collect();
-    DISK_SLOTS.into_iter().find(|slot| !used.contains(&u64::from(*slot))).ok_or_else(|| {
-        let most = DISK_SLOTS.count();
+    let used_slots: Vec<u64> =
+        devices.into_iter().flatten().filter_map(|device| device["slot"].as_u64()).collect();
+    DISK_SLOTS.into_iter().find(|slot| !used_slots.contains(&u64::from(*slot))).ok_or_else(|| {
+        let max_count = DISK_SLOTS.count();
         CpiFailure::cloud(format!(
-            "a VM of the 'qemu' CPI can have {most} persistent and extra disks together: detach one first"
+            "a VM of the 'qemu' CPI can have {max_count} persistent and extra disks together: detach one \
+             first"
         ))
     })
 }

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const COPY_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// The program `qemu-img`.
-pub(super) struct Images {
+pub(super) struct QemuImg {
     program: PathBuf,
 }
 
@@ -53,10 +53,10 @@ impl ImageInfo {
     }
 }
 
-impl Images {
+impl QemuImg {
     /// Finds the program.
-    pub(super) fn new(programs: &Programs) -> CpiResult<Images> {
-        Ok(Images { program: programs.image()? })
+    pub(super) fn new(programs: &Programs) -> CpiResult<QemuImg> {
+        Ok(QemuImg { program: programs.image()? })
     }
 
     /// Describes an image that no VM uses.
@@ -122,12 +122,12 @@ impl Images {
         let mut program = Command::new(&self.program);
         program.arg(command).args(arguments).env_clear().env("LC_ALL", "C");
         program.current_dir(directory.unwrap_or(Path::new("/")));
-        let finished =
+        let output =
             run_with_stdin(&mut program, stdin, timeout).map_err(|error| run_error(&self.program, error))?;
-        if finished.status.success() {
-            return Ok(finished.stdout);
+        if output.status.success() {
+            return Ok(output.stdout);
         }
-        let reason = finished.reason();
+        let reason = output.reason();
         let reason = reason.strip_prefix("qemu-img: ").unwrap_or(&reason);
         Err(image_error(format_args!("{} {command}", self.program.display()), reason))
     }

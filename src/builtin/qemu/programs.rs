@@ -48,12 +48,12 @@ impl Programs {
             let path = path.display();
             CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {reason}"))
         };
-        let finished = run(Command::new(&path).arg("--version").env_clear(), VERSION_TIMEOUT)
+        let output = run(Command::new(&path).arg("--version").env_clear(), VERSION_TIMEOUT)
             .map_err(|error| version_error(error.to_string()))?;
-        if !finished.status.success() {
-            return Err(version_error(finished.reason()));
+        if !output.status.success() {
+            return Err(version_error(output.reason()));
         }
-        let text = String::from_utf8_lossy(&finished.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
         match version(&line) {
             Some(parsed_version) if parsed_version >= OLDEST => Ok(QemuSystem { path, version: line }),
@@ -87,13 +87,13 @@ pub(super) fn e2fsprogs(name: &str) -> CpiResult<PathBuf> {
     require(name, SEARCH_PATH, "e2fsprogs")
 }
 
-/// Returns the path of a program in the directories `searched`. Fails if it is not installed.
-fn require(name: &str, searched: &str, package: &str) -> CpiResult<PathBuf> {
-    find(name, searched).ok_or_else(|| {
+/// Returns the path of a program in the directories `search_path`. Fails if it is not installed.
+fn require(name: &str, search_path: &str, package: &str) -> CpiResult<PathBuf> {
+    find(name, search_path).ok_or_else(|| {
         CpiFailure::new(
             FailureKind::NotSupported,
             format!(
-                "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. \
+                "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {search_path}. \
                  Install it (on Debian and Ubuntu: `apt-get install {package}`), then run the same command \
                  again"
             ),

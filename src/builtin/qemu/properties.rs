@@ -125,13 +125,13 @@ fn check_keys(method: &str, kind: &str, hash: &JsonObject, known_keys: &[&str]) 
     )))
 }
 
-/// Returns a whole number from 1 to `most`, or `None` if it is missing or null.
-fn whole_number(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>> {
+/// Returns a whole number from 1 to `maximum`, or `None` if it is missing or null.
+fn whole_number(properties: &JsonObject, key: &str, maximum: u64) -> CpiResult<Option<u64>> {
     match properties.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64() {
-            Some(number) if number > most => Err(CpiFailure::invalid_call(format!(
-                "create_vm: cloud property '{key}' is {number}: use at most {most}"
+            Some(number) if number > maximum => Err(CpiFailure::invalid_call(format!(
+                "create_vm: cloud property '{key}' is {number}: use at most {maximum}"
             ))),
             Some(number) if number > 0 => Ok(Some(number)),
             _ => Err(type_error(key, "a whole number above 0", value)),
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for (wrong, part) in [
+        for (bad_properties, part) in [
             (json!({"cpus": 2}), "did you mean 'cpu'?"),
             (json!({"instance_type": "m3"}), "knows cpu, ram"),
             (json!({"ram": "1024"}), "'ram' must be a whole number above 0, a string given"),
@@ -261,17 +261,17 @@ mod tests {
             (json!({"ports": {"a": {"host": 1, "gest": 2}}}), "did you mean 'guest'?"),
             (json!({"ports": {"a": 1, "b": {"host": 1, "guest": 2}}}), "twice"),
         ] {
-            let error = parse(wrong.clone()).unwrap_err();
-            assert!(error.contains(part), "{wrong}: {error}");
+            let error = parse(bad_properties.clone()).unwrap_err();
+            assert!(error.contains(part), "{bad_properties}: {error}");
         }
-        for (wrong, part) in [
+        for (bad_properties, part) in [
             (json!({"brige": "br0"}), "did you mean 'bridge'?"),
             (json!({"bridge": 1}), "need the name of a network device in 'bridge'"),
             (json!({"tap": "tap0,script=x"}), "need the name of a network device in 'tap'"),
             (json!({"bridge": "br0", "tap": "tap0"}), "have 'bridge' and 'tap'"),
         ] {
-            let error = host_device("a", Some(&wrong)).unwrap_err().message;
-            assert!(error.contains(part), "{wrong}: {error}");
+            let error = host_device("a", Some(&bad_properties)).unwrap_err().message;
+            assert!(error.contains(part), "{bad_properties}: {error}");
         }
         assert_eq!(host_device("a", Some(&json!({"net_id": "another cloud"}))).unwrap(), None);
         assert!(check_disk("create_disk", json!({"type": "ssd"}).as_object().unwrap()).is_err());

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::image::Images;
+use super::image::QemuImg;
 use super::programs::{self, image_error, run_error};
 use crate::cpi::boot_record::{
     ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
     TYPE_OFFSET,
 };
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::programs::{Finished, run};
+use crate::cpi::programs::{ProgramOutput, run};
 use crate::cpi::stemcell_image::RootFileSystem;
 use base::files::input;
 
@@ -83,7 +83,7 @@ impl RootDisk {
     }
 
     /// Writes the image of the disk to the file `image` in `directory`.
-    pub(super) fn make(&self, images: &Images, directory: &Path, image: &str) -> CpiResult<()> {
+    pub(super) fn make(&self, qemu_img: &QemuImg, directory: &Path, image: &str) -> CpiResult<()> {
         self.replace_agent_configuration()
             .map_err(|error| CpiFailure::io(format_args!("replacing '{AGENT_CONFIGURATION}'"), error))?;
         let bytes = self.partition_bytes();
@@ -92,9 +92,9 @@ impl RootDisk {
         write_boot_record(&disk, bytes)
             .map_err(|error| CpiFailure::io(format_args!("writing '{}'", disk.display()), error))?;
         self.set_attributes(directory)?;
-        images.convert(&disk, "raw", &directory.join(image))?;
-        let removed = fs::remove_file(&disk).and_then(|()| fs::remove_file(directory.join(COMMANDS)));
-        removed.map_err(|error| CpiFailure::io(format_args!("removing '{}'", disk.display()), error))
+        qemu_img.convert(&disk, "raw", &directory.join(image))?;
+        let result = fs::remove_file(&disk).and_then(|()| fs::remove_file(directory.join(COMMANDS)));
+        result.map_err(|error| CpiFailure::io(format_args!("removing '{}'", disk.display()), error))
     }
 
     /// Configures the bosh-agent for a config drive and real disks, if the image has one. In a stemcell for
@@ -146,11 +146,11 @@ impl RootDisk {
         command.args(["-b", &BLOCK_BYTES.to_string(), "-i", &INODE_BYTES.to_string(), "-I", "256"]);
         command.args(["-E", &format!("offset={PARTITION_BYTES}"), "-d"]).arg(&self.files.path);
         command.args([DISK, &format!("{}k", bytes >> 10)]);
-        let finished = run_in(directory, &mut command, &self.mke2fs)?;
-        if finished.status.success() {
+        let output = run_in(directory, &mut command, &self.mke2fs)?;
+        if output.status.success() {
             return Ok(());
         }
-        let reason = finished.reason();
+        let reason = output.reason();
         let reason = reason.strip_prefix("mke2fs: ").unwrap_or(&reason);
         Err(image_error(self.mke2fs.display(), reason))
     }
@@ -163,14 +163,12 @@ impl RootDisk {
         let mut command = Command::new(&self.debugfs);
         // A relative path has no other question mark.
         command.args(["-w", "-f", COMMANDS]).arg(format!("{DISK}?offset={PARTITION_BYTES}"));
-        let finished = run_in(directory, &mut command, &self.debugfs)?;
+        let output = run_in(directory, &mut command, &self.debugfs)?;
         // Its exit status is 0 also if a command failed. The first line is its version.
-        let mut problems = finished.stderr.lines().filter(|line| !line.starts_with("debugfs "));
+        let mut problems = output.stderr.lines().filter(|line| !line.starts_with("debugfs "));
         match problems.find(|line| !line.trim().is_empty()) {
             Some(problem) => Err(image_error(self.debugfs.display(), problem)),
-            None if !finished.status.success() => {
-                Err(image_error(self.debugfs.display(), &finished.reason()))
-            }
+            None if !output.status.success() => Err(image_error(self.debugfs.display(), &output.reason())),
             None => Ok(()),
         }
     }
@@ -191,7 +189,7 @@ impl RootDisk {
     }
 }
 
-fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<Finished> {
+fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<ProgramOutput> {
     command.current_dir(directory).env_clear().env("LC_ALL", "C");
     run(command, TIMEOUT).map_err(|error| run_error(program, error))
 }

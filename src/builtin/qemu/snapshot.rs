@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::command_line;
 use super::disk;
-use super::image::Images;
+use super::image::QemuImg;
 use super::process;
 use super::qmp::Qmp;
 use super::rpc::QemuCall;
@@ -28,11 +28,11 @@ pub(super) fn create(
     disk: &Cid,
     metadata: JsonObject,
 ) -> CpiResult<Value> {
-    let (vm_lock, disk_lock, images) = (|| {
+    let (vm_lock, disk_lock, qemu_img) = (|| {
         // Locks are taken in the order VM, disk.
         let vm = disk::attached_to(cloud, disk)?;
         let vm_lock = vm.map(|vm| cloud.lock_existing(&vm)).transpose()?;
-        Ok((vm_lock, cloud.lock_existing(disk)?, Images::new(&call.programs())?))
+        Ok((vm_lock, cloud.lock_existing(disk)?, QemuImg::new(&call.programs())?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let running = match &vm_lock {
@@ -40,22 +40,22 @@ pub(super) fn create(
         None => None,
     };
     let cid = ObjectKind::Snapshot.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    let image = staged.path.join(disk::IMAGE);
-    let copied = match running {
-        Some(vm) => images
+    let staging = cloud.create_staging(&cid)?;
+    let image = staging.path.join(disk::IMAGE);
+    let result = match running {
+        Some(vm) => qemu_img
             .info_while_in_use(&disk_lock.path.join(disk::IMAGE))
-            .and_then(|info| images.create_bytes(&image, info.virtual_size))
+            .and_then(|info| qemu_img.create_bytes(&image, info.virtual_size))
             .and_then(|()| copy_while_running(&mut Qmp::connect(&vm.path)?, disk, &cid)),
-        None => images.convert(&disk_lock.path.join(disk::IMAGE), "qcow2", &image),
+        None => qemu_img.convert(&disk_lock.path.join(disk::IMAGE), "qcow2", &image),
     };
-    if let Err(failure) = copied {
-        cloud.remove_staged(staged)?;
+    if let Err(failure) = result {
+        cloud.remove_staged(staging)?;
         return Err(failure);
     }
     let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
 }
@@ -67,7 +67,7 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
     let _ = qmp.run("job-cancel", &json!({"id": JOB}));
     let _ = qmp.run("blockdev-del", &json!({"node-name": JOB}));
     qmp.run("blockdev-add", &command_line::node(JOB, "qcow2", &path, false))?;
-    let copied = (|| {
+    let copy_result = (|| {
         let job = json!({"job-id": JOB, "device": disk::node_name(disk), "target": JOB, "sync": "full"});
         qmp.run("blockdev-backup", &job)?;
         let is_end = |event: &Value| {
@@ -86,6 +86,6 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
             None => Ok(()),
         }
     })();
-    let removed = qmp.run("blockdev-del", &json!({"node-name": JOB}));
-    copied.and(removed.map(drop))
+    let removal_result = qmp.run("blockdev-del", &json!({"node-name": JOB}));
+    copy_result.and(removal_result.map(drop))
 }

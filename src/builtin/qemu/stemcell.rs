@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::image::Images;
+use super::image::QemuImg;
 use super::kernel::KernelFiles;
 use super::programs::ARCHITECTURE;
 use super::root_file_system::RootDisk;
@@ -37,12 +37,12 @@ pub(super) fn create(
     image: &Path,
     cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
-    let images = Images::new(&call.programs()).map_err(CpiFailure::before_any_effect)?;
+    let qemu_img = QemuImg::new(&call.programs()).map_err(CpiFailure::before_any_effect)?;
     let source = (|| {
         check_architecture(&cloud_properties)?;
         Ok(match StemcellImage::open(image)? {
             StemcellImage::Disk(disk) => {
-                let format = check(&images, &disk)?;
+                let format = check(&qemu_img, &disk)?;
                 StemcellSource::Disk(disk, format)
             }
             StemcellImage::RootFileSystem(files) => {
@@ -53,23 +53,23 @@ pub(super) fn create(
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Stemcell.new_cid();
-    let staged = cloud.create_staging(&cid)?;
-    let (made, form) = match &source {
+    let staging = cloud.create_staging(&cid)?;
+    let (result, form) = match &source {
         StemcellSource::Disk(disk, format) => {
-            (images.convert(&disk.path, format, &staged.path.join(IMAGE)), *format)
+            (qemu_img.convert(&disk.path, format, &staging.path.join(IMAGE)), *format)
         }
         StemcellSource::RootFileSystem(disk, kernel) => {
-            let copied = kernel.copy_to(&staged.path);
-            (copied.and_then(|()| disk.make(&images, &staged.path, IMAGE)), "root file system")
+            let copy_result = kernel.copy_to(&staging.path);
+            (copy_result.and_then(|()| disk.make(&qemu_img, &staging.path, IMAGE)), "root file system")
         }
     };
-    if let Err(failure) = made {
-        cloud.remove_staged(staged)?;
+    if let Err(failure) = result {
+        cloud.remove_staged(staging)?;
         return Err(failure);
     }
     let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});
-    records::write(&staged, cid.kind(), &record)?;
-    cloud.publish(&cid, staged)?;
+    records::write(&staging, cid.kind(), &record)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("stemcell '{cid}' created from '{}' ({form})", image.display()));
     Ok(json!(cid.as_str()))
 }
@@ -91,8 +91,8 @@ fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
 }
 
 /// Returns the format of an image, or an error if it is no disk from which a VM can boot.
-fn check(images: &Images, image: &DiskImage) -> CpiResult<&'static str> {
-    let info = images.info(&image.path)?;
+fn check(qemu_img: &QemuImg, image: &DiskImage) -> CpiResult<&'static str> {
+    let info = qemu_img.info(&image.path)?;
     if info.refers_to_another_file() {
         return Err(CpiFailure::cloud(
             "the stemcell's image refers to another file: it must be complete (convert it with `qemu-img \

@@ -12,7 +12,7 @@ use super::accelerator;
 use super::command_line::{
     BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT, extra_device, extra_image,
 };
-use super::image::Images;
+use super::image::QemuImg;
 use super::kernel;
 use super::network::{self, Networks};
 use super::process;
@@ -40,68 +40,69 @@ pub(super) fn create(
     mut arguments: CreateVmArguments,
 ) -> CpiResult<Value> {
     let cid = ObjectKind::Vm.new_cid();
-    let (hardware, system, images, planned, stemcell) = (|| {
+    let (hardware, system, qemu_img, vm_networks, stemcell) = (|| {
         let hardware = VmHardware::parse(&arguments.cloud_properties)?;
         let programs = call.programs();
-        let (system, images) = (programs.system()?, Images::new(&programs)?);
+        let (system, qemu_img) = (programs.system()?, QemuImg::new(&programs)?);
         let config = &call.config;
         let ports = &hardware.ports;
-        let planned = network::plan(&cid, &arguments.networks, &config.agent, ports, config.is_restricted)?;
-        Ok((hardware, system, images, planned, cloud.lock_existing(&arguments.stemcell)?))
+        let vm_networks =
+            network::plan(&cid, &arguments.networks, &config.agent, ports, config.is_restricted)?;
+        Ok((hardware, system, qemu_img, vm_networks, cloud.lock_existing(&arguments.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
     let env = std::mem::take(&mut arguments.env);
-    let staged = cloud.create_staging(&cid)?;
+    let staging = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
-    let created = (|| {
-        fs::hard_link(stemcell.path.join(stemcell::IMAGE), staged.path.join(BASE))
+    let result = (|| {
+        fs::hard_link(stemcell.path.join(stemcell::IMAGE), staging.path.join(BASE))
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
-        kernel::link(&stemcell.path, &staged.path)?;
+        kernel::link(&stemcell.path, &staging.path)?;
         drop(stemcell);
-        make_disks(&images, &staged, &hardware)?;
-        let record = VmRecord::new(&cid, &arguments, call.is_v2, &planned.answered, planned.recorded);
-        records::write(&staged, cid.kind(), &record)?;
-        let settings = planned.agent.settings(AgentSettingsInput {
+        make_disks(&qemu_img, &staging, &hardware)?;
+        let record = VmRecord::new(&cid, &arguments, call.is_v2, &vm_networks.answer, vm_networks.record);
+        records::write(&staging, cid.kind(), &record)?;
+        let settings = vm_networks.agent.settings(AgentSettingsInput {
             agent_id: &arguments.agent_id,
             vm_cid: cid.as_str(),
-            networks: &planned.guest,
+            networks: &vm_networks.guest,
             env,
             ntp: &call.config.ntp,
         })?;
         let settings = with_disks(settings, &hardware);
-        config_drive::create_image(&staged.path.join(CONFIG), cid.as_str(), &settings)?;
-        boot(call, &staged, &cid, &record, &hardware, &system)
+        config_drive::create_image(&staging.path.join(CONFIG), cid.as_str(), &settings)?;
+        boot(call, &staging, &cid, &record, &hardware, &system)
     })();
-    if let Err(failure) = created {
-        cloud.remove_staged(staged)?;
+    if let Err(failure) = result {
+        cloud.remove_staged(staging)?;
         return Err(failure);
     }
-    cloud.publish(&cid, staged)?;
+    cloud.publish(&cid, staging)?;
     call.log(format_args!("VM '{cid}' created, with agent '{}'", arguments.agent_id));
-    Ok(if call.is_v2 { json!([cid.as_str(), planned.answered]) } else { json!(cid.as_str()) })
+    Ok(if call.is_v2 { json!([cid.as_str(), vm_networks.answer]) } else { json!(cid.as_str()) })
 }
 
 /// Creates the root disk, the ephemeral disk and the extra disks in the VM's staged directory.
-fn make_disks(images: &Images, staged: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
-    let directory = staged.path.as_path();
-    images.overlay(directory, BASE, ROOT)?;
+fn make_disks(qemu_img: &QemuImg, staging: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
+    let directory = staging.path.as_path();
+    qemu_img.overlay(directory, BASE, ROOT)?;
     let root = directory.join(ROOT);
     if let Some(size) = hardware.root_disk_size {
-        let minimum = images.info(&root)?.virtual_size.div_ceil(MIB);
+        let minimum = qemu_img.info(&root)?.virtual_size.div_ceil(MIB);
         if size < minimum {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has \
                  {minimum} MiB: set it to {minimum} or more, or remove it"
             )));
         }
-        images.resize(staged, &root, size)?;
+        qemu_img.resize(staging, &root, size)?;
     }
     if let Some(size) = hardware.ephemeral_disk {
-        images.create(&directory.join(EPHEMERAL), size)?;
+        qemu_img.create(&directory.join(EPHEMERAL), size)?;
     }
     for (index, size) in hardware.extra_disks.iter().enumerate() {
-        images.create(&directory.join(extra_image(index)), *size)?;
+        qemu_img.create(&directory.join(extra_image(index)), *size)?;
     }
     Ok(())
 }

@@ -62,11 +62,11 @@ fn is_block_device(path: &Path) -> bool {
 
 /// Returns the device with this serial number, from the kernel's list `devices`.
 fn with_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
-    let shown = serial.get(..SERIAL_CHARS).unwrap_or(serial);
+    let short_serial = serial.get(..SERIAL_CHARS).unwrap_or(serial);
     let entries = fs::read_dir(devices).ok()?;
     entries.flatten().find_map(|entry| {
         let device_serial = fs::read_to_string(entry.path().join("serial")).ok()?;
-        (device_serial.trim() == shown).then(|| Path::new("/dev").join(entry.file_name()))
+        (device_serial.trim() == short_serial).then(|| Path::new("/dev").join(entry.file_name()))
     })
 }
 
@@ -168,12 +168,12 @@ mod tests {
         assert_eq!(content_of(510, &[0x55, 0xaa]), Content::Other);
         assert_eq!(content_of(65_600, b"x"), Content::Other);
         // A file system without partitions that mkfs.ext4 has made.
-        let made = std::process::Command::new("/usr/sbin/mke2fs")
+        let status = std::process::Command::new("/usr/sbin/mke2fs")
             .args(["-q", "-F", "-t", "ext4"])
             .arg(&disk)
             .status()
             .unwrap();
-        assert!(made.success());
+        assert!(status.success());
         assert_eq!(content(&disk).unwrap(), Content::Ext4);
     }
 }

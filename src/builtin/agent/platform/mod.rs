@@ -131,7 +131,9 @@ fn hint_part<'h, 'k>(hint: &'h Value, keys: &[&'k str]) -> Result<(&'k str, &'h 
             Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
             _ => "none".to_owned(),
         };
-        let needed = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(" or ");
-        Error::invalid(format!("the disk hint has no {needed}, which this agent needs (keys: {hint_keys})"))
+        let key_names = keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(" or ");
+        Error::invalid(format!(
+            "the disk hint has no {key_names}, which this agent needs (keys: {hint_keys})"
+        ))
     })
 }

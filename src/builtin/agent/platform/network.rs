@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn planned(networks: Value, interfaces: &[(&str, &str)]) -> Result<NetworkPlan> {
+    fn plan_networks(networks: Value, interfaces: &[(&str, &str)]) -> Result<NetworkPlan> {
         let interfaces =
             interfaces.iter().map(|(mac, name)| ((*mac).to_owned(), (*name).to_owned())).collect();
         plan(networks.as_object().unwrap(), &interfaces)
@@ -140,7 +140,8 @@ mod tests {
     fn only_network_gets_the_default_route_and_the_name_servers() {
         let network = json!({"type": "dynamic", "ip": "10.0.2.15", "netmask": "255.255.255.0",
             "gateway": "10.0.2.2", "dns": ["10.0.2.3", "x\ny"], "mac": "52:54:00:AA:bb:01"});
-        let plan = planned(json!({"a": network, "v": {"type": "vip"}}), &[("52:54:00:aa:bb:01", "eth0")]);
+        let plan =
+            plan_networks(json!({"a": network, "v": {"type": "vip"}}), &[("52:54:00:aa:bb:01", "eth0")]);
         let plan = plan.unwrap();
         let commands: Vec<String> = plan.commands.iter().map(|command| command.join(" ")).collect();
         assert_eq!(
@@ -163,10 +164,10 @@ mod tests {
         };
         let networks = json!({"a": network("10.1.0.2", "m1", json!(["gateway"])),
             "b": network("10.2.0.2", "m2", json!(["dns"]))});
-        let plan = planned(networks.clone(), &[("m1", "eth1"), ("m2", "eth0")]).unwrap();
+        let plan = plan_networks(networks.clone(), &[("m1", "eth1"), ("m2", "eth0")]).unwrap();
         assert_eq!(plan.commands.iter().filter(|command| command[0] == "route").count(), 1);
         assert_eq!(plan.name_servers, ["10.9.9.9"]);
-        assert!(planned(networks, &[("m1", "eth1")]).unwrap_err().to_string().contains("(MAC 'm2')"));
+        assert!(plan_networks(networks, &[("m1", "eth1")]).unwrap_err().to_string().contains("(MAC 'm2')"));
     }
 
     #[test]
@@ -176,7 +177,7 @@ mod tests {
             (json!({"ip": "10.0.0.2"}), "no valid netmask"),
             (json!({"ip": "10.0.0.2", "netmask": "255.0.255.0"}), "no valid netmask"),
         ] {
-            let error = planned(json!({"a": network}), &[("m", "eth0")]).unwrap_err().to_string();
+            let error = plan_networks(json!({"a": network}), &[("m", "eth0")]).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
         assert_eq!(prefix("ffff:ffff::"), Some(32));

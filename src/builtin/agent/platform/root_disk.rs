@@ -105,12 +105,12 @@ mod tests {
 
     #[test]
     fn last_partition_grows_to_the_end_of_the_disk() {
-        let mut grown = record(&[(0x83, 2048, 1000)]);
-        extend(&mut grown, 1, 2048, 9000).unwrap();
-        assert_eq!(grown, record(&[(0x83, 2048, 6952)]));
-        let mut grown = record(&[(0x83, 2048, 1000), (0x83, 4096, 100)]);
-        extend(&mut grown, 2, 4096, u64::MAX).unwrap();
-        assert_eq!(grown, record(&[(0x83, 2048, 1000), (0x83, 4096, u32::MAX)]));
+        let mut sector = record(&[(0x83, 2048, 1000)]);
+        extend(&mut sector, 1, 2048, 9000).unwrap();
+        assert_eq!(sector, record(&[(0x83, 2048, 6952)]));
+        let mut sector = record(&[(0x83, 2048, 1000), (0x83, 4096, 100)]);
+        extend(&mut sector, 2, 4096, u64::MAX).unwrap();
+        assert_eq!(sector, record(&[(0x83, 2048, 1000), (0x83, 4096, u32::MAX)]));
     }
 
     #[test]

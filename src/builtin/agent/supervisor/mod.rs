@@ -36,12 +36,12 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Supervisor {
     directory: PathBuf,
-    shared: Arc<Shared>,
+    inner: Arc<Shared>,
 }
 
 struct Shared {
     state: Mutex<SupervisorState>,
-    changed: Condvar,
+    change: Condvar,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Supervisor {
     pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),
-            shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
+            inner: Arc::new(Shared { state: Mutex::default(), change: Condvar::new() }),
         };
         let is_monitored = !supervisor.directory.join("unmonitored").exists();
         let mut state = supervisor.lock();
@@ -127,7 +127,7 @@ impl Supervisor {
         }
         state.tick();
         drop(state);
-        self.shared.changed.notify_all();
+        self.inner.change.notify_all();
         Ok(())
     }
 
@@ -244,12 +244,12 @@ impl Supervisor {
         let mut state = self.lock();
         loop {
             let wait = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
-            self.shared.changed.wait_for(&mut state, wait);
+            self.inner.change.wait_for(&mut state, wait);
         }
     }
 
     fn stop_level(&self, names: &[String], task: &TaskControl) -> Result<()> {
-        let failed: Vec<String> = std::thread::scope(|scope| {
+        let failed_names: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 names.iter().map(|name| (name, scope.spawn(move || self.stop_one(name, task)))).collect();
             threads
@@ -266,10 +266,10 @@ impl Supervisor {
                 .collect()
         });
         task.check()?;
-        if failed.is_empty() {
+        if failed_names.is_empty() {
             Ok(())
         } else {
-            Err(Error::failure(format!("Stopping services '[{}]' errored", failed.join(" "))))
+            Err(Error::failure(format!("Stopping services '[{}]' errored", failed_names.join(" "))))
         }
     }
 
@@ -317,7 +317,7 @@ impl Supervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, SupervisorState> {
-        self.shared.state.lock()
+        self.inner.state.lock()
     }
 }
 
@@ -360,9 +360,9 @@ impl SupervisorState {
 /// Wakes the supervisor's thread when a program has ended.
 impl service::Wake for Supervisor {
     fn wake(&self) -> Box<dyn Fn() + Send> {
-        let shared = self.shared.clone();
+        let inner = self.inner.clone();
         Box::new(move || {
-            shared.changed.notify_all();
+            inner.change.notify_all();
         })
     }
 }

@@ -136,12 +136,12 @@ impl Service {
 
     /// Returns `running`, `starting`, `failing`, or `unknown` if the service is not monitored.
     pub(super) fn status(&self) -> &'static str {
-        let settled = |since: Instant| {
+        let is_settled = |since: Instant| {
             since.elapsed() >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
         };
         match &self.phase {
             _ if !self.is_monitored => "unknown",
-            Phase::Up { since, .. } if settled(*since) => "running",
+            Phase::Up { since, .. } if is_settled(*since) => "running",
             Phase::Backoff { .. } => "failing",
             _ if self.failures == 0 => "starting",
             _ => "failing",
@@ -238,14 +238,14 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
     }
     let mut child = spawn(&mut command).map_err(|error| Error::io(format!("running '{name}'"), error))?;
     let exit = Arc::new(OnceLock::new());
-    let (ended, wake) = (exit.clone(), wake.wake());
+    let (exit_cell, wake) = (exit.clone(), wake.wake());
     // A thread waits for the program, which would otherwise remain as a zombie.
     std::thread::Builder::new()
         .name("reaper".into())
         .stack_size(64 * 1024)
         .spawn(move || {
             if let Ok(status) = child.wait() {
-                let _ = ended.set(status);
+                let _ = exit_cell.set(status);
             }
             wake();
         })

@@ -169,7 +169,7 @@ fn empty_socket(socket: &mut UnixStream) -> bool {
 /// Reaps children and restarts the agent until SIGTERM, then shuts the VM down.
 fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
-    let mut started = Instant::now();
+    let mut agent_start = Instant::now();
     let mut pause = FIRST_RESTART_PAUSE;
     let mut restart_at = None;
     loop {
@@ -181,7 +181,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 continue;
             }
             agent = None;
-            let uptime = started.elapsed();
+            let uptime = agent_start.elapsed();
             let wait = if uptime >= STABLE_PERIOD {
                 pause = FIRST_RESTART_PAUSE;
                 Duration::ZERO
@@ -199,7 +199,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             return shut_down(events, agent);
         }
         if restart_at.is_some_and(|restart_at| restart_at <= Instant::now()) {
-            started = Instant::now();
+            agent_start = Instant::now();
             match start_agent() {
                 Ok(pid) => (agent, restart_at) = (Some(pid), None),
                 Err(error) => {
@@ -246,8 +246,8 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
 }
 
 /// Ignores the error of a signal to a process that has ended.
-fn ignore_ended_process(sent: Result<(), Errno>) -> io::Result<()> {
-    match sent {
+fn ignore_ended_process(result: Result<(), Errno>) -> io::Result<()> {
+    match result {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(errno) => Err(errno.into()),
     }

@@ -201,12 +201,12 @@ impl RootTree {
 
     /// Copies the readable files of the host's `/etc` at the first boot. Files of the image stay.
     fn copy_etc(&self, host: &Path) -> Result<(), String> {
-        let done = self.work.join("etc-copied");
-        if done.exists() {
+        let marker = self.work.join("etc-copied");
+        if marker.exists() {
             return Ok(());
         }
         copy_missing(host, &self.own_files.join("etc"))
-            .and_then(|()| fs::write(&done, ""))
+            .and_then(|()| fs::write(&marker, ""))
             .map_err(|error| format!("copying /etc for the VM failed: {error}"))
     }
 
@@ -217,7 +217,7 @@ impl RootTree {
         self.create_directory("run/lock", Some(0o1777))?;
         let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") else { return Ok(()) };
         let Some(inside) = resolver.strip_prefix("/run").ok().and_then(Path::to_str) else { return Ok(()) };
-        let mounted = match inside.rsplit_once('/') {
+        let mount_point = match inside.rsplit_once('/') {
             // The directory is mounted, because the file may be replaced. It also has the sockets of the
             // resolver.
             Some((parent, _)) => {
@@ -231,7 +231,7 @@ impl RootTree {
                 target
             }
         };
-        read_only.push(mounted);
+        read_only.push(mount_point);
         Ok(())
     }
 
@@ -244,9 +244,9 @@ impl RootTree {
 
 /// Returns the first id from 1000 on that no user and no group has.
 fn free_id(passwd: &str, group: &str) -> u32 {
-    let taken: BTreeSet<u32> =
+    let ids_in_use: BTreeSet<u32> =
         passwd.lines().chain(group.lines()).filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect();
-    (1000..u32::MAX).find(|id| !taken.contains(id)).unwrap_or(1000)
+    (1000..u32::MAX).find(|id| !ids_in_use.contains(id)).unwrap_or(1000)
 }
 
 /// Copies files that are missing in `to`. Skips files that this user may not read.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unsupported_error;
 use crate::cpi::failure::CpiResult;
-use crate::cpi::programs::{Finished, run};
+use crate::cpi::programs::{ProgramOutput, run};
 use crate::qemu::programs::{ip, run_error};
 
 const IP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,15 +68,15 @@ impl DeviceNetwork {
             HostDevice::Bridge(name) => (name, "bridge", format!("ip link add {name} type bridge")),
             HostDevice::Tap(name) => (name, "tun", format!("ip tuntap add dev {name} mode tap user $USER")),
         };
-        let shown = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
-        if !shown.status.success() {
+        let output = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
+        if !output.status.success() {
             return Err(unsupported_error(format!(
                 "this machine does not have {}, which a network of the VM names. Create it (`{creation}`), \
                  or correct the `cloud_properties` of the subnet",
                 self.device
             )));
         }
-        if shown.stdout.is_empty() {
+        if output.stdout.is_empty() {
             return Err(unsupported_error(format!(
                 "the network device '{name}' of this machine is not {}: correct the `cloud_properties` of \
                  the subnet",
@@ -103,9 +103,9 @@ impl DeviceNetwork {
     pub(super) fn connect(&self) -> CpiResult<()> {
         let HostDevice::Bridge(bridge) = &self.device else { return Ok(()) };
         let tap = self.tap();
-        let finished = run_ip(&["link", "set", "dev", &tap, "master", bridge, "up"])?;
-        if !finished.status.success() {
-            let reason = finished.reason();
+        let output = run_ip(&["link", "set", "dev", &tap, "master", bridge, "up"])?;
+        if !output.status.success() {
+            let reason = output.reason();
             return Err(unsupported_error(format!(
                 "connecting the VM's network device '{tap}' with {} failed: {reason}",
                 self.device
@@ -115,7 +115,7 @@ impl DeviceNetwork {
     }
 }
 
-fn run_ip(arguments: &[&str]) -> CpiResult<Finished> {
+fn run_ip(arguments: &[&str]) -> CpiResult<ProgramOutput> {
     let ip = ip()?;
     run(Command::new(&ip).args(arguments).env_clear(), IP_TIMEOUT).map_err(|error| run_error(&ip, error))
 }

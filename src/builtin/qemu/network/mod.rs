@@ -37,9 +37,9 @@ pub(super) struct Networks {
 #[derive(Debug)]
 pub(super) struct VmNetworks {
     /// The networks as the VM's record keeps them.
-    pub recorded: Networks,
+    pub record: Networks,
     /// The answer of `create_vm`.
-    pub answered: JsonObject,
+    pub answer: JsonObject,
     /// The networks in the agent's settings.
     pub guest: JsonObject,
     /// The configuration of the agent, which listens on all addresses of the VM.
@@ -65,8 +65,8 @@ pub(super) fn plan(
 ) -> CpiResult<VmNetworks> {
     let cards = cards(networks)?;
     let mut guest = networks.clone();
-    let mut answered = networks.clone();
-    let mut recorded = Networks { user_network: None, device_networks: Vec::new() };
+    let mut answer = networks.clone();
+    let mut record = Networks { user_network: None, device_networks: Vec::new() };
     let Some(mbus) = agent.listen_addresses()?.first().copied() else {
         return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
@@ -75,28 +75,28 @@ pub(super) fn plan(
         let mac = mac(vm, index);
         add(&mut guest, name, &json!({"mac": mac}));
         match device {
-            Some(device) => recorded.device_networks.push(DeviceNetwork::new(mac, device)),
+            Some(device) => record.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
                 let mbus = (!agent_is_on_device).then_some(mbus);
-                recorded.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, is_restricted)?);
+                record.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, is_restricted)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
                 add(&mut guest, name, &address);
                 add(&mut guest, name, &json!({"dns": [user::DNS]}));
                 if manual.is_none() {
-                    add(&mut answered, name, &address);
+                    add(&mut answer, name, &address);
                 }
             }
         }
     }
-    if recorded.user_network.is_none() && !ports.is_empty() {
+    if record.user_network.is_none() && !ports.is_empty() {
         return Err(CpiFailure::invalid_call(
             "create_vm: the cloud property `ports` needs a network without `bridge` or `tap`: remove it, \
              because the VM's own addresses have all of its ports",
         ));
     }
-    recorded.check_host()?;
+    record.check_host()?;
     let agent = AgentConfig { mbus: Some(with_wildcard_host(agent.url()?)), cert: agent.cert.clone() };
-    Ok(VmNetworks { recorded, answered, guest, agent })
+    Ok(VmNetworks { record, answer, guest, agent })
 }
 
 /// Adds keys to a network.
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::cpi::cid::ObjectKind;
 
-    fn planned(networks: Value, mbus: &str, ports: &[Port]) -> Result<VmNetworks, String> {
+    fn plan_networks(networks: Value, mbus: &str, ports: &[Port]) -> Result<VmNetworks, String> {
         let agent = AgentConfig { mbus: Some(mbus.to_owned()), cert: None };
         let cid = ObjectKind::Vm.parse("vm-00000000-0000-4000-8000-0000000a0b0c").unwrap();
         plan(&cid, networks.as_object().unwrap(), &agent, ports, false).map_err(|failure| failure.message)
@@ -242,14 +242,15 @@ mod tests {
 
     /// Returns the description of the first network for QEMU.
     fn netdev(networks: &VmNetworks) -> String {
-        networks.recorded.options()[0].1.clone()
+        networks.record.options()[0].1.clone()
     }
 
     #[test]
     fn dynamic_network_reports_the_address_in_the_vm() {
         let web = Port { name: "web".to_owned(), host: 39781, guest: 80 };
-        let plan = planned(json!({"a": {"type": "dynamic"}}), "https://u:p@127.9.8.7:39780", &[web]).unwrap();
-        assert_eq!(plan.answered["a"]["ip"], GUEST);
+        let plan =
+            plan_networks(json!({"a": {"type": "dynamic"}}), "https://u:p@127.9.8.7:39780", &[web]).unwrap();
+        assert_eq!(plan.answer["a"]["ip"], GUEST);
         assert_eq!(plan.guest["a"]["mac"], "52:54:00:c0:b0:a0");
         assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39780"));
         assert_eq!(
@@ -262,9 +263,9 @@ mod tests {
     #[test]
     fn manual_address_is_that_of_forwarded_ports() {
         let networks = json!({"a": {"ip": "127.9.8.6"}, "b": {"type": "vip", "ip": "8.8.8.8"}});
-        let plan = planned(networks.clone(), "https://u:p@0.0.0.0:39782/x", &[]).unwrap();
+        let plan = plan_networks(networks.clone(), "https://u:p@0.0.0.0:39782/x", &[]).unwrap();
         assert!(netdev(&plan).contains("tcp:127.9.8.6:39782-"));
-        assert_eq!(json!(plan.answered), networks);
+        assert_eq!(json!(plan.answer), networks);
         assert_eq!(plan.guest["a"]["ip"], GUEST);
         assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39782/x"));
     }
@@ -289,23 +290,23 @@ mod tests {
             (json!({"a": {"type": "x"}}), "of type manual"),
             (json!({"a": 1}), "must be a hash"),
         ] {
-            let error = planned(networks.clone(), mbus, &[]).unwrap_err();
+            let error = plan_networks(networks.clone(), mbus, &[]).unwrap_err();
             assert!(error.contains(part), "{networks}: {error}");
         }
-        let error = planned(json!({"a": dynamic}), "https://u:p@0.0.0.0:39784", &[]).unwrap_err();
+        let error = plan_networks(json!({"a": dynamic}), "https://u:p@0.0.0.0:39784", &[]).unwrap_err();
         assert!(error.contains("one of 127.0.0.0/8"), "{error}");
     }
 
     #[test]
     fn ports_in_use_are_named() {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = taken.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
         let web = Port { name: "web".to_owned(), host: port, guest: 80 };
         let dynamic = json!({"a": {"type": "dynamic"}});
-        let error =
-            planned(dynamic.clone(), "https://u:p@127.0.0.1:39785", std::slice::from_ref(&web)).unwrap_err();
+        let error = plan_networks(dynamic.clone(), "https://u:p@127.0.0.1:39785", std::slice::from_ref(&web))
+            .unwrap_err();
         assert!(error.contains("port 'web' of the VM is in use: process"), "{error}");
-        let both = planned(dynamic, &format!("https://u:p@127.0.0.1:{port}"), &[web]).unwrap_err();
-        assert!(both.contains("'agent' and 'web' are both at"), "{both}");
+        let error = plan_networks(dynamic, &format!("https://u:p@127.0.0.1:{port}"), &[web]).unwrap_err();
+        assert!(error.contains("'agent' and 'web' are both at"), "{error}");
     }
 }

@@ -33,7 +33,7 @@ const PREFERENCES: &str = "set global color_mode=false loglevel_console=error au
 /// save.
 const SAVE: &str = "set global loglevel_console=info\nsaveconfig";
 /// The confirmation of `saveconfig`, before the path of the file.
-const SAVED: &str = "Configuration saved to ";
+const SAVE_CONFIRMATION: &str = "Configuration saved to ";
 /// The pause before a second attempt to save. Another program that saves can finish in it.
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -262,7 +262,8 @@ fn read_saved_config(output: &Output) -> Result<SavedConfig, String> {
         return Err(format!("it ended with {}, and may not have saved the configuration", output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let path = text.lines().rev().find_map(|line| line.split_once(SAVED)).map(|(_, path)| path.trim());
+    let path =
+        text.lines().rev().find_map(|line| line.split_once(SAVE_CONFIRMATION)).map(|(_, path)| path.trim());
     let path = path.ok_or("it did not confirm `saveconfig`")?;
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

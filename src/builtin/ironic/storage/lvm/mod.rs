@@ -91,12 +91,12 @@ impl StorageTool for Lvm {
             (format!("if={}", image.display()), format!("of={}", self.volumes.device(&partial).display()));
         // A new thin volume reads as zeros, so blocks of zeros are skipped and take no space.
         dd.args([from.as_str(), to.as_str(), "bs=1M", "conv=sparse,notrunc,fsync", "status=none"]);
-        let filled = run(&mut dd, &action).and_then(|_| self.volumes.rename(&partial, &name));
-        if filled.is_err() {
+        let result = run(&mut dd, &action).and_then(|_| self.volumes.rename(&partial, &name));
+        if result.is_err() {
             // If this fails, the next call removes the volume.
             let _ = self.volumes.remove(&partial);
         }
-        filled
+        result
     }
 
     fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
