@@ -76,8 +76,8 @@ impl Agent {
             .blobs
             .open(&archive.blobstore_id, archive.sha1.as_deref().unwrap_or_default())
             .context(|| "Getting job source from blobstore".to_owned())?;
-        let all = create_scratch(&self.directories.data_jobs())?;
-        let jobs_directory = all.path().join("jobs");
+        let scratch = create_scratch(&self.directories.data_jobs())?;
+        let jobs_directory = scratch.path().join("jobs");
         archive::unpack(file, "the rendered templates archive", &jobs_directory)?;
         for job in missing {
             let source = jobs_directory.join(&job.name);

@@ -191,15 +191,15 @@ pub(super) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result
 pub(super) fn replace_link(target: &Path, link: &Path) -> Result<()> {
     let link_error =
         |error| Error::io(format!("linking '{}' to '{}'", link.display(), target.display()), error);
-    if fs::read_link(link).is_ok_and(|now| now == target) {
+    if fs::read_link(link).is_ok_and(|current_target| current_target == target) {
         return Ok(());
     }
     let mut name = link.as_os_str().to_owned();
     name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let fresh = PathBuf::from(name);
-    symlink(target, &fresh).map_err(link_error)?;
-    fs::rename(&fresh, link).map_err(|error| {
-        let _ = fs::remove_file(&fresh);
+    let new_link = PathBuf::from(name);
+    symlink(target, &new_link).map_err(link_error)?;
+    fs::rename(&new_link, link).map_err(|error| {
+        let _ = fs::remove_file(&new_link);
         link_error(error)
     })
 }

@@ -15,9 +15,9 @@ impl Agent {
     /// Packs logs of these types (`job`, `agent`, `system`, separated by commas) whose names match one of the
     /// globs.
     pub(super) fn fetch_logs(&self, types: &str, filters: &[String]) -> Result<Value> {
-        let all = ["**/*".to_owned()];
+        let all_filters = ["**/*".to_owned()];
         let mut globs = GlobSetBuilder::new();
-        for filter in if filters.is_empty() { &all[..] } else { filters } {
+        for filter in if filters.is_empty() { &all_filters[..] } else { filters } {
             let glob = GlobBuilder::new(filter).literal_separator(true).build();
             globs.add(
                 glob.map_err(|error| Error::invalid(format!("'{filter}' is not a glob")).with_source(error))?,

@@ -29,7 +29,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
             |error: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), error);
         let meta = fs::symlink_metadata(entry.path()).map_err(copy_error)?;
         if meta.is_dir() {
-            if !fs::symlink_metadata(&target).is_ok_and(|now| now.is_dir()) {
+            if !fs::symlink_metadata(&target).is_ok_and(|target_meta| target_meta.is_dir()) {
                 remove(&target).map_err(copy_error)?;
                 fs::create_dir(&target).map_err(copy_error)?;
             }

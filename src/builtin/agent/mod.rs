@@ -136,11 +136,11 @@ fn set_up(
     let directories = Directories::new(base);
     platform.set_up_data(settings, &directories)?;
     directories.set_up()?;
-    let boot = directories.bosh().join("boot");
-    let now = supervisor::boot_identity();
-    if std::fs::read_to_string(&boot).ok().as_deref() != Some(now.as_str()) {
+    let boot_file = directories.bosh().join("boot");
+    let boot_identity = supervisor::boot_identity();
+    if std::fs::read_to_string(&boot_file).ok().as_deref() != Some(boot_identity.as_str()) {
         supervisor::forget_pid_files(&directories.run());
-        directories::write_atomically(&boot, now.as_bytes(), 0o600)?;
+        directories::write_atomically(&boot_file, boot_identity.as_bytes(), 0o600)?;
     }
     let blobs = Blobs::new(directories.blobs());
     blobs.clean_up();

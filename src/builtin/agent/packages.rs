@@ -38,12 +38,12 @@ pub(super) fn install(directories: &Directories, blobs: &Blobs, package: &Packag
     directories.give_to_vcap(&parent);
     // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
     let temporary = create_scratch(&parent)?;
-    let fresh = temporary.path().join("package");
-    archive::unpack(file, &format!("package '{}'", package.name), &fresh)
+    let new_package = temporary.path().join("package");
+    archive::unpack(file, &format!("package '{}'", package.name), &new_package)
         .context(|| "Decompressing package files".to_owned())?;
-    directories::set_mode(&fresh, 0o755)?;
-    directories.give_to_vcap(&fresh);
-    match fs::rename(&fresh, &target) {
+    directories::set_mode(&new_package, 0o755)?;
+    directories.give_to_vcap(&new_package);
+    match fs::rename(&new_package, &target) {
         Ok(()) => Ok(target),
         // Another task has installed the same build.
         Err(_) if target.is_dir() => Ok(target),
@@ -70,13 +70,13 @@ pub(super) fn link_all(directories: &Directories, packages: &BTreeMap<String, Pa
     directories.give_to_vcap(&parent);
     // As for a package, the rename makes it appear as a whole.
     let temporary = create_scratch(&parent)?;
-    let fresh = temporary.path().join("links");
-    directories::make_directory(&fresh, 0o750)?;
-    directories.give_to_vcap(&fresh);
+    let new_links = temporary.path().join("links");
+    directories::make_directory(&new_links, 0o750)?;
+    directories.give_to_vcap(&new_links);
     for package in packages.values() {
-        directories::replace_link(&build_directory(directories, package), &fresh.join(&package.name))?;
+        directories::replace_link(&build_directory(directories, package), &new_links.join(&package.name))?;
     }
-    fs::rename(&fresh, &target)
+    fs::rename(&new_links, &target)
         .map_err(|error| Error::io(format!("renaming to '{}'", target.display()), error))?;
     Ok(target)
 }
@@ -128,7 +128,7 @@ struct HeldLink {
     target: PathBuf,
     users: usize,
     /// The previous target of the link, which is restored.
-    before: Option<PathBuf>,
+    previous_target: Option<PathBuf>,
 }
 
 /// Links that a compilation holds until this is dropped.
@@ -157,7 +157,7 @@ impl Links {
             let entry = links_by_name.entry(name.clone()).or_insert_with(|| HeldLink {
                 target: target.clone(),
                 users: 0,
-                before: fs::read_link(&link).ok(),
+                previous_target: fs::read_link(&link).ok(),
             });
             entry.users += 1;
             hold.names.push(name.clone());
@@ -179,7 +179,7 @@ impl Drop for PackageHold<'_> {
             entry.users -= 1;
             if entry.users == 0 {
                 let link = self.directories.packages().join(name);
-                let result = match &entry.before {
+                let result = match &entry.previous_target {
                     Some(target) if target.exists() => directories::replace_link(target, &link),
                     _ => fs::remove_file(&link)
                         .map_err(|error| Error::io(format!("removing '{}'", link.display()), error)),
@@ -213,9 +213,9 @@ mod tests {
         }
         directories::replace_link(&old, &link).unwrap();
         let links = Arc::new(Links::default());
-        let first = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
+        let first_hold = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
         let second_hold = links.hold(&directories, &[("p".into(), one.clone())]).unwrap();
-        let waiting = std::thread::spawn({
+        let thread = std::thread::spawn({
             let (links, directories, two, link) =
                 (links.clone(), directories.clone(), two.clone(), link.clone());
             move || {
@@ -224,10 +224,10 @@ mod tests {
             }
         });
         std::thread::sleep(Duration::from_millis(50));
-        drop(first);
+        drop(first_hold);
         assert_eq!(fs::read_link(&link).unwrap(), one);
         drop(second_hold);
-        assert_eq!(waiting.join().unwrap(), two);
+        assert_eq!(thread.join().unwrap(), two);
         assert_eq!(fs::read_link(&link).unwrap(), old);
     }
 }

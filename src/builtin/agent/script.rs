@@ -194,7 +194,9 @@ impl DrainCall {
         let changed_packages = next
             .packages
             .iter()
-            .filter(|(name, package)| current.packages.get(*name).is_none_or(|now| now.sha1 != package.sha1))
+            .filter(|(name, package)| {
+                current.packages.get(*name).is_none_or(|current_package| current_package.sha1 != package.sha1)
+            })
             .map(|(name, _)| name.clone())
             .collect();
         Self::new(job, hash, changed_packages, state(current), Some(state(next)))

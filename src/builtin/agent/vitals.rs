@@ -51,9 +51,9 @@ impl Memory {
         self.0.lines().find_map(value).unwrap_or_default()
     }
 
-    fn usage(&self, total: &str, free: &str) -> Value {
-        let total = self.get(total);
-        let used_kb = total.saturating_sub(self.get(free));
+    fn usage(&self, total_key: &str, free_key: &str) -> Value {
+        let total = self.get(total_key);
+        let used_kb = total.saturating_sub(self.get(free_key));
         json!({"percent": format!("{:.0}", percent(used_kb, total)), "kb": used_kb.to_string()})
     }
 }

@@ -56,20 +56,20 @@ impl AgentConfig {
 /// Adds the agent's certificate to `env` as `bosh.mbus.cert`, unless `env` has one.
 fn env_with_certificate(mut env: JsonObject, cert: Option<&JsonObject>) -> CpiResult<JsonObject> {
     let Some(cert) = cert else { return Ok(env) };
-    let mut at = &mut env;
+    let mut section = &mut env;
     for key in ["bosh", "mbus"] {
-        let next = at.entry(key).or_insert(Value::Null);
-        if next.is_null() {
-            *next = json!({});
+        let subsection = section.entry(key).or_insert(Value::Null);
+        if subsection.is_null() {
+            *subsection = json!({});
         }
-        let Value::Object(next) = next else {
+        let Value::Object(subsection) = subsection else {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: '{key}' in the environment must be a hash"
             )));
         };
-        at = next;
+        section = subsection;
     }
-    let env_cert = at.entry("cert").or_insert(Value::Null);
+    let env_cert = section.entry("cert").or_insert(Value::Null);
     if env_cert.is_null() {
         *env_cert = Value::Object(cert.clone());
     }

@@ -34,18 +34,18 @@ pub(crate) fn check_before_delete(disk: &Cid, attached_to: Option<&Cid>) -> CpiR
 }
 
 /// Fails with `NotSupported`, so that the caller copies the data to a new disk, if the disk cannot change its
-/// size from `now` to `new_size` MiB in place.
+/// size from `size` to `new_size` MiB in place.
 pub(crate) fn check_before_resize(
     disk: &Cid,
     attached_to: Option<&Cid>,
-    now: u64,
+    size: u64,
     new_size: u64,
 ) -> CpiResult<()> {
     let refuse =
         |reason: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {reason}")));
     match attached_to {
         Some(vm) => refuse(format!("is attached to VM '{vm}': detach it to change it")),
-        None if new_size < now => refuse(format!("has {now} MiB and cannot shrink to {new_size} MiB")),
+        None if new_size < size => refuse(format!("has {size} MiB and cannot shrink to {new_size} MiB")),
         None => Ok(()),
     }
 }

@@ -267,15 +267,15 @@ pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
     }
 }
 
-/// Locks a directory. Returns `None` if it does not exist. With `only_if_free`, also returns `None` if
+/// Locks a directory. Returns `None` if it does not exist. With `must_be_free`, also returns `None` if
 /// another process holds the lock.
-fn lock_directory(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
+fn lock_directory(path: &Path, must_be_free: bool) -> io::Result<Option<ObjectLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if only_if_free {
+    if must_be_free {
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             Err(fs::TryLockError::Error(error)) => return Err(error),
@@ -292,7 +292,9 @@ fn lock_directory(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLo
 fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let metadata = file.metadata()?;
     match fs::symlink_metadata(path) {
-        Ok(now) => Ok((now.dev(), now.ino()) == (metadata.dev(), metadata.ino())),
+        Ok(path_metadata) => {
+            Ok((path_metadata.dev(), path_metadata.ino()) == (metadata.dev(), metadata.ino()))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -30,10 +30,14 @@ pub(crate) fn check_path(key: &str, path: &Path) -> CpiResult<()> {
 }
 
 /// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
-pub(crate) fn stemcell_formats(file: &Path, context: &JsonObject, all: &[&str]) -> CpiResult<Vec<String>> {
+pub(crate) fn stemcell_formats(
+    file: &Path,
+    context: &JsonObject,
+    all_formats: &[&str],
+) -> CpiResult<Vec<String>> {
     let properties = read_json::<JsonObject>(file)?.unwrap_or_default();
     match context.get("stemcell_formats").or(properties.get("stemcell_formats")) {
-        None => Ok(all.iter().map(|format| (*format).to_owned()).collect()),
+        None => Ok(all_formats.iter().map(|format| (*format).to_owned()).collect()),
         Some(formats) => serde_json::from_value(formats.clone())
             .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
     }

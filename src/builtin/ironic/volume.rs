@@ -57,7 +57,7 @@ impl VolumeName {
 
     /// Returns `disk-<last 12 digits of the UUID>`: the end of the target's IQN, and the user of its login.
     /// It is short because iPXE has little room for names, see [`super::storage::FIRMWARE_ROOM_BYTES`].
-    pub(super) fn short(&self) -> String {
+    pub(super) fn short_name(&self) -> String {
         format!("{}-{:012x}", self.kind.prefix(), self.uuid.as_u128() & 0xffff_ffff_ffff)
     }
 
@@ -97,7 +97,7 @@ mod tests {
         let volume = VolumeName::new(VolumeKind::Disk);
         assert_eq!(volume.cid().len(), 36);
         assert_eq!(VolumeName::parse(VolumeKind::Disk, &volume.cid()), Some(volume));
-        assert_eq!(volume.short(), format!("disk-{}", &volume.cid()[24..]));
+        assert_eq!(volume.short_name(), format!("disk-{}", &volume.cid()[24..]));
         for bad in ["", "x", "../../etc/passwd", &volume.cid().to_uppercase(), &volume.cid().replace('-', "")]
         {
             assert_eq!(VolumeName::parse(VolumeKind::Disk, bad), None, "{bad}");

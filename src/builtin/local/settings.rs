@@ -122,18 +122,18 @@ fn client(call: &LocalCall, vm: &Cid) -> CpiResult<Client> {
 
 /// Returns `disks.persistent` of the settings. Creates it if it is missing or null.
 fn persistent_disks(settings: &mut JsonObject) -> CpiResult<&mut JsonObject> {
-    let mut at = settings;
+    let mut section = settings;
     for key in ["disks", "persistent"] {
-        let next = at.entry(key).or_insert_with(|| json!({}));
-        if next.is_null() {
-            *next = json!({});
+        let subsection = section.entry(key).or_insert_with(|| json!({}));
+        if subsection.is_null() {
+            *subsection = json!({});
         }
-        let Value::Object(next) = next else {
+        let Value::Object(subsection) = subsection else {
             return Err(CpiFailure::cloud(format!("'{key}' in a VM's settings must be a hash")));
         };
-        at = next;
+        section = subsection;
     }
-    Ok(at)
+    Ok(section)
 }
 
 /// Replaces the settings file in the VM's tree. Follows no links, because a VM may have created links that

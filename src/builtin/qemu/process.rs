@@ -73,11 +73,11 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
     drop(qemu);
     let outcome = match spawned {
         Ok(mut child) => {
-            let ready = wait_until_ready(&mut child, directory, &path, beginning);
-            if ready.is_err() {
+            let result = wait_until_ready(&mut child, directory, &path, beginning);
+            if result.is_err() {
                 kill_child(&mut child);
             }
-            ready
+            result
         }
         Err(error) => Err(start_error("starting QEMU", error)),
     };

@@ -158,10 +158,11 @@ impl Agent {
         clock: Clock,
         timeouts: AgentTimeouts,
     ) -> Self {
-        let clients = std::iter::once(&endpoint).chain(&endpoint.previous);
+        let endpoints = std::iter::once(&endpoint).chain(&endpoint.previous_endpoints);
         let proxy = endpoint.proxy.as_ref();
-        let clients =
-            clients.map(|one| AuthenticatedClient::new(one, proxy, &signal_check, timeouts)).collect();
+        let clients = endpoints
+            .map(|endpoint| AuthenticatedClient::new(endpoint, proxy, &signal_check, timeouts))
+            .collect();
         let (reply_to, current) = (reply_to.to_owned(), Arc::default());
         Agent { endpoint, clients, current, reply_to, signal_check, clock, timeouts }
     }

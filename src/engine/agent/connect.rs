@@ -35,7 +35,9 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
     // Earlier values are optional, so invalid ones are no error.
     for PreviousAgent { mbus, ca, certificate } in &provider.previous_agents {
         match AgentEndpoint::new(mbus, ca.as_deref(), &run.redactor) {
-            Ok(previous) => endpoint.add_previous(previous.with_known_certificate(certificate.as_deref())),
+            Ok(previous_endpoint) => {
+                endpoint.add_previous(previous_endpoint.with_known_certificate(certificate.as_deref()))
+            }
             Err(error) => tracing::info!(%error, "earlier credentials of the agent are ignored"),
         }
     }

@@ -30,7 +30,7 @@ pub struct AgentEndpoint {
     /// Certificates that are accepted even if they have expired: those that the VM on record got.
     pub(super) known_certificates: Vec<CertificateDer<'static>>,
     /// The credentials and CAs that the agent of a VM may still have from before a rotation.
-    pub(super) previous: Vec<AgentEndpoint>,
+    pub(super) previous_endpoints: Vec<AgentEndpoint>,
     /// The proxy on the way to the agent.
     pub(super) proxy: Option<AgentProxy>,
 }
@@ -87,7 +87,7 @@ impl AgentEndpoint {
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: ServerTrust::AnyServer,
             known_certificates: Vec::new(),
-            previous: Vec::new(),
+            previous_endpoints: Vec::new(),
             proxy: None,
         })
     }
@@ -102,14 +102,17 @@ impl AgentEndpoint {
     }
 
     /// Adds the credentials and CA from before a rotation, unless they are known already.
-    pub(super) fn add_previous(&mut self, previous: AgentEndpoint) {
-        if !std::iter::once(&*self).chain(&self.previous).any(|endpoint| endpoint.is_same(&previous)) {
-            self.previous.push(previous);
+    pub(super) fn add_previous(&mut self, endpoint: AgentEndpoint) {
+        if !std::iter::once(&*self)
+            .chain(&self.previous_endpoints)
+            .any(|known_endpoint| known_endpoint.is_same(&endpoint))
+        {
+            self.previous_endpoints.push(endpoint);
         }
     }
 
     fn is_same(&self, other: &AgentEndpoint) -> bool {
-        let roots = |one: &AgentEndpoint| match &one.trust {
+        let roots = |endpoint: &AgentEndpoint| match &endpoint.trust {
             ServerTrust::Roots(roots) => Some(roots.clone()),
             ServerTrust::AnyServer => None,
         };

@@ -69,9 +69,9 @@ impl LogArchive {
         self.unpack_only(None)
     }
 
-    fn unpack_only(&self, only: Option<&dyn Fn(&Path) -> bool>) -> Result<PathBuf> {
+    fn unpack_only(&self, is_selected: Option<&dyn Fn(&Path) -> bool>) -> Result<PathBuf> {
         let tree = self.scratch.path().join("logs");
-        let options = archive::Options { limits: LIMITS, only, ..archive::Options::default() };
+        let options = archive::Options { limits: LIMITS, only: is_selected, ..archive::Options::default() };
         archive::unpack_file(&self.path(), "the logs", &tree, Some(&self.digest), &options, &mut |_, _| {})?;
         Ok(tree)
     }

@@ -40,8 +40,8 @@ pub enum CpiErrorKind {
 impl CpiErrorKind {
     /// Maps a CPI's error type and message to a kind.
     pub fn of(error_type: &str, message: &str) -> Self {
-        let short = error_type.rsplit("::").next().unwrap_or(error_type);
-        match short {
+        let short_type = error_type.rsplit("::").next().unwrap_or(error_type);
+        match short_type {
             "VMNotFound" => CpiErrorKind::VmNotFound,
             "DiskNotFound" => CpiErrorKind::DiskNotFound,
             "StemcellNotFound" => CpiErrorKind::StemcellNotFound,
@@ -305,8 +305,8 @@ impl CpiError {
             CpiError::Answered { message, log_tail, .. } => {
                 let message = message.trim();
                 let repeats = |line: &str| {
-                    let before = line.trim().strip_suffix(message);
-                    before.is_some_and(|before| before.is_empty() || before.ends_with(": "))
+                    let prefix = line.trim().strip_suffix(message);
+                    prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(": "))
                 };
                 let lines: Vec<&str> = tail.lines().filter(|line| !repeats(line)).collect();
                 *log_tail = lines.join("\n");

@@ -82,8 +82,8 @@ impl Follower {
         bytes.truncate(end);
         if is_new_file && !self.has_fetched {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-            let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
-            bytes.drain(..before.unwrap_or(0));
+            let start = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
+            bytes.drain(..start.unwrap_or(0));
         }
         Ok(bytes)
     }
@@ -98,17 +98,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (name, path) = (Path::new("a/a.log"), directory.path().join("a.log"));
         let mut follower = Follower::new(1);
-        let after = |follower: &mut Follower, text: &str| -> Vec<String> {
+        let lines_after = |follower: &mut Follower, text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
-            let news = follower.new_lines(name, &path).unwrap();
+            let new_lines = follower.new_lines(name, &path).unwrap();
             follower.has_fetched = true;
-            String::from_utf8(news).unwrap().lines().map(str::to_owned).collect()
+            String::from_utf8(new_lines).unwrap().lines().map(str::to_owned).collect()
         };
-        assert_eq!(after(&mut follower, "old\nnewer\nhalf"), ["newer"]);
-        assert_eq!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n"), ["half a line", "more"]);
-        assert!(after(&mut follower, "old\nnewer\nhalf a line\nmore\n").is_empty());
+        assert_eq!(lines_after(&mut follower, "old\nnewer\nhalf"), ["newer"]);
+        assert_eq!(lines_after(&mut follower, "old\nnewer\nhalf a line\nmore\n"), ["half a line", "more"]);
+        assert!(lines_after(&mut follower, "old\nnewer\nhalf a line\nmore\n").is_empty());
         // Rotated.
-        assert_eq!(after(&mut follower, "fresh\n"), ["fresh"]);
+        assert_eq!(lines_after(&mut follower, "fresh\n"), ["fresh"]);
         // A file that appears later is shown from its beginning.
         let other = directory.path().join("b.log");
         std::fs::write(&other, "1\n2\n3\n").unwrap();

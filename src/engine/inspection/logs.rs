@@ -293,13 +293,17 @@ fn is_text(name: &Path) -> bool {
 
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
 /// file is.
-fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn each_line(
+    path: &Path,
+    max_lines: Option<usize>,
+    use_line: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
     let open = || {
         let mut file = File::open(path)?;
-        if let Some(last) = last {
+        if let Some(max_lines) = max_lines {
             let length = file.metadata()?.len();
-            let start = start_of_last_lines(length, last, |buffer, at| file.read_at(buffer, at))?;
+            let start = start_of_last_lines(length, max_lines, |buffer, at| file.read_at(buffer, at))?;
             file.seek(SeekFrom::Start(start))?;
         }
         Ok(BufReader::with_capacity(BUFFER_BYTES, file))

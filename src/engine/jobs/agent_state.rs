@@ -42,13 +42,14 @@ impl AgentState {
     /// Returns true if the spec that was applied last has the deployment, jobs and rendered templates of
     /// `spec`. Does not compare packages.
     pub(super) fn has_jobs_of(&self, spec: &Value) -> bool {
-        let same = |path: &str| self.0.pointer(path).is_some_and(|value| Some(value) == spec.pointer(path));
+        let is_same =
+            |path: &str| self.0.pointer(path).is_some_and(|value| Some(value) == spec.pointer(path));
         let jobs = |spec: &Value| {
             let job = |job: &Value| Some((job.get("name")?.clone(), job.get("version")?.clone()));
             spec.pointer("/job/templates")?.as_array()?.iter().map(job).collect::<Option<Vec<_>>>()
         };
         let paths = ["/deployment", "/name", "/job/name", "/configuration_hash"];
-        paths.into_iter().all(same) && jobs(&self.0).is_some_and(|own_jobs| Some(own_jobs) == jobs(spec))
+        paths.into_iter().all(is_same) && jobs(&self.0).is_some_and(|own_jobs| Some(own_jobs) == jobs(spec))
     }
 
     /// Returns the packages installed on the VM.

@@ -45,12 +45,12 @@ impl Jobs<'_> {
             match outcome.map_err(|error| self.explain(error.during(&draining), "drain", start_time))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
-                    let after = text::duration(timeout);
+                    let timeout_text = text::duration(timeout);
                     stage.reporter().warn(format!(
-                        "the jobs of {instance} still drain after {after} (--drain-timeout); stopping them \
-                         anyway"
+                        "the jobs of {instance} still drain after {timeout_text} (--drain-timeout); stopping \
+                         them anyway"
                     ));
-                    draining.give_up(format!("gave up after {after}"));
+                    draining.give_up(format!("gave up after {timeout_text}"));
                 }
             }
         }

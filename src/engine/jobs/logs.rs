@@ -37,8 +37,8 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
-    /// Returns how long before `start_time` it was last written, if it was. A job or script that writes nothing
-    /// leaves the logs of an earlier run.
+    /// Returns how long before `start_time` it was last written, if it was. A job or script that writes
+    /// nothing leaves the logs of an earlier run.
     fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
         start_time.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
     }
@@ -54,8 +54,8 @@ impl LogTail {
     }
 }
 
-/// Formats the tails of logs. Logs that were last written before `start_time`, the time at which this run started
-/// the script or the jobs, are marked.
+/// Formats the tails of logs. Logs that were last written before `start_time`, the time at which this run
+/// started the script or the jobs, are marked.
 pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime) -> String {
     let text = |tail: &LogTail| {
         let age = match tail.age_at(start_time) {

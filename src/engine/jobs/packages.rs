@@ -383,8 +383,9 @@ impl<'r> Packages<'r> {
             .filter(|dependency| node.package.dependencies.contains(&self.nodes[**dependency].package.name))
             .map(|dependency| {
                 let name = &self.nodes[*dependency].package.name;
-                let built = progress[*dependency].package.get().ok_or_else(|| missing_package_error(name))?;
-                Ok((name.clone(), built.clone()))
+                let compiled_package =
+                    progress[*dependency].package.get().ok_or_else(|| missing_package_error(name))?;
+                Ok((name.clone(), compiled_package.clone()))
             })
             .collect::<Result<BTreeMap<_, _>>>()?;
         let source = PackageSource {
@@ -397,11 +398,11 @@ impl<'r> Packages<'r> {
                 .ok_or_else(|| missing_package_error(&node.package.name))?
                 .clone(),
         };
-        let built = agent.compile_package(&source, &dependencies).map_err(|error| {
+        let compiled_package = agent.compile_package(&source, &dependencies).map_err(|error| {
             failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))
         })?;
         compiling.finish();
-        let _ = node_progress.package.set(built);
+        let _ = node_progress.package.set(compiled_package);
         let _ = node_progress.compiling.set(start.elapsed());
         Ok(())
     }
@@ -439,9 +440,11 @@ impl<'r> Packages<'r> {
         let duration_of = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
         for (node, progress) in self.nodes.iter().zip(progress) {
-            let ready =
+            let dependencies_end =
                 node.all_dependencies.iter().map(|dependency| ends[*dependency]).max().unwrap_or_default();
-            ends.push(ready.max(duration_of(&progress.uploading)) + duration_of(&progress.compiling));
+            ends.push(
+                dependencies_end.max(duration_of(&progress.uploading)) + duration_of(&progress.compiling),
+            );
         }
         ends.into_iter().max().unwrap_or_default()
     }

@@ -137,8 +137,8 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     ))
 }
 
-/// Returns the disk to record if the command line names none. `mounted_disks` are the disks that the agent has
-/// mounted, if known. Fails if the record would lose a disk.
+/// Returns the disk to record if the command line names none. `mounted_disks` are the disks that the agent
+/// has mounted, if known. Fails if the record would lose a disk.
 fn disk_to_adopt<'m>(
     run: &RunContext,
     request: &ImportRequest,
@@ -175,7 +175,7 @@ fn disk_to_adopt<'m>(
             format!("the agent has disk {names} mounted, but the manifest has no persistent disk"),
             "give the instance group the persistent disk with which it was deployed",
         ),
-        ([one], None) => Ok(Some(one)),
+        ([cid], None) => Ok(Some(cid)),
         (_, Some(chosen_disk)) => refuse(
             format!("--disk names '{chosen_disk}', but the agent has disk {names} mounted"),
             "name the disk that the VM uses",

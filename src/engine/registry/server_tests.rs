@@ -23,13 +23,13 @@ fn start_server() -> TestServer {
 fn start_server_with(header_timeout: Duration) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let endpoint = RegistryEndpoint::new(free, "registry", secret("s3cret").expose());
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let endpoint = RegistryEndpoint::new(address, "registry", secret("s3cret").expose());
     std::fs::create_dir(directory.path().join("journal")).unwrap();
     let content = directory.path().join("journal/registry.json");
     let content = content.as_path().into();
     let registry = RegistryServer::start_with(runtime.handle(), endpoint, content, header_timeout).unwrap();
-    TestServer { runtime, registry, address: free, directory }
+    TestServer { runtime, registry, address, directory }
 }
 
 /// Sends one request, and returns the status and body of the answer.

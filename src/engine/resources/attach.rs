@@ -59,10 +59,10 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
     if recorded_disk.is_none() {
         take_on_record(&mut executor, run, &handle, spec, &deployment)?;
     }
-    let before = executor.state().current_disk().map(DiskRecord::handle);
+    let previous_disk = executor.state().current_disk().map(DiskRecord::handle);
     executor.commit(Change::DiskChosen(handle.clone()))?;
-    let kept_disk_note = match before {
-        Some(before) => format!("; disk {before} is kept until delete-disk"),
+    let kept_disk_note = match previous_disk {
+        Some(previous_disk) => format!("; disk {previous_disk} is kept until delete-disk"),
         None => String::new(),
     };
     Ok(format!("The next create-env attaches disk {handle}{kept_disk_note}"))

@@ -57,7 +57,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
-            let vm = seek(&executor, run, cid, cpi)?;
+            let vm = find_vm(&executor, run, cid, cpi)?;
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
@@ -118,11 +118,11 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
 
 /// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI
 /// confirms the VM, returns the first one that does not know.
-fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
-    let all = || std::iter::once(None).chain(executor.cpis().other_cpis(None));
+fn find_vm(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
+    let all_cpi_names = || std::iter::once(None).chain(executor.cpis().other_cpis(None));
     let cpi_names: Vec<Option<String>> = match cpi {
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
-        None => all().collect(),
+        None => all_cpi_names().collect(),
     };
     let mut undecided = None;
     for name in cpi_names {

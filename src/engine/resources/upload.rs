@@ -268,23 +268,26 @@ fn delete_superseded(
     if !fix {
         return Ok(());
     }
-    let mut old: Vec<StemcellHandle> = records(executor.state(), &new.name, &new.version, handle.cpi())
-        .map(StemcellRecord::handle)
-        .collect();
-    old.sort();
-    old.dedup();
-    old.retain(|old| old != handle);
-    for old in old {
-        executor.commit(Change::StemcellKept { stemcell: old.clone(), is_kept: false })?;
-        let is_used = executor.state().current_stemcell().is_some_and(|current| current.handle() == old);
+    let mut old_uploads: Vec<StemcellHandle> =
+        records(executor.state(), &new.name, &new.version, handle.cpi())
+            .map(StemcellRecord::handle)
+            .collect();
+    old_uploads.sort();
+    old_uploads.dedup();
+    old_uploads.retain(|old_upload| old_upload != handle);
+    for old_upload in old_uploads {
+        executor.commit(Change::StemcellKept { stemcell: old_upload.clone(), is_kept: false })?;
+        let is_used =
+            executor.state().current_stemcell().is_some_and(|current| current.handle() == old_upload);
         if is_used && executor.state().vm_handle().is_some() {
             run.reporter.note(format!(
-                "the VM was created from stemcell {old}, so that stays until create-env replaces the VM"
+                "the VM was created from stemcell {old_upload}, so that stays until create-env replaces \
+                 the VM"
             ));
             continue;
         }
-        let old = Resource::Stemcell(old);
-        if let Some(error) = deletion::delete(executor, &old, "another upload replaced it", stage)? {
+        let old_upload = Resource::Stemcell(old_upload);
+        if let Some(error) = deletion::delete(executor, &old_upload, "another upload replaced it", stage)? {
             run.reporter.warn(format!(
                 "{}; it stays on record, and the next run tries again",
                 error.chain().join(": ")

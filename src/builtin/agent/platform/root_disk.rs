@@ -63,8 +63,8 @@ fn extend(
         return Err("the disk has no boot record");
     }
     let field = |record: &[u8; SECTOR_BYTES], index: usize, part: usize| {
-        let at = ENTRIES_OFFSET + ENTRY_BYTES * index + part;
-        record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+        let offset = ENTRIES_OFFSET + ENTRY_BYTES * index + part;
+        record.get(offset..offset + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     };
     if (0..4).any(|index| record[ENTRIES_OFFSET + ENTRY_BYTES * index + TYPE_OFFSET] == PROTECTIVE_PARTITION)
     {
@@ -81,8 +81,8 @@ fn extend(
         return Err("another partition follows it");
     }
     let length = u32::try_from(end.saturating_sub(start)).unwrap_or(u32::MAX);
-    let at = ENTRIES_OFFSET + ENTRY_BYTES * index + LENGTH_OFFSET;
-    record[at..at + 4].copy_from_slice(&length.to_le_bytes());
+    let offset = ENTRIES_OFFSET + ENTRY_BYTES * index + LENGTH_OFFSET;
+    record[offset..offset + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
 
@@ -122,9 +122,9 @@ mod tests {
             (record(&[(0x83, 2048, 1000)]), 5, 2048),
             (record(&[(0x83, 2048, 1000), (0x83, 4096, 100)]), 1, 2048),
         ] {
-            let before = sector;
+            let original = sector;
             extend(&mut sector, number, start, 9000).unwrap_err();
-            assert_eq!(sector, before);
+            assert_eq!(sector, original);
         }
     }
 }

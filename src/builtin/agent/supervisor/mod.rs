@@ -94,14 +94,14 @@ impl Supervisor {
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
             directories::write_atomically(&jobs.join(name), &text, 0o600)?;
         }
-        let mut fresh = self.load_services()?;
+        let mut services = self.load_services()?;
         let mut state = self.lock();
-        for service in &mut fresh {
+        for service in &mut services {
             if let Some(old) = state.services.iter_mut().find(|old| old.spec.name == service.spec.name) {
                 service.take_over(old);
             }
         }
-        state.services = fresh;
+        state.services = services;
         Ok(())
     }
 
@@ -169,10 +169,10 @@ impl Supervisor {
         if state.is_stopped {
             return "stopped";
         }
-        let all: Vec<_> = state.services.iter().map(Service::status).collect();
-        if all.contains(&"starting") {
+        let statuses: Vec<_> = state.services.iter().map(Service::status).collect();
+        if statuses.contains(&"starting") {
             "starting"
-        } else if all.iter().any(|status| *status != "running") {
+        } else if statuses.iter().any(|status| *status != "running") {
             "failing"
         } else {
             "running"

@@ -105,10 +105,10 @@ impl Service {
         if !self.is_monitored {
             return;
         }
-        let running = proc::in_pidfile(&self.spec.pidfile);
+        let process_in_pidfile = proc::in_pidfile(&self.spec.pidfile);
         let phase = self.phase.clone();
-        match (phase, running) {
-            (Phase::Up { process, since }, Some(now)) if process == now => {
+        match (phase, process_in_pidfile) {
+            (Phase::Up { process, since }, Some(running_process)) if process == running_process => {
                 if since.elapsed() > HEALTHY_PERIOD {
                     self.failures = 0;
                 }

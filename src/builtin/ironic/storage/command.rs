@@ -40,7 +40,7 @@ struct Request<'a> {
     operation: &'a str,
     volume: String,
     #[serde(flatten)]
-    more: Value,
+    other_keys: Value,
 }
 
 /// An answer: an error, or a result, which is null for most operations.
@@ -64,14 +64,14 @@ impl Command {
         }
     }
 
-    /// Runs the program for one request and returns the result of its answer. `more` holds the other keys of
-    /// the request.
-    fn ask(&self, operation: &str, volume: &VolumeName, more: Value) -> CpiResult<Value> {
+    /// Runs the program for one request and returns the result of its answer. `other_keys` holds the other
+    /// keys of the request.
+    fn ask(&self, operation: &str, volume: &VolumeName, other_keys: Value) -> CpiResult<Value> {
         let program = self.settings.program.display();
         let run_error = |error| {
             CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
         };
-        let request = Request { version: VERSION, operation, volume: volume.to_string(), more };
+        let request = Request { version: VERSION, operation, volume: volume.to_string(), other_keys };
         let mut child = std::process::Command::new(&self.settings.program)
             .args(&self.settings.arguments)
             .stdin(Stdio::piped())
@@ -150,21 +150,23 @@ impl StorageTool for Command {
         match initiators {
             Initiators::Iscsi(names) => {
                 let login = json!({"user": login.user, "password": login.password});
-                let more = json!({"transport": "iscsi", "initiators": names, "login": login});
-                let export: Option<Iscsi> = serde_json::from_value(self.ask("export", volume, more)?).ok();
+                let other_keys = json!({"transport": "iscsi", "initiators": names, "login": login});
+                let export: Option<Iscsi> =
+                    serde_json::from_value(self.ask("export", volume, other_keys)?).ok();
                 export
                     .filter(|export| {
-                        same_length(&[export.portals.len(), export.iqns.len(), export.luns.len()])
+                        have_same_length(&[export.portals.len(), export.iqns.len(), export.luns.len()])
                     })
                     .map(Export::Iscsi)
                     .ok_or_else(|| result_error("`portals`, `iqns` and `luns`, lists of the same length"))
             }
             Initiators::FibreChannel { ports, nodes } => {
-                let more = json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
+                let other_keys =
+                    json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
                 let export: Option<FibreChannel> =
-                    serde_json::from_value(self.ask("export", volume, more)?).ok();
+                    serde_json::from_value(self.ask("export", volume, other_keys)?).ok();
                 export
-                    .filter(|export| same_length(&[export.wwns.len(), export.luns.len()]))
+                    .filter(|export| have_same_length(&[export.wwns.len(), export.luns.len()]))
                     .filter(|export| export.path.starts_with("/dev/"))
                     .map(Export::FibreChannel)
                     .ok_or_else(|| {
@@ -180,7 +182,7 @@ impl StorageTool for Command {
 }
 
 /// Returns true if the lists have the same length, which is not 0.
-fn same_length(lengths: &[usize]) -> bool {
+fn have_same_length(lengths: &[usize]) -> bool {
     lengths[0] > 0 && lengths.iter().all(|length| *length == lengths[0])
 }
 

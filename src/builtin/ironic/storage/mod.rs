@@ -83,7 +83,7 @@ impl Login {
         rand::fill(&mut bytes).map_err(|_| {
             CpiFailure::cloud("generating a password failed: the system has no random numbers")
         })?;
-        Ok(Login { user: volume.short(), password: URL_SAFE_NO_PAD.encode(bytes) })
+        Ok(Login { user: volume.short_name(), password: URL_SAFE_NO_PAD.encode(bytes) })
     }
 }
 

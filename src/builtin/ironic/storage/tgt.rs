@@ -68,7 +68,7 @@ impl Tgt {
     }
 
     fn iqn(&self, volume: &VolumeName) -> String {
-        format!("{}:{}", self.settings.iqn, volume.short())
+        format!("{}:{}", self.settings.iqn, volume.short_name())
     }
 
     /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
@@ -141,7 +141,7 @@ impl Tgt {
             // `--force` also ends the sessions of initiators.
             self.run_tgtadm(&action, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
         }
-        let user = volume.short();
+        let user = volume.short_name();
         let accounts = self.run_tgtadm(&action, &["--mode", "account", "--op", "show"])?;
         if accounts.lines().any(|line| line.trim() == user) {
             self.run_tgtadm(&action, &["--mode", "account", "--op", "delete", "--user", &user])?;

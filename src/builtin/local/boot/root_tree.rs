@@ -188,15 +188,16 @@ impl RootTree {
                 options.push(*byte);
             }
         }
-        let plain = std::ffi::CString::new(options.clone()).map_err(|error| error.to_string())?;
+        let plain_options = std::ffi::CString::new(options.clone()).map_err(|error| error.to_string())?;
         let flags = MountFlags::NODEV;
-        if mount("overlay", target, "overlay", flags, Some(plain.as_c_str())).is_ok() {
+        if mount("overlay", target, "overlay", flags, Some(plain_options.as_c_str())).is_ok() {
             return Ok(());
         }
         // In a user namespace, overlayfs needs attributes that ordinary users may write.
         options.extend_from_slice(b",userxattr");
-        let user = std::ffi::CString::new(options).map_err(|error| error.to_string())?;
-        mount("overlay", target, "overlay", flags, Some(user.as_c_str())).map_err(|errno| errno.to_string())
+        let user_options = std::ffi::CString::new(options).map_err(|error| error.to_string())?;
+        mount("overlay", target, "overlay", flags, Some(user_options.as_c_str()))
+            .map_err(|errno| errno.to_string())
     }
 
     /// Copies the readable files of the host's `/etc` at the first boot. Files of the image stay.

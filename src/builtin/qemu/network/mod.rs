@@ -100,9 +100,9 @@ pub(super) fn plan(
 }
 
 /// Adds keys to a network.
-fn add(networks: &mut JsonObject, name: &str, more: &Value) {
-    if let (Some(Value::Object(network)), Value::Object(more)) = (networks.get_mut(name), more) {
-        network.extend(more.clone());
+fn add(networks: &mut JsonObject, name: &str, new_keys: &Value) {
+    if let (Some(Value::Object(network)), Value::Object(new_keys)) = (networks.get_mut(name), new_keys) {
+        network.extend(new_keys.clone());
     }
 }
 

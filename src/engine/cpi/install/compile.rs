@@ -23,15 +23,15 @@ pub(super) fn provide_in_cache(
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let package_stage = begin_stage(package, stage);
-    let mut built = None;
+    let mut origin = None;
     loop {
         let lock = slot.lock_shared(stop_condition, &package_stage)?;
         // A package that this run has just built was not changed since.
-        let is_usable = if built.is_some() { slot.is_complete() } else { slot.state()? == SlotState::Whole };
+        let is_usable = if origin.is_some() { slot.is_complete() } else { slot.state()? == SlotState::Whole };
         if is_usable {
             slot.touch();
-            match built {
-                Some(built) => end_stage(package_stage, built),
+            match origin {
+                Some(origin) => end_stage(package_stage, origin),
                 None => package_stage.skip("it is in the cache"),
             }
             return Ok(Some(lock));
@@ -51,7 +51,7 @@ pub(super) fn provide_in_cache(
                 stop_condition,
                 stage: &package_stage,
             };
-            built = Some(build.run()?);
+            origin = Some(build.run()?);
         }
     }
 }
@@ -84,8 +84,8 @@ pub(super) fn provide_in_directory(
         stop_condition,
         stage: &package_stage,
     };
-    let built = build.run()?;
-    end_stage(package_stage, built);
+    let origin = build.run()?;
+    end_stage(package_stage, origin);
     Ok(())
 }
 
@@ -109,24 +109,24 @@ fn must_build(package: &NeededPackage<'_>, slot: &PackageSlot, stage: &Stage) ->
 fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     let version = package.package.version.as_str();
     // The first digits are enough to tell fingerprints apart.
-    let short = version.get(..12).unwrap_or(version);
+    let short_version = version.get(..12).unwrap_or(version);
     let action = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
     let name = &package.package.name;
-    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short}'"))
+    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short_version}'"))
 }
 
 /// Ends the stage of a package that was built.
-fn end_stage(stage: Stage, built: Built) {
-    match built {
-        Built::Here => stage.finish(),
+fn end_stage(stage: Stage, origin: PackageOrigin) {
+    match origin {
+        PackageOrigin::Here => stage.finish(),
         // Its short duration is not that of a compilation.
-        Built::Copied => stage.skip("it is in the shared cache"),
+        PackageOrigin::Copied => stage.skip("it is in the shared cache"),
     }
 }
 
 /// The way in which a package was built.
 #[derive(Clone, Copy)]
-enum Built {
+enum PackageOrigin {
     /// Compiled or unpacked.
     Here,
     /// Copied from the shared cache.
@@ -146,7 +146,7 @@ pub(super) struct Build<'a, 'r> {
 }
 
 impl Build<'_, '_> {
-    fn run(&self) -> Result<Built> {
+    fn run(&self) -> Result<PackageOrigin> {
         let dependencies: Vec<PackageSlot> = self
             .package
             .dependencies
@@ -160,7 +160,7 @@ impl Build<'_, '_> {
         let is_compiled = self.package.package.compiled_for.is_none();
         if is_compiled && self.copy_shared()? {
             self.slot.finish()?;
-            return Ok(Built::Copied);
+            return Ok(PackageOrigin::Copied);
         }
         let result =
             if is_compiled { self.compile(&dependencies) } else { self.unpack(&self.slot.target, true) };
@@ -173,7 +173,7 @@ impl Build<'_, '_> {
         if is_compiled {
             self.upload_shared();
         }
-        Ok(Built::Here)
+        Ok(PackageOrigin::Here)
     }
 
     /// Unpacks the archive of the package. Reports progress if `reports_progress`.
@@ -197,8 +197,8 @@ impl Build<'_, '_> {
     fn compile(&self, dependencies: &[PackageSlot]) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         // The source has a parent directory of its own, because packaging scripts also use `..`.
-        let short = self.package.key.get(..12).unwrap_or(&self.package.key);
-        let space = self.compile_settings.work.join("compile").join(format!("{}-{short}", package.name));
+        let short_key = self.package.key.get(..12).unwrap_or(&self.package.key);
+        let space = self.compile_settings.work.join("compile").join(format!("{}-{short_key}", package.name));
         package_store::remove_tree(&space)?;
         create_private_directory(&space)?;
         create_private_directory(&self.slot.target)?;

@@ -60,10 +60,13 @@ pub(super) fn records(root: &Path) -> Result<FileRecords> {
 }
 
 /// Returns the first path at which two trees differ.
-pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords) -> Option<&'r str> {
-    let is_changed = |(path, record): &(&'r String, &'r String)| other.get(*path) != Some(*record);
-    let changed_path = one.iter().find(is_changed).map(|(path, _)| path.as_str());
-    let added_path = other.keys().find(|path| !one.contains_key(*path)).map(String::as_str);
+pub(super) fn first_difference<'r>(
+    old_records: &'r FileRecords,
+    new_records: &'r FileRecords,
+) -> Option<&'r str> {
+    let is_changed = |(path, record): &(&'r String, &'r String)| new_records.get(*path) != Some(*record);
+    let changed_path = old_records.iter().find(is_changed).map(|(path, _)| path.as_str());
+    let added_path = new_records.keys().find(|path| !old_records.contains_key(*path)).map(String::as_str);
     changed_path.into_iter().chain(added_path).min()
 }
 

@@ -109,8 +109,8 @@ impl CpiPackageStore {
     pub(super) fn slot_of(&self, name: String, key: String) -> PackageSlot {
         let shared_cache = self.shared_cache.clone();
         if self.is_cache {
-            let short = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
-            let entry = self.root.join(short);
+            let short_key = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
+            let entry = self.root.join(short_key);
             let packages = entry.join("packages");
             PackageSlot {
                 target: packages.join(&name),
@@ -119,7 +119,7 @@ impl CpiPackageStore {
                 marker: entry.join("package.json"),
                 records: entry.join("files.json"),
                 signature: entry.join("signature.json"),
-                lock: self.root.join(format!(".{short}.lock")),
+                lock: self.root.join(format!(".{short_key}.lock")),
                 name,
                 key,
                 is_cache: true,

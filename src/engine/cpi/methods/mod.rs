@@ -100,7 +100,7 @@ pub struct Argument {
     /// Its type.
     pub kind: ArgumentKind,
     /// The lowest `api_version` whose requests carry it.
-    pub since: u32,
+    pub min_api_version: u32,
     /// True if a caller may omit it.
     pub is_optional: bool,
 }
@@ -165,7 +165,7 @@ impl Method {
 
     /// Returns the arguments of requests with this `api_version`.
     pub fn arguments(self, api_version: u32) -> impl Iterator<Item = &'static Argument> {
-        self.facts().arguments.iter().filter(move |argument| argument.since <= api_version)
+        self.facts().arguments.iter().filter(move |argument| argument.min_api_version <= api_version)
     }
 
     /// Returns the shape of its result for requests with this `api_version`.

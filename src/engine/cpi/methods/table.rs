@@ -5,7 +5,7 @@ use crate::cpi::answer::ResultShape;
 use crate::protocol::ResourceKind;
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
-    Argument { name, kind, since: 1, is_optional: false }
+    Argument { name, kind, min_api_version: 1, is_optional: false }
 }
 
 const VM: Argument = argument("vm_cid", ArgumentKind::Cid);
@@ -75,7 +75,7 @@ static CREATE_STEMCELL: MethodFacts = MethodFacts {
     arguments: &[
         argument("image_path", ArgumentKind::Text),
         CLOUD_PROPERTIES,
-        Argument { name: "env", kind: ArgumentKind::Hash, since: 3, is_optional: true },
+        Argument { name: "env", kind: ArgumentKind::Hash, min_api_version: 3, is_optional: true },
     ],
     changes_iaas: true,
     result_at_1: ResultShape::Cid(ResourceKind::Stemcell),

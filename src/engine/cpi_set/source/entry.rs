@@ -64,7 +64,7 @@ impl<'a> ResolvedEntry<'a> {
         let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = resolved_cpis.inputs.provider;
         match &self.entry_kind {
-            EntryKind::Executable(program) => Ok(resolved_cpis.plain(
+            EntryKind::Executable(program) => Ok(resolved_cpis.locate_program(
                 program.clone(),
                 Vec::new(),
                 with_registry(properties, resolved_cpis),
@@ -78,7 +78,7 @@ impl<'a> ResolvedEntry<'a> {
                 if properties.contains_key("agent") {
                     context.insert("agent".into(), agent(provider, properties));
                 }
-                resolved_cpis.builtin(kind, (root.join("cpi.json"), config), context, root)
+                resolved_cpis.locate_builtin(kind, (root.join("cpi.json"), config), context, root)
             }
             EntryKind::Job(job) => {
                 let cpi_jobs = jobs::of_type(job, &resolved_cpis.inputs)?;
@@ -172,8 +172,8 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
             let release_names = if release_names.is_empty() { "none".into() } else { listed(&release_names) };
             Err(Error::invalid(format!("{}: no program found for CPI '{name}' of type '{kind}'", cpi.place))
                 .with_source(format!(
-                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {release_names}), \
-                     and the built-in CPIs are {}",
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: \
+                     {release_names}), and the built-in CPIs are {}",
                     BuiltinCpi::names(", ")
                 ))
                 .with_hint(

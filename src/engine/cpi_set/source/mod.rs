@@ -94,7 +94,7 @@ impl<'a> ResolvedCpis<'a> {
     /// Installs a CPI if needed. No name means the default CPI.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
         match name {
-            None => self.default_cpi(&self.default_root(), stage),
+            None => self.install_default(&self.default_root(), stage),
             Some(name) => {
                 let (entry, root) = self.entry(name)?;
                 entry.install(self, &root, stage)
@@ -164,28 +164,28 @@ impl<'a> ResolvedCpis<'a> {
 
     /// Prepares the CPI of `cloud_provider`: a built-in one, an executable, or jobs of releases, which are
     /// compiled and rendered here.
-    fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
+    fn install_default(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let (provider, manifest) = (self.inputs.provider, self.inputs.manifest);
         match &provider.cpi {
             CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
                 let config = self.run.paths.scratch.join(format!("{name}-cpi.json"));
                 let config = (config, builtin_config(self.run, name, provider, &provider.properties));
-                self.builtin(name, config, Map::new(), root)
+                self.locate_builtin(name, config, Map::new(), root)
             }
             CpiSource::Builtin(name) => {
-                let all = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
+                let names_note = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
                 let place = &provider.cpi_place;
                 Err(Error::invalid(format!("{place}: there is no built-in CPI '{name}'")).with_nearest(
                     name,
                     BuiltinCpi::ALL.map(BuiltinCpi::name),
-                    || Some(all),
+                    || Some(names_note),
                 ))
             }
             CpiSource::Path { path, arguments } => {
                 let program: PathBuf = parent(manifest).join(path).components().collect();
                 check_program(&program, &provider.cpi_place)?;
                 // A plain executable has no rendered job, so the context carries its properties.
-                Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
+                Ok(self.locate_program(program, arguments.clone(), provider.properties.clone(), root))
             }
             CpiSource::Jobs(named_jobs) => {
                 let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
@@ -204,7 +204,7 @@ impl<'a> ResolvedCpis<'a> {
     }
 
     /// Locates a CPI that is built into this program, and writes its configuration to `file`.
-    fn builtin(
+    fn locate_builtin(
         &self,
         name: &str,
         (file, config): (PathBuf, Value),
@@ -216,10 +216,10 @@ impl<'a> ResolvedCpis<'a> {
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
         let program = self.run.paths.executable.clone();
-        Ok(LocatedCpi { is_builtin: true, ..self.plain(program, arguments, context, root) })
+        Ok(LocatedCpi { is_builtin: true, ..self.locate_program(program, arguments, context, root) })
     }
 
-    fn plain(
+    fn locate_program(
         &self,
         program: PathBuf,
         arguments: Vec<String>,

@@ -443,8 +443,8 @@ fn ask_mounted_disks(
                 return without_hints(problem(ProblemKind::StoppedVm, describe_off(vm), repairs));
             }
             // The VM may write secrets to its console.
-            let redacted = |text: String| format!("; {}", probe.run.redactor.redact(&text));
-            let cause = boot_problem.map(|problem| redacted(problem.describe(vm.cid.as_str())));
+            let redacted_suffix = |text: String| format!("; {}", probe.run.redactor.redact(&text));
+            let cause = boot_problem.map(|problem| redacted_suffix(problem.describe(vm.cid.as_str())));
             let description = format!("the agent of VM {vm} {symptom}: {error}{}", cause.unwrap_or_default());
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
         }

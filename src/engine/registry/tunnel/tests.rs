@@ -40,7 +40,7 @@ fn free_port() -> u16 {
 }
 
 impl Sshd {
-    fn prepare(more: &str) -> Sshd {
+    fn prepare(extra_config: &str) -> Sshd {
         let directory = tempfile::tempdir().unwrap();
         let port = free_port();
         shell(
@@ -48,14 +48,14 @@ impl Sshd {
             "ssh-keygen -q -t ed25519 -N '' -f host_key; ssh-keygen -q -t ed25519 -N '' -f good; cat \
                 good.pub > authorized",
         );
-        let at = |name: &str| directory.path().join(name).display().to_string();
+        let path_of = |name: &str| directory.path().join(name).display().to_string();
         // The first occurrence of an option counts.
         let config = format!(
-            "{more}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \
+            "{extra_config}\nPort {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \
              \"{}\"\nStrictModes no\n\
              UsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
-            at("host_key"),
-            at("authorized"),
+            path_of("host_key"),
+            path_of("authorized"),
         );
         std::fs::write(directory.path().join("config"), config).unwrap();
         Sshd { directory, port, process: None }
@@ -244,7 +244,7 @@ fn tunnel_waits_for_sshd_and_reconnects() {
     let ends = Ends::new();
     let start = Instant::now();
     let tunnel = ends.open(sshd.server("good", None), LONG);
-    let late = std::thread::scope(|scope| {
+    let wait_result = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(600));
             sshd.start();
@@ -252,8 +252,8 @@ fn tunnel_waits_for_sshd_and_reconnects() {
         wait(&tunnel)
     });
     assert!(start.elapsed() >= Duration::from_millis(600));
-    late.0.unwrap();
-    assert!(late.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", late.1);
+    wait_result.0.unwrap();
+    assert!(wait_result.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", wait_result.1);
     assert_eq!(ends.ask(), "THROUGH\n");
 
     sshd.stop();

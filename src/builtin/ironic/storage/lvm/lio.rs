@@ -115,7 +115,7 @@ impl Lio {
     }
 
     fn target(&self, volume: &VolumeName) -> String {
-        format!("{}:{}", self.iqn, volume.short())
+        format!("{}:{}", self.iqn, volume.short_name())
     }
 
     /// Deletes the volume's target and backstore, now and for the next boot.

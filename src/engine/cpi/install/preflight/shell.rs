@@ -150,17 +150,17 @@ fn lines(script: &str) -> Vec<String> {
 
 fn without_comment(line: &str) -> String {
     let mut quote = None;
-    let mut before = ' ';
+    let mut previous_char = ' ';
     for (index, c) in line.char_indices() {
         match (quote, c) {
-            (None, '#') if before.is_whitespace() || before == ';' => {
+            (None, '#') if previous_char.is_whitespace() || previous_char == ';' => {
                 return line.get(..index).unwrap_or_default().to_owned();
             }
             (None, '\'' | '"') => quote = Some(c),
             (Some(open), _) if open == c => quote = None,
             _ => {}
         }
-        before = c;
+        previous_char = c;
     }
     line.to_owned()
 }
@@ -216,17 +216,19 @@ fn commands(line: &str) -> Vec<ShellCommand> {
             ' ' | '\t' => end_word(&mut word, &mut command),
             ';' | '&' | '|' | '(' | ')' | '`' => {
                 end_word(&mut word, &mut command);
-                let before = std::mem::take(&mut command);
+                let previous_command = std::mem::take(&mut command);
                 if c == '(' && chars.next_if_eq(&')').is_some() {
                     // The definition of a function, not a command.
                     continue;
                 }
                 command.is_conditional = match c {
-                    '&' if chars.next_if_eq(&'&').is_some() => before.is_conditional || before.is_test(),
-                    '|' => chars.next_if_eq(&'|').is_some() || before.is_conditional,
+                    '&' if chars.next_if_eq(&'&').is_some() => {
+                        previous_command.is_conditional || previous_command.is_test()
+                    }
+                    '|' => chars.next_if_eq(&'|').is_some() || previous_command.is_conditional,
                     _ => false,
                 };
-                commands.push(before);
+                commands.push(previous_command);
             }
             other => word.push(other),
         }
