@@ -58,11 +58,11 @@ impl Context {
         let job_properties = match spec.get("job_properties") {
             Some(Value::Object(properties)) => Value::Object(properties.clone()),
             _ => {
-                let mut merged = object(spec.get("global_properties"));
-                merge(&mut merged, object(spec.get("cluster_properties")));
+                let mut merged_properties = object(spec.get("global_properties"));
+                merge(&mut merged_properties, object(spec.get("cluster_properties")));
                 // Upstream merges in place, so `spec.global_properties` has the merged properties.
-                spec.insert("global_properties".into(), Value::Object(merged.clone()));
-                Value::Object(merged)
+                spec.insert("global_properties".into(), Value::Object(merged_properties.clone()));
+                Value::Object(merged_properties)
             }
         };
         let mut properties = Map::new();
@@ -140,14 +140,14 @@ fn object(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Merges `from` into `into`. Objects are merged key by key, and other values are replaced.
-fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
-    for (key, value) in from {
-        match (into.get_mut(&key), value) {
+/// Merges `source` into `target`. Objects are merged key by key, and other values are replaced.
+fn merge(target: &mut Map<String, Value>, source: Map<String, Value>) {
+    for (key, value) in source {
+        match (target.get_mut(&key), value) {
             (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
             (Some(old), new) => *old = new,
             (None, new) => {
-                into.insert(key, new);
+                target.insert(key, new);
             }
         }
     }

@@ -27,7 +27,7 @@ type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 pub struct NativeRenderer {
     limits: Limits,
     signal_check: Option<SignalCheck>,
-    parsed: Mutex<HashMap<(u64, usize), Parsed>>,
+    templates: Mutex<HashMap<(u64, usize), Parsed>>,
 }
 
 impl NativeRenderer {
@@ -48,26 +48,28 @@ impl NativeRenderer {
         NativeRenderer { signal_check: Some(signal_check), ..self }
     }
 
-    fn parsed(&self, source: &str) -> Parsed {
+    fn parsed_template(&self, source: &str) -> Parsed {
         let mut hasher = DefaultHasher::new();
         source.hash(&mut hasher);
         let key = (hasher.finish(), source.len());
-        if let Some(cached) = self.parsed.lock().get(&key) {
-            return Arc::clone(cached);
+        if let Some(template) = self.templates.lock().get(&key) {
+            return Arc::clone(template);
         }
-        let parsed = Arc::new(parse::parse(source).map(Arc::new));
-        let mut cache = self.parsed.lock();
+        let template = Arc::new(parse::parse(source).map(Arc::new));
+        let mut cache = self.templates.lock();
         if cache.len() < MAX_CACHED {
-            cache.insert(key, Arc::clone(&parsed));
+            cache.insert(key, Arc::clone(&template));
         }
-        parsed
+        template
     }
 
     /// Parses and evaluates a template on the current thread.
     fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
-        match &*self.parsed(source) {
-            Ok(parsed) => eval::run(name, parsed, context, self.limits, self.signal_check.clone()),
+        match &*self.parsed_template(source) {
+            Ok(parsed_template) => {
+                eval::run(name, parsed_template, context, self.limits, self.signal_check.clone())
+            }
             Err(ParseError::Syntax { line, message }) => {
                 Err(RenderError::Template(Box::new(TemplateError {
                     template,
@@ -251,14 +253,14 @@ mod tests {
 
     #[test]
     fn signal_ends_a_rendering() {
-        let started = Instant::now();
-        let signal_check = move || (started.elapsed() > Duration::from_millis(50)).then_some(2);
+        let start = Instant::now();
+        let signal_check = move || (start.elapsed() > Duration::from_millis(50)).then_some(2);
         let renderer = NativeRenderer::new().interrupted_by(Arc::new(signal_check));
         for source in ["<% loop { } %>", "<% begin; loop { }; rescue Exception; loop { }; end %>"] {
             let error = renderer.render("a.erb", source, &context()).unwrap_err();
             assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });
         }
-        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 
     #[test]

@@ -37,7 +37,7 @@ enum RubyUse {
         env_vars: Vec<(String, String)>,
         signal_check: Option<SignalCheck>,
         /// The started Ruby, or the reason why it did not start. `None` before the first use.
-        started: Mutex<Option<Result<RubyRenderer, String>>>,
+        renderer: Mutex<Option<Result<RubyRenderer, String>>>,
     },
 }
 
@@ -84,7 +84,7 @@ impl ChosenRenderer {
                 RubyUse::Always(RubyRenderer::start_interruptible(env_vars, signal_check)?)
             }
             RendererChoice::Auto => {
-                RubyUse::Fallback { env_vars: env_vars.to_vec(), signal_check, started: Mutex::default() }
+                RubyUse::Fallback { env_vars: env_vars.to_vec(), signal_check, renderer: Mutex::default() }
             }
         };
         Ok(ChosenRenderer { native, ruby })
@@ -106,17 +106,17 @@ impl Renderer for ChosenRenderer {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
-        let RubyUse::Fallback { env_vars, signal_check, started } = &self.ruby else {
+        let RubyUse::Fallback { env_vars, signal_check, renderer } = &self.ruby else {
             return Err(unsupported);
         };
-        let mut started = started.lock();
-        let ruby = match &mut *started {
+        let mut renderer = renderer.lock();
+        let ruby = match &mut *renderer {
             Some(ruby) => ruby,
             None => match RubyRenderer::start_interruptible(env_vars, signal_check.clone()) {
                 Err(StartError::Interrupted(signal)) => {
                     return Err(RenderError::Interrupted { template: template_name.to_owned(), signal });
                 }
-                outcome => started.insert(outcome.map_err(|error| with_cause(&error))),
+                outcome => renderer.insert(outcome.map_err(|error| with_cause(&error))),
             },
         };
         match ruby {

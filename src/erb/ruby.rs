@@ -152,7 +152,7 @@ impl Process {
     /// Waits for the next line of output. After a failure the process is not used again, because a late
     /// answer would be mistaken for the answer to the next request.
     fn answer(&mut self) -> Result<String, Failure> {
-        let started = Instant::now();
+        let start = Instant::now();
         let reason = loop {
             if let Some(signal) = self.signal_check.as_ref().and_then(|signal_check| signal_check()) {
                 return Err(self.fail(Failure::Interrupted(signal)));
@@ -163,7 +163,7 @@ impl Process {
                     break "the Ruby process ended before it answered".to_owned();
                 }
                 Ok(Err(error)) => break format!("the answer of the Ruby process cannot be read: {error}"),
-                Err(RecvTimeoutError::Timeout) if started.elapsed() < ANSWER_TIMEOUT => {}
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < ANSWER_TIMEOUT => {}
                 Err(RecvTimeoutError::Timeout) => {
                     break format!(
                         "the Ruby process did not answer within {} seconds",
@@ -180,11 +180,11 @@ impl Process {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let sent = match &mut self.requests {
+        let write_result = match &mut self.requests {
             Some(requests) => requests.write_all(request.as_bytes()).and_then(|()| requests.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        match sent {
+        match write_result {
             Ok(()) => self.answer(),
             Err(error) => {
                 let reason = format!("the Ruby process does not accept templates: {error}");
@@ -204,8 +204,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.requests = None;
-        let started = Instant::now();
-        while started.elapsed() < EXIT_TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
+        let start = Instant::now();
+        while start.elapsed() < EXIT_TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(2));
         }
         // Both fail only if the process has already ended.
@@ -333,13 +333,13 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn signal_ends_a_rendering_and_the_process_of_the_template() {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let is_interrupted = Arc::clone(&interrupted);
-        let ends = move || is_interrupted.load(Ordering::SeqCst).then_some(15);
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_interrupted);
+        let ends = move || flag.load(Ordering::SeqCst).then_some(15);
         let ruby = RubyRenderer::start_interruptible(&env_vars(), Some(Arc::new(ends))).unwrap();
         let driver = ruby.process.lock().child.id();
         let source = "<% begin; loop {}; rescue Exception; retry; end %>";
-        let (error, started, template) = std::thread::scope(|scope| {
+        let (error, start, template) = std::thread::scope(|scope| {
             let rendering = scope.spawn(|| ruby.render("a.erb", source, &context()).unwrap_err());
             let template = loop {
                 match children(driver).pop() {
@@ -347,22 +347,22 @@ mod tests {
                     None => std::thread::sleep(Duration::from_millis(5)),
                 }
             };
-            interrupted.store(true, Ordering::SeqCst);
-            let started = Instant::now();
-            (rendering.join().unwrap(), started, template)
+            is_interrupted.store(true, Ordering::SeqCst);
+            let start = Instant::now();
+            (rendering.join().unwrap(), start, template)
         });
         assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 15 });
         let error = ruby.render("b.erb", "<%= 1 %>", &context()).unwrap_err();
         assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
         drop(ruby);
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         // Its parent was also killed, so the first process of the machine reaps it.
         let is_at_work = || {
             let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))
         };
         while is_at_work() {
-            assert!(started.elapsed() < Duration::from_secs(20), "the template is still rendered");
+            assert!(start.elapsed() < Duration::from_secs(20), "the template is still rendered");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -91,10 +91,10 @@ pub(super) fn scan(source: &str) -> Scanned {
             Some(b'#') => ('#', &tag[3..]),
             Some(b'-') => {
                 // `<%-` at the start of a line removes the spaces and tabs before it.
-                let trimmed = before.trim_end_matches([' ', '\t']);
+                let before_indent = before.trim_end_matches([' ', '\t']);
                 // Ruby's scanner also treats the position right after a tag as the start of a line.
-                if trimmed.ends_with('\n') || trimmed.is_empty() {
-                    text_before = trimmed;
+                if before_indent.ends_with('\n') || before_indent.is_empty() {
+                    text_before = before_indent;
                 }
                 (' ', &tag[3..])
             }
@@ -185,14 +185,14 @@ mod tests {
 
     #[test]
     fn compiles_code_and_text_like_ruby_erb() {
-        let scanned = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
+        let scan = scan("a\n<% if x -%>\nb <%= 1 %>\n<% end -%>\n");
         assert_eq!(
-            scanned.ruby,
+            scan.ruby,
             "_erbout = +''; __erb_text(0)\n;  if x \n__erb_text(1); _erbout.<<(( 1 ).to_s); \
                 __erb_text(2)\n;  end \n_erbout"
         );
-        assert_eq!(scanned.texts, ["a\n", "b ", "\n"]);
-        assert_eq!(scanned.lines, [1, 2, 3, 4, 5]);
+        assert_eq!(scan.texts, ["a\n", "b ", "\n"]);
+        assert_eq!(scan.lines, [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ thread_local! {
 /// The values that `check` reads.
 struct Account {
     limits: Limits,
-    started: Instant,
+    start: Instant,
     signal_check: Option<SignalCheck>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn start(limits: Limits, signal_check: Option<SignalCheck>) {
     STEPS.set(0);
     MEMORY.set(0);
     MAX_MEMORY.set(limits.memory);
-    ACCOUNT.set(Some(Account { limits, started: Instant::now(), signal_check }));
+    ACCOUNT.set(Some(Account { limits, start: Instant::now(), signal_check }));
     NEXT_CHECK.set(CHECK_INTERVAL_STEPS.min(limits.steps));
 }
 
@@ -108,7 +108,7 @@ fn check(steps: u64) -> Result<(), Exceeded> {
         if steps > limit {
             return Err(Exceeded::Limit(format!("the template ran for more than {limit} steps")));
         }
-        if account.started.elapsed() > timeout {
+        if account.start.elapsed() > timeout {
             let text = format!("the template ran for more than {} seconds", timeout.as_secs_f64());
             return Err(Exceeded::Limit(text));
         }

@@ -27,7 +27,7 @@ impl Lowerer {
         if let Some(special) = self.named_groups(send)? {
             return Ok(special);
         }
-        let receiver = self.maybe(send.recv.as_deref())?;
+        let receiver = self.maybe_expr(send.recv.as_deref())?;
         let (args, block) = self.arguments(&send.args)?;
         Ok(Node::Call(Box::new(MethodCall {
             receiver,

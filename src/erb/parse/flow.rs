@@ -94,7 +94,7 @@ impl Lowerer {
             if let Ast::When(when) = arm {
                 whens.push(When {
                     patterns: self.exprs(&when.patterns)?,
-                    body: self.maybe(when.body.as_deref())?,
+                    body: self.maybe_expr(when.body.as_deref())?,
                 });
             }
         }
@@ -112,7 +112,7 @@ impl Lowerer {
                     Some(Ast::UnlessGuard(guard)) => Some((self.expr(&guard.cond)?, false)),
                     _ => None,
                 };
-                arms.push(InArm { pattern, guard, body: self.maybe(arm.body.as_deref())? });
+                arms.push(InArm { pattern, guard, body: self.maybe_expr(arm.body.as_deref())? });
             }
         }
         let otherwise = match case.else_body.as_deref() {
@@ -134,7 +134,7 @@ impl Lowerer {
                     None => Vec::new(),
                 };
                 let target = arm.exc_var.as_deref().map(|target| self.target(target)).transpose()?;
-                rescues.push(RescueArm { classes, target, body: self.maybe(arm.body.as_deref())? });
+                rescues.push(RescueArm { classes, target, body: self.maybe_expr(arm.body.as_deref())? });
             }
         }
         Ok(Node::Rescue { body, rescues, otherwise: self.maybe_box(rescue.else_.as_deref())? })

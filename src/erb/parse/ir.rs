@@ -255,9 +255,9 @@ pub(crate) struct Body {
 /// The parameters of a block or method. Numbers are slots of the body's own scope.
 #[derive(Debug, Default)]
 pub(crate) struct Params {
-    pub required: Vec<Parameter>,
+    pub required_params: Vec<Parameter>,
     /// Slots with their default values.
-    pub optional: Vec<(u32, Expr)>,
+    pub optional_params: Vec<(u32, Expr)>,
     pub rest: Option<Option<u32>>,
     /// The required parameters after optional ones or a splat.
     pub post: Vec<Parameter>,
@@ -267,7 +267,7 @@ pub(crate) struct Params {
     /// True for `|a|`, which receives an array whole. False for `|a,|`, which receives its first item.
     pub is_single: bool,
     /// The number of parameters of a block that uses `_1`, `_2`, …; otherwise 0.
-    pub numbered: u32,
+    pub numbered_param_count: u32,
 }
 
 /// A positional parameter.

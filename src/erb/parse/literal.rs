@@ -46,15 +46,15 @@ impl Lowerer {
             };
             // If a literal key is repeated, Ruby keeps only the last entry, at its own position.
             if let Pair::Entry(key, _) = &pair
-                && let Some(repeated) = pairs
+                && let Some(earlier_index) = pairs
                     .iter()
                     .position(|pair| matches!(pair, Pair::Entry(earlier, _) if same_literal(earlier, key)))
             {
                 let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
-                if is_zero || !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {
+                if is_zero || !matches!(&pairs[earlier_index], Pair::Entry(_, value) if is_literal(value)) {
                     return refuse(ast, "a hash with a repeated key whose first value is computed");
                 }
-                pairs.remove(repeated);
+                pairs.remove(earlier_index);
             }
             pairs.push(pair);
         }

@@ -117,19 +117,19 @@ impl Lowerer {
     ) -> Lowered<Body> {
         self.scopes.push(Scope { names: Vec::new(), sees_outer_variables });
         self.loops.push(0);
-        let result = params(self).and_then(|params| Ok((params, self.maybe(code)?)));
+        let result = params(self).and_then(|params| Ok((params, self.maybe_expr(code)?)));
         self.loops.pop();
         let locals = self.scopes.pop().map(|scope| scope.names).unwrap_or_default();
         let (params, code) = result?;
         Ok(Body { params, code, locals })
     }
 
-    pub(super) fn maybe(&mut self, ast: Option<&Ast>) -> Lowered<Option<Expr>> {
+    pub(super) fn maybe_expr(&mut self, ast: Option<&Ast>) -> Lowered<Option<Expr>> {
         ast.map(|ast| self.expr(ast)).transpose()
     }
 
     pub(super) fn maybe_box(&mut self, ast: Option<&Ast>) -> Lowered<Option<Box<Expr>>> {
-        Ok(self.maybe(ast)?.map(Box::new))
+        Ok(self.maybe_expr(ast)?.map(Box::new))
     }
 
     pub(super) fn boxed(&mut self, ast: &Ast) -> Lowered<Box<Expr>> {
@@ -239,7 +239,7 @@ impl Lowerer {
             }
             Ast::And(and) => Node::And(self.boxed(&and.lhs)?, self.boxed(&and.rhs)?),
             Ast::Or(or) => Node::Or(self.boxed(&or.lhs)?, self.boxed(&or.rhs)?),
-            Ast::Defined(defined) => Node::Defined(self.boxed(&defined.value)?),
+            Ast::Defined(node) => Node::Defined(self.boxed(&node.value)?),
             Ast::While(node) => self.repeat(&node.cond, node.body.as_deref(), false, false)?,
             Ast::Until(node) => self.repeat(&node.cond, node.body.as_deref(), true, false)?,
             Ast::WhilePost(node) => self.repeat(&node.cond, Some(&node.body), false, true)?,
@@ -306,7 +306,7 @@ impl Lowerer {
                         for number in 1..=count {
                             lowerer.declare_here(&format!("_{number}"));
                         }
-                        Ok(Params { numbered: count, ..Params::default() })
+                        Ok(Params { numbered_param_count: count, ..Params::default() })
                     },
                     Some(&block.body),
                 )?;

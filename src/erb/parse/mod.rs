@@ -79,14 +79,13 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
             format!("the template has {} bytes, more than the limit of {MAX_SOURCE_BYTES}", source.len());
         return Err(ParseError::TooLarge(text));
     }
-    let scanned = scanner::scan(source);
+    let scan = scanner::scan(source);
     let mut line_starts = vec![0];
-    line_starts
-        .extend(scanned.ruby.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
+    line_starts.extend(scan.ruby.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
     let options = ParserOptions { record_tokens: false, ..ParserOptions::default() };
     let ParserResult { ast, diagnostics, input, .. } =
-        Parser::new(scanned.ruby.clone().into_bytes(), options).do_parse();
-    let at = |offset: usize| line_at(&line_starts, &scanned.lines, offset as u32);
+        Parser::new(scan.ruby.clone().into_bytes(), options).do_parse();
+    let at = |offset: usize| line_at(&line_starts, &scan.lines, offset as u32);
     if let Some(error) = diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
         let message = syntax::plain_message(&error.render_message());
         return Err(ParseError::Syntax { line: at(error.loc.begin), message });
@@ -104,9 +103,9 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
     };
     Ok(Template {
         body: Arc::new(body),
-        texts: scanned.texts.into_iter().map(Arc::from).collect(),
-        ruby: scanned.ruby,
+        texts: scan.texts.into_iter().map(Arc::from).collect(),
+        ruby: scan.ruby,
         line_starts,
-        lines: scanned.lines,
+        lines: scan.lines,
     })
 }

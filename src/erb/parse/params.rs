@@ -16,12 +16,12 @@ impl Lowerer {
                 Ast::Procarg0(sole) => match sole.args.as_slice() {
                     [Ast::Arg(arg)] => {
                         let slot = self.declare_here(&arg.name);
-                        params.required.push(Parameter::Slot(slot));
+                        params.required_params.push(Parameter::Slot(slot));
                         params.is_single = true;
                     }
                     several => {
-                        let nested = self.nested(several)?;
-                        params.required.push(Parameter::Nested(nested));
+                        let target = self.multi_target(several)?;
+                        params.required_params.push(Parameter::Nested(target));
                         params.is_single = true;
                     }
                 },
@@ -30,13 +30,13 @@ impl Lowerer {
                     self.positional(&mut params, slot);
                 }
                 Ast::Mlhs(list) => {
-                    let nested = Parameter::Nested(self.nested(&list.items)?);
-                    self.positional(&mut params, nested);
+                    let parameter = Parameter::Nested(self.multi_target(&list.items)?);
+                    self.positional(&mut params, parameter);
                 }
                 Ast::Optarg(arg) => {
                     let slot = self.declare_here(&arg.name);
                     let default = self.expr(&arg.default)?;
-                    params.optional.push((slot, default));
+                    params.optional_params.push((slot, default));
                 }
                 Ast::Restarg(arg) => {
                     params.rest = Some(arg.name.as_deref().map(|name| self.declare_here(name)))
@@ -68,20 +68,20 @@ impl Lowerer {
     }
 
     fn positional(&mut self, params: &mut Params, parameter: Parameter) {
-        if params.rest.is_some() || !params.optional.is_empty() {
+        if params.rest.is_some() || !params.optional_params.is_empty() {
             params.post.push(parameter);
         } else {
-            params.required.push(parameter);
+            params.required_params.push(parameter);
         }
     }
 
     /// Lowers a destructured parameter. Its names hide variables around the block.
-    fn nested(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
+    fn multi_target(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
         let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
         for item in items {
             let target = match item {
                 Ast::Arg(arg) => Target::Local(Slot { depth: 0, index: self.declare_here(&arg.name) }),
-                Ast::Mlhs(list) => Target::Nested(self.nested(&list.items)?),
+                Ast::Mlhs(list) => Target::Nested(self.multi_target(&list.items)?),
                 Ast::Restarg(rest) => {
                     let slot = rest.name.as_deref().map(|name| {
                         Box::new(Target::Local(Slot { depth: 0, index: self.declare_here(name) }))

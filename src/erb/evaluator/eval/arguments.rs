@@ -144,11 +144,11 @@ impl Interp {
     ) -> EvalResult<()> {
         let params = &body.params;
         let Args { mut list, has_keywords, block } = args;
-        if params.numbered > 0 {
-            return self.bind_numbered(params.numbered, list, env);
+        if params.numbered_param_count > 0 {
+            return self.bind_numbered(params.numbered_param_count, list, env);
         }
         // The fast path for a block with one parameter.
-        if let ([Parameter::Slot(slot)], true) = (params.required.as_slice(), params.is_simple())
+        if let ([Parameter::Slot(slot)], true) = (params.required_params.as_slice(), params.is_simple())
             && strictness == Strictness::Block
             && params.is_single
         {
@@ -162,10 +162,10 @@ impl Interp {
             && list.len() == 1
             && !has_keywords
             && !params.is_single
-            && (params.required.len() + params.optional.len() + params.post.len() > 1
-                || (params.required.len() + params.optional.len() > 0 && params.rest.is_some())
-                || (params.required.len() == 1 && !params.is_single && params.rest.is_none())
-                || (params.optional.len() == 1 && takes_keywords))
+            && (params.required_params.len() + params.optional_params.len() + params.post.len() > 1
+                || (params.required_params.len() + params.optional_params.len() > 0 && params.rest.is_some())
+                || (params.required_params.len() == 1 && !params.is_single && params.rest.is_none())
+                || (params.optional_params.len() == 1 && takes_keywords))
             && let Some(Value::Array(array)) = list.first()
         {
             let items = array.to_vec();
@@ -178,17 +178,17 @@ impl Interp {
             given_keywords = Some(Rc::clone(hash));
             list.pop();
         }
-        let needed = params.required.len() + params.post.len();
-        let max = needed + params.optional.len();
+        let required_count = params.required_params.len() + params.post.len();
+        let max = required_count + params.optional_params.len();
         if strictness == Strictness::Method {
-            let is_wrong_count = list.len() < needed || (params.rest.is_none() && list.len() > max);
+            let is_wrong_count = list.len() < required_count || (params.rest.is_none() && list.len() > max);
             if is_wrong_count {
                 let expected = if params.rest.is_some() {
-                    format!("{needed}+")
-                } else if params.optional.is_empty() {
-                    needed.to_string()
+                    format!("{required_count}+")
+                } else if params.optional_params.is_empty() {
+                    required_count.to_string()
                 } else {
-                    format!("{needed}..{max}")
+                    format!("{required_count}..{max}")
                 };
                 let missing: Vec<_> = params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
                 let mut text =
@@ -204,7 +204,7 @@ impl Interp {
             if params.rest.is_none() && list.len() > max {
                 list.truncate(max);
             }
-            while list.len() < needed {
+            while list.len() < required_count {
                 list.push(Value::Nil);
             }
         }
@@ -219,21 +219,21 @@ impl Interp {
     /// Binds positional arguments in the order of Ruby: required parameters first and last, then optional
     /// ones, and the remaining arguments to the splat. The caller has checked their number.
     fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
-        let spare = list.len() - params.required.len() - params.post.len();
+        let spare = list.len() - params.required_params.len() - params.post.len();
         let mut values = list.into_iter();
-        for parameter in &params.required {
+        for parameter in &params.required_params {
             let value = values.next().unwrap_or(Value::Nil);
             self.bind_one(parameter, value, env)?;
         }
-        let optional = spare.min(params.optional.len());
-        for (slot, _) in params.optional.iter().take(optional) {
+        let optional_count = spare.min(params.optional_params.len());
+        for (slot, _) in params.optional_params.iter().take(optional_count) {
             set(env, *slot, values.next().unwrap_or(Value::Nil));
         }
-        for (slot, default) in params.optional.iter().skip(optional) {
+        for (slot, default) in params.optional_params.iter().skip(optional_count) {
             let value = self.eval(default, env)?;
             set(env, *slot, value);
         }
-        let rest = spare - optional;
+        let rest = spare - optional_count;
         let extra: Vec<Value> = values.by_ref().take(rest).collect();
         if let Some(Some(slot)) = params.rest {
             set(env, slot, Value::array(extra));
@@ -328,7 +328,7 @@ pub(super) fn set(env: &Rc<Env>, slot: u32, value: Value) {
 impl Params {
     /// Returns true if all parameters are required and positional.
     fn is_simple(&self) -> bool {
-        self.optional.is_empty()
+        self.optional_params.is_empty()
             && self.rest.is_none()
             && self.post.is_empty()
             && self.keywords.is_empty()
@@ -338,13 +338,13 @@ impl Params {
 
     /// Returns the `arity` of a method or lambda with these parameters.
     pub(crate) fn arity(&self) -> i64 {
-        let needed = (self.required.len() + self.post.len()) as i64;
+        let required_count = (self.required_params.len() + self.post.len()) as i64;
         let has_required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
         let is_open = self.rest.is_some();
-        let count = if has_required_keyword && needed == 0 { 1 } else { needed };
-        if self.numbered > 0 {
-            return i64::from(self.numbered);
+        let count = if has_required_keyword && required_count == 0 { 1 } else { required_count };
+        if self.numbered_param_count > 0 {
+            return i64::from(self.numbered_param_count);
         }
-        if is_open || !self.optional.is_empty() { -needed - 1 } else { count }
+        if is_open || !self.optional_params.is_empty() { -required_count - 1 } else { count }
     }
 }

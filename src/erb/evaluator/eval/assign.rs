@@ -30,53 +30,53 @@ impl Interp {
                 Ok(value)
             }
             Node::Assign(target, value) => {
-                let evaluated = self.evaluate_target(target, env)?;
-                if matches!(evaluated, EvaluatedTarget::Nowhere) {
+                let evaluated_target = self.evaluate_target(target, env)?;
+                if matches!(evaluated_target, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated, value.clone(), env)?;
+                self.write(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::OperatorAssign { target, operator, value } => {
-                let evaluated = self.evaluate_target(target, env)?;
-                if matches!(evaluated, EvaluatedTarget::Nowhere) {
+                let evaluated_target = self.evaluate_target(target, env)?;
+                if matches!(evaluated_target, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read(target, &evaluated, env)?;
+                let old = self.read(target, &evaluated_target, env)?;
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
                 let new = self.call(&old, operator, vec![value])?;
-                self.write(target, &evaluated, new.clone(), env)?;
+                self.write(target, &evaluated_target, new.clone(), env)?;
                 Ok(new)
             }
             Node::OrAssign { target, value } => {
-                let evaluated = self.evaluate_target(target, env)?;
-                if matches!(evaluated, EvaluatedTarget::Nowhere) {
+                let evaluated_target = self.evaluate_target(target, env)?;
+                if matches!(evaluated_target, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &evaluated, env)?;
+                let old = self.read_or_nil(target, &evaluated_target, env)?;
                 if old.is_truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated, value.clone(), env)?;
+                self.write(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::AndAssign { target, value } => {
-                let evaluated = self.evaluate_target(target, env)?;
+                let evaluated_target = self.evaluate_target(target, env)?;
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &evaluated, env)?;
+                let old = self.read_or_nil(target, &evaluated_target, env)?;
                 if !old.is_truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated, value.clone(), env)?;
+                self.write(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::MultipleAssign(multi, value) => {
@@ -140,8 +140,13 @@ impl Interp {
         })
     }
 
-    fn read(&mut self, target: &Target, evaluated: &EvaluatedTarget, env: &Rc<Env>) -> EvalResult<Value> {
-        match (target, evaluated) {
+    fn read(
+        &mut self,
+        target: &Target,
+        evaluated_target: &EvaluatedTarget,
+        env: &Rc<Env>,
+    ) -> EvalResult<Value> {
+        match (target, evaluated_target) {
             (Target::Local(slot), _) => Ok(self.local(*slot, env)),
             (Target::InstanceVariable(name), _) => Ok(self.instance_variable(&env.this, name)),
             (Target::ClassVariable(name), _) => self.class_variable(name, env),
@@ -159,25 +164,25 @@ impl Interp {
     fn read_or_nil(
         &mut self,
         target: &Target,
-        evaluated: &EvaluatedTarget,
+        evaluated_target: &EvaluatedTarget,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
-        match (target, self.read(target, evaluated, env)) {
+        match (target, self.read(target, evaluated_target, env)) {
             (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
             (_, result) => result,
         }
     }
 
-    /// Assigns a value to a target. `evaluated` has the values of its parts, such as the receiver, which are
-    /// evaluated only once.
+    /// Assigns a value to a target. `evaluated_target` has the values of its parts, such as the receiver,
+    /// which are evaluated only once.
     fn write(
         &mut self,
         target: &Target,
-        evaluated: &EvaluatedTarget,
+        evaluated_target: &EvaluatedTarget,
         value: Value,
         env: &Rc<Env>,
     ) -> EvalResult<()> {
-        match (target, evaluated) {
+        match (target, evaluated_target) {
             (Target::Local(slot), _) => self.set_local(*slot, value, env),
             (Target::InstanceVariable(name), _) => self.set_instance_variable(&env.this, name, value)?,
             (Target::ClassVariable(name), _) => self.set_class_variable(name, value, env),
@@ -189,8 +194,8 @@ impl Interp {
                     Some(scope) => match self.eval(scope, env)? {
                         Value::Class(class) => class,
                         other => {
-                            let shown = self.inspect(&other)?;
-                            return self.raise_type_error(format!("{shown} is not a class/module"));
+                            let value_text = self.inspect(&other)?;
+                            return self.raise_type_error(format!("{value_text} is not a class/module"));
                         }
                     },
                     None => Rc::clone(&env.module),
@@ -220,8 +225,8 @@ impl Interp {
 
     /// Evaluates a target and writes it.
     pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> EvalResult<()> {
-        let evaluated = self.evaluate_target(target, env)?;
-        self.write(target, &evaluated, value, env)
+        let evaluated_target = self.evaluate_target(target, env)?;
+        self.write(target, &evaluated_target, value, env)
     }
 
     /// Spreads a value over several targets.
@@ -257,6 +262,6 @@ impl Interp {
 }
 
 /// Returns the text of a named group.
-fn group_value(matched: &RMatch, name: &str) -> Value {
-    matched.regexp.group_index(name).map_or(Value::Nil, |index| matched.value(index))
+fn group_value(match_data: &RMatch, name: &str) -> Value {
+    match_data.regexp.group_index(name).map_or(Value::Nil, |index| match_data.value(index))
 }

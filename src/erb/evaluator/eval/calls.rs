@@ -169,8 +169,8 @@ impl Interp {
                 if let Some(result) = self.method_missing(receiver, name, &args)? {
                     return Ok(result);
                 }
-                let shown = self.describe_receiver(receiver)?;
-                let text = format!("private method `{name}' called for {shown}");
+                let description = self.describe_receiver(receiver)?;
+                let text = format!("private method `{name}' called for {description}");
                 return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
             }
             if !is_self_call && method.visibility == Visibility::Protected {
@@ -178,8 +178,8 @@ impl Interp {
                     |env| matches!(&env.this, Value::Object(this) if this.class.descends_from(&method.owner)),
                 );
                 if !is_inside {
-                    let shown = self.describe_receiver(receiver)?;
-                    let text = format!("protected method `{name}' called for {shown}");
+                    let description = self.describe_receiver(receiver)?;
+                    let text = format!("protected method `{name}' called for {description}");
                     return Err(self.detailed_error("NoMethodError", text, Value::symbol(name)));
                 }
             }
@@ -226,13 +226,17 @@ impl Interp {
             };
             return Err(self.unsupported_error(construct));
         }
-        let shown = self.describe_receiver(receiver)?;
+        let description = self.describe_receiver(receiver)?;
         let detail = Value::symbol(name);
         if is_bare_name {
-            let text = format!("undefined local variable or method `{name}' for {shown}");
+            let text = format!("undefined local variable or method `{name}' for {description}");
             return Err(self.detailed_error("NameError", text, detail));
         }
-        Err(self.detailed_error("NoMethodError", format!("undefined method `{name}' for {shown}"), detail))
+        Err(self.detailed_error(
+            "NoMethodError",
+            format!("undefined method `{name}' for {description}"),
+            detail,
+        ))
     }
 
     /// Calls a method that the template defined.
@@ -401,8 +405,8 @@ impl Interp {
                         _ => Ok(Value::Nil),
                     },
                     _ => {
-                        let shown = self.describe_receiver(&this)?;
-                        let text = format!("super: no superclass method `{name}' for {shown}");
+                        let description = self.describe_receiver(&this)?;
+                        let text = format!("super: no superclass method `{name}' for {description}");
                         Err(self.detailed_error("NoMethodError", text, Value::symbol(&name)))
                     }
                 }
@@ -458,14 +462,14 @@ impl Interp {
             }
             other => {
                 let class = self.class_of(other).label();
-                let shown = self.inspect(other)?;
-                if shown.len() > 65 || shown.starts_with("#<") {
+                let text = self.inspect(other)?;
+                if text.len() > 65 || text.starts_with("#<") {
                     match other {
                         Value::Object(object) => self.anonymous(object),
                         _ => format!("#<{class}>"),
                     }
                 } else {
-                    format!("{shown}:{class}")
+                    format!("{text}:{class}")
                 }
             }
         })

@@ -22,9 +22,9 @@ impl Interp {
         };
         let outer = name.rsplit_once("::").map(|(outer, _)| self.class(outer));
         let class = Class::new(Some(name), superclass, is_module, outer);
-        for module in names::included(name) {
+        for module in names::included_modules(name) {
             let module = self.class(module);
-            class.included.borrow_mut().push(module);
+            class.included_modules.borrow_mut().push(module);
         }
         self.classes.insert(Arc::from(name), Rc::clone(&class));
         class
@@ -66,8 +66,8 @@ impl Interp {
             ConstScope::In(expr) => match self.eval(expr, env)? {
                 Value::Class(class) => self.constant_in(&class, name),
                 other => {
-                    let shown = self.inspect(&other)?;
-                    self.raise_type_error(format!("{shown} is not a class/module"))
+                    let value_text = self.inspect(&other)?;
+                    self.raise_type_error(format!("{value_text} is not a class/module"))
                 }
             },
         }
@@ -95,7 +95,7 @@ impl Interp {
         }
         let object = self.class("Object");
         match self.constant_in(&object, name) {
-            Err(flow) if self.raised(&flow, "NameError") => {
+            Err(flow) if self.is_exception(&flow, "NameError") => {
                 // Ruby's message names the class around the code.
                 let text = format!("uninitialized constant {}::{name}", env.module.label());
                 Err(self.detailed_error("NameError", text, Value::symbol(name)))
@@ -166,16 +166,16 @@ impl Interp {
             }
             Node::SingletonClass { object, body } => match self.eval(object, env)? {
                 Value::Class(class) => {
-                    let opened = Class::new(None, None, false, Some(Rc::clone(&class)));
-                    let result = self.run_body(&opened, body, env)?;
-                    let methods = opened.methods.take();
+                    let singleton_class = Class::new(None, None, false, Some(Rc::clone(&class)));
+                    let result = self.run_body(&singleton_class, body, env)?;
+                    let methods = singleton_class.methods.take();
                     if !methods.is_empty() && names::fact(&class.label()).is_some() {
                         self.is_patched = true;
                     }
                     for (name, method) in methods {
                         class.singleton.borrow_mut().insert(name, method);
                     }
-                    for (name, value) in opened.constants.take() {
+                    for (name, value) in singleton_class.constants.take() {
                         class.constants.borrow_mut().insert(name, value);
                     }
                     Ok(result)
@@ -255,7 +255,7 @@ impl Interp {
         let body = match class.find_method(from) {
             Some(method) => Rc::new(Method {
                 name: Arc::clone(to),
-                body: method.body.shared(),
+                body: method.body.shallow_copy(),
                 owner: Rc::clone(&method.owner),
                 visibility: method.visibility,
             }),
@@ -420,15 +420,15 @@ impl Interp {
     }
 
     pub(super) fn back_reference(&self, which: char, env: &Rc<Env>) -> Value {
-        let Some(matched) = self.last_match(env) else { return Value::Nil };
-        let Some((from, to)) = matched.groups.first().copied().flatten() else { return Value::Nil };
+        let Some(match_data) = self.last_match(env) else { return Value::Nil };
+        let Some((from, to)) = match_data.groups.first().copied().flatten() else { return Value::Nil };
         match which {
-            '&' => matched.value(0),
-            '`' => Value::str(&matched.subject[..from]),
-            '\'' => Value::str(&matched.subject[to..]),
-            '+' => (1..matched.groups.len())
+            '&' => match_data.value(0),
+            '`' => Value::str(&match_data.subject[..from]),
+            '\'' => Value::str(&match_data.subject[to..]),
+            '+' => (1..match_data.groups.len())
                 .rev()
-                .map(|index| matched.value(index))
+                .map(|index| match_data.value(index))
                 .find(Value::is_truthy)
                 .unwrap_or(Value::Nil),
             _ => Value::Nil,
@@ -436,7 +436,7 @@ impl Interp {
     }
 
     /// Returns true if a flow is an exception of this class or a subclass.
-    pub(crate) fn raised(&mut self, flow: &Flow, class: &str) -> bool {
+    pub(crate) fn is_exception(&mut self, flow: &Flow, class: &str) -> bool {
         match flow {
             Flow::Raise(exception) => {
                 let class = self.class(class);
@@ -449,7 +449,7 @@ impl Interp {
 
 impl MethodBody {
     /// Returns a copy that shares the code, for an alias.
-    pub(crate) fn shared(&self) -> MethodBody {
+    pub(crate) fn shallow_copy(&self) -> MethodBody {
         match self {
             MethodBody::Code(body) => MethodBody::Code(Arc::clone(body)),
             MethodBody::AttributeReader(name) => MethodBody::AttributeReader(Arc::clone(name)),

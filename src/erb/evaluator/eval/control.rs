@@ -37,13 +37,13 @@ impl Interp {
             }
             Node::MatchPattern { value, pattern, raises } => {
                 let value = self.eval(value, env)?;
-                let matched = self.matches(pattern, &value, env)?;
-                if *raises && !matched {
+                let is_match = self.matches(pattern, &value, env)?;
+                if *raises && !is_match {
                     self.span = expr.span;
-                    let shown = self.inspect(&value)?;
-                    return Err(self.ruby_error("NoMatchingPatternError", shown));
+                    let text = self.inspect(&value)?;
+                    return Err(self.ruby_error("NoMatchingPatternError", text));
                 }
-                Ok(if *raises { Value::Nil } else { Value::Bool(matched) })
+                Ok(if *raises { Value::Nil } else { Value::Bool(is_match) })
             }
             Node::Rescue { body, rescues, otherwise } => {
                 self.eval_rescue(body.as_deref(), rescues, otherwise.as_deref(), env)
@@ -185,13 +185,13 @@ impl Interp {
             Some(body) => self.eval_maybe(body.as_deref(), env),
             None => {
                 self.span = expr.span;
-                let shown = self.inspect(&value)?;
+                let text = self.inspect(&value)?;
                 let class = if matches!(value, Value::Hash(_)) {
                     "NoMatchingPatternKeyError"
                 } else {
                     "NoMatchingPatternError"
                 };
-                Err(self.ruby_error(class, shown))
+                Err(self.ruby_error(class, text))
             }
         }
     }

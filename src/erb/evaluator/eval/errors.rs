@@ -45,19 +45,19 @@ impl Interp {
     }
 
     /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
-    pub(crate) fn raise_no_conversion<T>(&mut self, value: &Value, into: &str) -> EvalResult<T> {
+    pub(crate) fn raise_no_conversion<T>(&mut self, value: &Value, target: &str) -> EvalResult<T> {
         let from = match value {
             Value::Nil => "nil".to_owned(),
             Value::Bool(flag) => flag.to_string(),
             other => self.class_of(other).label(),
         };
-        self.raise_type_error(format!("no implicit conversion of {from} into {into}"))
+        self.raise_type_error(format!("no implicit conversion of {from} into {target}"))
     }
 
     pub(crate) fn raise_frozen_error<T>(&mut self, value: &Value) -> EvalResult<T> {
         let class = self.class_of(value).label();
-        let shown = self.inspect(value)?;
-        Err(self.ruby_error("FrozenError", format!("can't modify frozen {class}: {shown}")))
+        let value_text = self.inspect(value)?;
+        Err(self.ruby_error("FrozenError", format!("can't modify frozen {class}: {value_text}")))
     }
 
     /// Calls `message` on an exception.

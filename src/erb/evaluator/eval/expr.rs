@@ -88,7 +88,7 @@ impl Interp {
                 self.eval_constant(scope, name, env)
             }
             Node::NthMatch(number) => {
-                Ok(self.last_match(env).map_or(Value::Nil, |matched| matched.value(*number as usize)))
+                Ok(self.last_match(env).map_or(Value::Nil, |match_data| match_data.value(*number as usize)))
             }
             Node::BackReference(which) => Ok(self.back_reference(*which, env)),
             Node::Assign(..)

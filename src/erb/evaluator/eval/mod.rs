@@ -266,8 +266,8 @@ impl Interp {
     #[inline(always)]
     pub(super) fn check_depth(&mut self) -> EvalResult<()> {
         let local = 0u8;
-        let used = self.stack_base.abs_diff(std::ptr::from_ref(&local) as usize);
-        if used > self.limits.stack / 4 * 3 {
+        let used_bytes = self.stack_base.abs_diff(std::ptr::from_ref(&local) as usize);
+        if used_bytes > self.limits.stack / 4 * 3 {
             return Err(self.ruby_error("SystemStackError", "stack level too deep"));
         }
         Ok(())

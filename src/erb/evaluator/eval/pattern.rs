@@ -27,11 +27,11 @@ impl Interp {
             }
             Pattern::Ignore => Ok(true),
             Pattern::As(inner, slot) => {
-                let matched = self.matches(inner, value, env)?;
-                if matched {
+                let is_match = self.matches(inner, value, env)?;
+                if is_match {
                     self.set_local(*slot, value.clone(), env);
                 }
-                Ok(matched)
+                Ok(is_match)
             }
             Pattern::Either(left, right) => {
                 Ok(self.matches(left, value, env)? || self.matches(right, value, env)?)
@@ -41,8 +41,8 @@ impl Interp {
                     return Ok(false);
                 }
                 let Some(items) = self.deconstruct(value)? else { return Ok(false) };
-                let fixed = before.len() + after.len();
-                if items.len() < fixed || (rest.is_none() && items.len() != fixed) {
+                let fixed_count = before.len() + after.len();
+                if items.len() < fixed_count || (rest.is_none() && items.len() != fixed_count) {
                     return Ok(false);
                 }
                 let tail = items.len() - after.len();

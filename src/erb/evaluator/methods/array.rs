@@ -60,8 +60,8 @@ impl Interp {
                         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
                         let from = if from < 0 { from + length } else { from };
                         if from < 0 {
-                            let shown = self.inspect(index)?;
-                            return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
+                            let range_text = self.inspect(index)?;
+                            return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length } else { to };
@@ -123,10 +123,10 @@ impl Interp {
             "reverse" => Value::array(array.to_vec().into_iter().rev().collect()),
             "rotate" => {
                 let mut items = array.to_vec();
-                let by = self.index_or(args, 0, 1)?;
+                let count = self.index_or(args, 0, 1)?;
                 if !items.is_empty() {
-                    let by = by.rem_euclid(items.len() as i64) as usize;
-                    items.rotate_left(by);
+                    let count = count.rem_euclid(items.len() as i64) as usize;
+                    items.rotate_left(count);
                 }
                 Value::array(items)
             }
@@ -139,27 +139,29 @@ impl Interp {
                 Value::array(items)
             }
             "-" | "difference" => {
-                let excluded = RHash::default();
+                let excluded_items = RHash::default();
                 for other in &args.list {
                     for item in self.array_arg(other)? {
-                        excluded.insert(item, Value::Nil);
+                        excluded_items.insert(item, Value::Nil);
                     }
                 }
-                Value::array(array.to_vec().into_iter().filter(|item| excluded.get(item).is_none()).collect())
+                Value::array(
+                    array.to_vec().into_iter().filter(|item| excluded_items.get(item).is_none()).collect(),
+                )
             }
             "&" | "intersection" | "intersect?" => {
-                let mut kept = array.to_vec();
+                let mut common_items = array.to_vec();
                 for other in &args.list {
                     let other =
                         RHash::from_pairs(self.array_arg(other)?.into_iter().map(|item| (item, Value::Nil)));
-                    kept.retain(|item| other.get(item).is_some());
+                    common_items.retain(|item| other.get(item).is_some());
                 }
                 if name == "intersect?" {
-                    Value::Bool(!kept.is_empty())
+                    Value::Bool(!common_items.is_empty())
                 } else if args.is_empty() {
-                    Value::array(kept)
+                    Value::array(common_items)
                 } else {
-                    Value::array(self.unique(kept, None)?)
+                    Value::array(self.unique(common_items, None)?)
                 }
             }
             "|" | "union" => {
@@ -286,8 +288,8 @@ impl Interp {
                 let size = self.index_or(args, 0, items.len() as i64)?;
                 let mut out = Vec::new();
                 if size >= 0 {
-                    let mut chosen = Vec::new();
-                    self.choose(&items, size as usize, name == "permutation", 0, &mut chosen, &mut out)?;
+                    let mut indexes = Vec::new();
+                    self.choose(&items, size as usize, name == "permutation", 0, &mut indexes, &mut out)?;
                 }
                 let list = Value::array(out);
                 match block {
@@ -356,23 +358,23 @@ impl Interp {
         size: usize,
         is_ordered: bool,
         from: usize,
-        chosen: &mut Vec<usize>,
+        indexes: &mut Vec<usize>,
         out: &mut Vec<Value>,
     ) -> EvalResult<()> {
         self.check_depth()?;
-        if chosen.len() == size {
-            out.push(Value::array(chosen.iter().map(|index| items[*index].clone()).collect()));
+        if indexes.len() == size {
+            out.push(Value::array(indexes.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
         let start = if is_ordered { 0 } else { from };
         for index in start..items.len() {
-            self.step(1 + chosen.len() as u64 / 16)?;
-            if is_ordered && chosen.contains(&index) {
+            self.step(1 + indexes.len() as u64 / 16)?;
+            if is_ordered && indexes.contains(&index) {
                 continue;
             }
-            chosen.push(index);
-            self.choose(items, size, is_ordered, index + 1, chosen, out)?;
-            chosen.pop();
+            indexes.push(index);
+            self.choose(items, size, is_ordered, index + 1, indexes, out)?;
+            indexes.pop();
         }
         Ok(())
     }

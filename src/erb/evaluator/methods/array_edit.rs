@@ -128,14 +128,18 @@ impl Interp {
             }
             "delete" => {
                 let item_to_delete = self.arg(args, 0)?;
-                let mut deleted = None;
-                let mut kept = Vec::new();
+                let mut deleted_item = None;
+                let mut remaining_items = Vec::new();
                 for item in array.to_vec() {
-                    if self.equal(&item, &item_to_delete)? { deleted = Some(item) } else { kept.push(item) }
+                    if self.equal(&item, &item_to_delete)? {
+                        deleted_item = Some(item)
+                    } else {
+                        remaining_items.push(item)
+                    }
                 }
-                *array.items.borrow_mut() = kept;
-                match (deleted, block) {
-                    (Some(deleted), _) => deleted,
+                *array.items.borrow_mut() = remaining_items;
+                match (deleted_item, block) {
+                    (Some(deleted_item), _) => deleted_item,
                     (None, Some(block)) => self.yield_one(&block, item_to_delete)?,
                     (None, None) => Value::Nil,
                 }
@@ -150,15 +154,15 @@ impl Interp {
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
                 let block = self.block(args)?;
                 let keeps = matches!(name, "select!" | "filter!" | "keep_if");
-                let mut kept = Vec::new();
+                let mut remaining_items = Vec::new();
                 let before = array.len();
                 for item in array.to_vec() {
                     if self.yield_one(&block, item.clone())?.is_truthy() == keeps {
-                        kept.push(item);
+                        remaining_items.push(item);
                     }
                 }
-                let has_changed = kept.len() != before;
-                *array.items.borrow_mut() = kept;
+                let has_changed = remaining_items.len() != before;
+                *array.items.borrow_mut() = remaining_items;
                 if has_changed || !name.ends_with('!') { receiver } else { Value::Nil }
             }
             "map!" | "collect!" => {
@@ -209,8 +213,8 @@ impl Interp {
                         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
                         let from = if from < 0 { from + length as i64 } else { from };
                         if from < 0 {
-                            let shown = self.inspect(at)?;
-                            return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
+                            let range_text = self.inspect(at)?;
+                            return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length as i64 } else { to };
@@ -258,10 +262,10 @@ impl Interp {
                         }
                     }
                     (Some(from), Some(_)) => {
-                        if let Value::Array(removed) = &slice {
+                        if let Value::Array(items) = &slice {
                             let from = self.index_arg(&from)?;
                             let from = if from < 0 { from + length as i64 } else { from } as usize;
-                            let count = removed.len();
+                            let count = items.len();
                             array.items.borrow_mut().drain(from..from + count);
                         }
                     }
@@ -302,8 +306,8 @@ impl Interp {
                 None => {
                     let from = self.index_arg(&range.from.clone())?;
                     if from < 0 {
-                        let shown = self.inspect(&args.list[0])?;
-                        return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
+                        let range_text = self.inspect(&args.list[0])?;
+                        return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                     }
                     (from, 0, value.clone())
                 }

@@ -121,7 +121,7 @@ impl Interp {
                 let constant_name = self.name_arg(&constant_name)?;
                 match self.constant_in(class, &constant_name) {
                     Ok(_) => Value::Bool(true),
-                    Err(flow) if self.raised(&flow, "NameError") => Value::Bool(false),
+                    Err(flow) if self.is_exception(&flow, "NameError") => Value::Bool(false),
                     Err(other) => return Err(other),
                 }
             }
@@ -129,7 +129,7 @@ impl Interp {
                 class.constants.borrow().keys().map(|name| Value::Symbol(Arc::clone(name))).collect(),
             ),
             "attr_reader" | "attr_writer" | "attr_accessor" => {
-                let mut defined = Vec::new();
+                let mut method_names = Vec::new();
                 for arg in &args.list {
                     let attribute = self.name_arg(arg)?;
                     let variable: Arc<str> = Arc::from(format!("@{attribute}"));
@@ -137,16 +137,16 @@ impl Interp {
                     if name != "attr_writer" {
                         let body = MethodBody::AttributeReader(Arc::clone(&variable));
                         self.define_method(class, &Arc::from(attribute.as_str()), body, visibility);
-                        defined.push(Value::symbol(&attribute));
+                        method_names.push(Value::symbol(&attribute));
                     }
                     if name != "attr_reader" {
                         let writer = format!("{attribute}=");
                         let body = MethodBody::AttributeWriter(Arc::clone(&variable));
                         self.define_method(class, &Arc::from(writer.as_str()), body, visibility);
-                        defined.push(Value::symbol(&writer));
+                        method_names.push(Value::symbol(&writer));
                     }
                 }
-                Value::array(defined)
+                Value::array(method_names)
             }
             "define_method" => {
                 let method_name = self.arg(args, 0)?;
@@ -180,7 +180,7 @@ impl Interp {
                         return Err(self.unsupported_error("prepend"));
                     }
                     self.record_patch(class);
-                    Class::mix_in(&class.included, module);
+                    Class::mix_in(&class.included_modules, module);
                     let hook = module.find_singleton("included");
                     if let Some(hook) = hook {
                         let args = Args::new(vec![receiver.clone()]);

@@ -213,10 +213,10 @@ impl Interp {
                         return Ok(false);
                     }
                 };
-                let matched = self.regexp_match(regexp, &text, 0)?;
-                let is_hit = matched.is_some();
+                let match_data = self.regexp_match(regexp, &text, 0)?;
+                let is_hit = match_data.is_some();
                 if let Some(env) = env {
-                    self.set_last_match(matched, env);
+                    self.set_last_match(match_data, env);
                 }
                 Ok(is_hit)
             }
@@ -247,7 +247,7 @@ impl Interp {
                 object.singleton.borrow().as_ref().is_some_and(|singleton| singleton.descends_from(module))
             }
             Value::Class(class) => {
-                class.extended.borrow().iter().any(|extension| extension.descends_from(module))
+                class.singleton_modules.borrow().iter().any(|extension| extension.descends_from(module))
             }
             _ => false,
         }
@@ -309,11 +309,11 @@ impl Interp {
             return Ok(Vec::new());
         }
         while runs.len() > 1 {
-            let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+            let mut merged_runs = Vec::with_capacity(runs.len().div_ceil(2));
             let mut pairs = runs.into_iter();
             while let Some(left) = pairs.next() {
                 let Some(right) = pairs.next() else {
-                    merged.push(left);
+                    merged_runs.push(left);
                     break;
                 };
                 let mut out = Vec::with_capacity(left.len() + right.len());
@@ -330,9 +330,9 @@ impl Interp {
                         (None, None) => break,
                     }
                 }
-                merged.push(out);
+                merged_runs.push(out);
             }
-            runs = merged;
+            runs = merged_runs;
         }
         Ok(runs.pop().unwrap_or_default())
     }
@@ -361,8 +361,8 @@ fn compare_with_float(integer: &Value, float: f64) -> Option<Ordering> {
     if float.is_infinite() {
         return 0.0.partial_cmp(&float);
     }
-    let whole = BigInt::parse_bytes(format!("{:.0}", float.trunc()).as_bytes(), 10)?;
-    let order = to_big(integer).cmp(&whole);
+    let integer_part = BigInt::parse_bytes(format!("{:.0}", float.trunc()).as_bytes(), 10)?;
+    let order = to_big(integer).cmp(&integer_part);
     // If the whole parts are equal, the fraction decides.
     Some(order.then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal)))
 }

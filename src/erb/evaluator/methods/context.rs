@@ -49,8 +49,8 @@ impl Interp {
     /// Returns the value of a property by its dotted name, or nil if it has none.
     fn lookup(&mut self, name: &Value) -> EvalResult<Value> {
         let Value::Str(text) = name else {
-            let shown = self.describe_receiver(name)?;
-            let text = format!("undefined method `split' for {shown}");
+            let description = self.describe_receiver(name)?;
+            let text = format!("undefined method `split' for {description}");
             return Err(self.ruby_error("NoMethodError", text));
         };
         let text = text.get().clone();
@@ -83,17 +83,17 @@ impl Interp {
         if let (2, Some(default)) = (args.len(), args.get(1)) {
             return Ok(default.clone());
         }
-        let mut shown = Vec::new();
+        let mut property_names = Vec::new();
         for name in &names {
-            shown.push(self.text_of(name)?);
+            property_names.push(self.text_of(name)?);
         }
-        let text = format!("Can't find property '{}'", shown.join("', or '"));
+        let text = format!("Can't find property '{}'", property_names.join("', or '"));
         let error =
             self.detailed_error("TemplateEvaluationContext::UnknownProperty", text, Value::array(names));
         if let Flow::Raise(exception) = &error
             && let Data::Exception(inner) = &mut *exception.data.borrow_mut()
         {
-            inner.unknown_properties = shown;
+            inner.unknown_properties = property_names;
         }
         Err(error)
     }

@@ -53,8 +53,8 @@ impl Interp {
             Value::Str(text) if text.has_bytes() => Err(self.unsupported_error("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
             other => {
-                let shown = self.inspect(other)?;
-                self.raise_type_error(format!("{shown} is not a symbol nor a string"))
+                let value_text = self.inspect(other)?;
+                self.raise_type_error(format!("{value_text} is not a symbol nor a string"))
             }
         }
     }
@@ -66,8 +66,8 @@ impl Interp {
             Value::Int(int) => Ok(*int),
             Value::Float(float) if float.is_finite() && float.abs() < 9e18 => Ok(*float as i64),
             Value::Float(float) => {
-                let shown = super::show::float_to_s(*float);
-                Err(self.ruby_error("RangeError", format!("float {shown} out of range of integer")))
+                let float_text = super::show::float_to_s(*float);
+                Err(self.ruby_error("RangeError", format!("float {float_text} out of range of integer")))
             }
             Value::Big(_) => Err(self.ruby_error("RangeError", "bignum too big to convert into `long'")),
             Value::Nil => self.raise_type_error("no implicit conversion from nil to integer"),

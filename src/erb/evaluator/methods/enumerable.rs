@@ -78,20 +78,20 @@ impl Interp {
     ) -> EvalResult<()> {
         // A block must own its data, so all elements are collected before the first visit. The limits end an
         // endless iteration.
-        let collected = Rc::new(RefCell::new(Vec::new()));
-        let sink = Rc::clone(&collected);
-        let held = Rc::new(Charge::default());
-        let counted = Rc::clone(&held);
+        let values = Rc::new(RefCell::new(Vec::new()));
+        let sink = Rc::clone(&values);
+        let charge = Rc::new(Charge::default());
+        let block_charge = Rc::clone(&charge);
         let block = Value::native(move |interp, args| {
             interp.step(1)?;
-            counted.grow(2 * VALUE_BYTES);
+            block_charge.grow(2 * VALUE_BYTES);
             let mut args = args;
             let value = if args.len() == 1 { args.swap_remove(0) } else { Value::array(args) };
             sink.borrow_mut().push(value);
             Ok(Value::Nil)
         });
         self.run_each(receiver, block)?;
-        let items = collected.take();
+        let items = values.take();
         for item in items {
             if visit(self, item)?.is_break() {
                 break;
@@ -323,17 +323,18 @@ impl Interp {
                     let key = self.yield_one(&block, item.clone())?;
                     keyed.push(Value::array(vec![key, item]));
                 }
-                let sorted = self.sort_with(keyed, |interp, a, b| interp.order(&first(a), &first(b)))?;
-                Value::array(sorted.iter().map(second).collect())
+                let sorted_pairs =
+                    self.sort_with(keyed, |interp, a, b| interp.order(&first(a), &first(b)))?;
+                Value::array(sorted_pairs.iter().map(second).collect())
             }
             "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => {
                 self.min_max(receiver, name, args)?
             }
             "zip" => {
                 let items = self.collect(receiver)?;
-                let mut others = Vec::new();
+                let mut other_lists = Vec::new();
                 for other in &args.list {
-                    others.push(self.collect(other)?);
+                    other_lists.push(self.collect(other)?);
                 }
                 let rows: Vec<Value> = items
                     .into_iter()
@@ -341,7 +342,7 @@ impl Interp {
                     .map(|(index, item)| {
                         let mut row = vec![item];
                         row.extend(
-                            others.iter().map(|other| other.get(index).cloned().unwrap_or(Value::Nil)),
+                            other_lists.iter().map(|other| other.get(index).cloned().unwrap_or(Value::Nil)),
                         );
                         Value::array(row)
                     })
@@ -432,6 +433,6 @@ impl Interp {
 
     /// Returns true for the exception `StopIteration`, which ends `loop`.
     pub(crate) fn ends_iteration(&mut self, flow: &Flow) -> bool {
-        self.raised(flow, "StopIteration")
+        self.is_exception(flow, "StopIteration")
     }
 }

@@ -135,7 +135,7 @@ impl Interp {
             let count = count as usize;
             let selects = count < keyed.len();
             let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
-            let mut sorted = self.sort_with(pairs, |interp, a, b| {
+            let mut sorted_pairs = self.sort_with(pairs, |interp, a, b| {
                 let ordering = order(interp, &first(a), &first(b));
                 let is_unclear = match &ordering {
                     Ok(order) => *order == Ordering::Equal && !is_alike(&second(a), &second(b)),
@@ -149,9 +149,9 @@ impl Interp {
                 ordering
             })?;
             if name.starts_with("max") {
-                sorted.reverse();
+                sorted_pairs.reverse();
             }
-            return Ok(Value::array(sorted.iter().take(count).map(second).collect()));
+            return Ok(Value::array(sorted_pairs.iter().take(count).map(second).collect()));
         }
         let mut min: Option<(Value, Value)> = None;
         let mut max: Option<(Value, Value)> = None;

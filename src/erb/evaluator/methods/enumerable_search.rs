@@ -66,12 +66,12 @@ impl Interp {
                     } else {
                         misses += 1
                     }
-                    let done = match name {
+                    let is_decided = match name {
                         "any?" | "none?" => hits > 0,
                         "all?" => misses > 0,
                         _ => hits > 1,
                     };
-                    Ok(if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                    Ok(if is_decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
                 Value::Bool(match name {
                     "any?" => hits > 0,

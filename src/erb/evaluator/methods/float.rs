@@ -43,8 +43,8 @@ impl Interp {
                     return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
                 }
                 let rest = a % b;
-                let whole = if a.is_infinite() { a } else { ((a - rest) / b).round() };
-                let quotient = self.float_to_int(if b * rest < 0.0 { whole - 1.0 } else { whole })?;
+                let ratio = if a.is_infinite() { a } else { ((a - rest) / b).round() };
+                let quotient = self.float_to_int(if b * rest < 0.0 { ratio - 1.0 } else { ratio })?;
                 Value::array(vec![quotient, Value::Float(modulo(a, b))])
             }
             "<" => Value::Bool(a < b),

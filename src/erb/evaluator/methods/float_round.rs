@@ -24,8 +24,8 @@ impl Interp {
             options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
         });
         if let Some(unknown) = unknown {
-            let shown = self.inspect(&unknown)?;
-            return self.raise_argument_error(format!("unknown keyword: {shown}"));
+            let key_text = self.inspect(&unknown)?;
+            return self.raise_argument_error(format!("unknown keyword: {key_text}"));
         }
         let half = match args.options().and_then(|options| options.get_symbol("half")) {
             None | Some(Value::Nil) => return Ok(Half::Up),
@@ -61,7 +61,7 @@ impl Interp {
         if digits == 0 {
             return self.float_to_int(to_whole(float, name, half));
         }
-        let whole = self.float_to_int(match name {
+        let integer = self.float_to_int(match name {
             "floor" => float.floor(),
             "ceil" => float.ceil(),
             _ => float.trunc(),
@@ -76,7 +76,7 @@ impl Interp {
             };
             list.push(Value::hash(RHash::from_pairs([(Value::symbol("half"), Value::symbol(half))])));
         }
-        self.call_with(&whole, name, Args { list, has_keywords, block: None })
+        self.call_with(&integer, name, Args { list, has_keywords, block: None })
     }
 }
 
@@ -89,13 +89,13 @@ fn to_whole(float: f64, name: &str, half: Half) -> f64 {
         (_, Half::Even) => float.round_ties_even(),
         (_, Half::Down) => {
             // As in Ruby, this can subtract one from a float that is too large to have a fraction.
-            let whole = float.round();
-            if float > 0.0 && whole - 0.5 >= float {
-                whole - 1.0
-            } else if float <= 0.0 && whole + 0.5 <= float {
-                whole + 1.0
+            let nearest = float.round();
+            if float > 0.0 && nearest - 0.5 >= float {
+                nearest - 1.0
+            } else if float <= 0.0 && nearest + 0.5 <= float {
+                nearest + 1.0
             } else {
-                whole
+                nearest
             }
         }
     }
@@ -126,9 +126,9 @@ fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
     let scale = 10f64.powi(digits as i32);
     match name {
         "floor" => {
-            let whole = (float * scale).floor();
-            let next_step = (whole + 1.0) / scale;
-            if next_step > float { whole / scale } else { next_step }
+            let floor = (float * scale).floor();
+            let next_step = (floor + 1.0) / scale;
+            if next_step > float { floor / scale } else { next_step }
         }
         // Ruby 3.1 does not correct the product for `ceil`.
         "ceil" => (float * scale).ceil() / scale,
@@ -177,22 +177,22 @@ fn round_exactly(float: f64, digits: i64, half: Half) -> f64 {
     let tens = BigInt::from(10).pow(digits as u32);
     let divisor = BigInt::from(1) << -power;
     let product = mantissa * &tens;
-    let (whole, rest) = (&product / &divisor, (&product % &divisor) * 2 - divisor);
+    let (quotient, rest) = (&product / &divisor, (&product % &divisor) * 2 - divisor);
     let zero = BigInt::from(0);
     let round_up = match half {
         Half::Up => rest >= zero,
         Half::Down => rest > zero,
-        Half::Even => rest > zero || rest == zero && whole.bit(0),
+        Half::Even => rest > zero || rest == zero && quotient.bit(0),
     };
-    let rounded = whole + i32::from(round_up);
-    if rounded == zero {
+    let integer = quotient + i32::from(round_up);
+    if integer == zero {
         return 0.0;
     }
-    let common = gcd(rounded.clone(), tens.clone());
+    let common = gcd(integer.clone(), tens.clone());
     let as_fixnum = |number: BigInt| i64::try_from(number).ok().filter(|number| *number < 1 << 62);
-    let magnitude = match (as_fixnum(&rounded / &common), as_fixnum(tens / common)) {
+    let magnitude = match (as_fixnum(&integer / &common), as_fixnum(tens / common)) {
         (Some(numerator), Some(denominator)) => numerator as f64 / denominator as f64,
-        _ => format!("{rounded}e-{digits}").parse().unwrap_or(float),
+        _ => format!("{integer}e-{digits}").parse().unwrap_or(float),
     };
     magnitude.copysign(float)
 }

@@ -93,8 +93,12 @@ impl Interp {
                     (None, Some(block), _) => self.yield_one(block, key)?,
                     (None, None, Some(default)) => default.clone(),
                     (None, None, None) => {
-                        let shown = self.inspect(&key)?;
-                        return Err(self.detailed_error("KeyError", format!("key not found: {shown}"), key));
+                        let key_text = self.inspect(&key)?;
+                        return Err(self.detailed_error(
+                            "KeyError",
+                            format!("key not found: {key_text}"),
+                            key,
+                        ));
                     }
                 }
             }
@@ -200,12 +204,12 @@ impl Interp {
                 }
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
-                    let renamed = match &names {
+                    let new_key = match &names {
                         Some(Value::Hash(names)) => names.get(&key),
                         _ => None,
                     };
-                    let key = match (renamed, block) {
-                        (Some(renamed), _) => renamed,
+                    let key = match (new_key, block) {
+                        (Some(new_key), _) => new_key,
                         (None, Some(block)) => self.yield_one(block, key)?,
                         (None, None) => key,
                     };

@@ -185,8 +185,8 @@ impl Interp {
             }
             "bit_length" => {
                 let value = to_big(receiver);
-                let shown = if value.sign() == Sign::Minus { -value - 1 } else { value };
-                Value::Int(shown.bits() as i64)
+                let magnitude = if value.sign() == Sign::Minus { -value - 1 } else { value };
+                Value::Int(magnitude.bits() as i64)
             }
             "[]" => {
                 let (bit, count) = match args.list.as_slice() {
@@ -303,8 +303,8 @@ impl Interp {
             match (a, b) {
                 (Value::Float(_), _) => return Ok(None),
                 (_, Value::Float(_)) if name.len() == 2 => {
-                    let by = self.int_arg(b)?;
-                    return self.number_operator(a, name, &Value::Int(by));
+                    let distance = self.int_arg(b)?;
+                    return self.number_operator(a, name, &Value::Int(distance));
                 }
                 (_, Value::Float(_)) => {
                     return self.raise_type_error("can't convert Float into Integer for bitwise operation");
@@ -329,13 +329,13 @@ impl Interp {
                             return self.call(left, name, vec![right.clone()]).map(Some);
                         }
                     }
-                    let into = self.class_of(a).label();
+                    let target_class = self.class_of(a).label();
                     let from = match b {
                         Value::Nil => "nil".to_owned(),
                         Value::Bool(flag) => flag.to_string(),
                         other => self.class_of(other).label(),
                     };
-                    self.raise_type_error(format!("{from} can't be coerced into {into}"))
+                    self.raise_type_error(format!("{from} can't be coerced into {target_class}"))
                 }
             };
         }
@@ -424,16 +424,16 @@ impl Interp {
             "|" => Value::big(x | y),
             "^" => Value::big(x ^ y),
             "<<" | ">>" => {
-                let by = i64::try_from(&y).unwrap_or(if y < zero { i64::MIN } else { i64::MAX });
-                let shifts_left = (name == "<<") == (by >= 0);
-                let by = by.unsigned_abs();
+                let distance = i64::try_from(&y).unwrap_or(if y < zero { i64::MIN } else { i64::MAX });
+                let shifts_left = (name == "<<") == (distance >= 0);
+                let distance = distance.unsigned_abs();
                 if shifts_left {
-                    if x.bits().saturating_add(by) > MAX_BITS && x != zero {
+                    if x.bits().saturating_add(distance) > MAX_BITS && x != zero {
                         return Err(self.too_many_bits_error());
                     }
-                    Value::big(x << by.min(MAX_BITS))
+                    Value::big(x << distance.min(MAX_BITS))
                 } else {
-                    Value::big(x >> by.min(MAX_BITS * 2))
+                    Value::big(x >> distance.min(MAX_BITS * 2))
                 }
             }
             _ => return Err(self.unsupported_error("a rational number")),

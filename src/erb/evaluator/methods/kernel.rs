@@ -161,17 +161,17 @@ impl Interp {
         for method_arg in &names {
             let method_name: Arc<str> = Arc::from(self.name_arg(method_arg)?);
             let Some(method) = class.find_method(&method_name) else { continue };
-            let changed = crate::evaluator::value::Method {
+            let new_method = crate::evaluator::value::Method {
                 name: Arc::clone(&method_name),
-                body: method.body.shared(),
+                body: method.body.shallow_copy(),
                 owner: Rc::clone(class),
                 visibility: if name == "module_function" { method.visibility } else { visibility },
             };
-            let changed = Rc::new(changed);
+            let new_method = Rc::new(new_method);
             if name == "module_function" {
-                class.singleton.borrow_mut().insert(method_name, changed);
+                class.singleton.borrow_mut().insert(method_name, new_method);
             } else {
-                class.methods.borrow_mut().insert(method_name, changed);
+                class.methods.borrow_mut().insert(method_name, new_method);
             }
         }
         Ok(args.list.first().cloned().unwrap_or(Value::Nil))
@@ -315,7 +315,7 @@ impl Interp {
                 };
                 for module in &args.list {
                     if let Value::Class(module) = module {
-                        Class::mix_in(&singleton.included, module);
+                        Class::mix_in(&singleton.included_modules, module);
                     }
                 }
                 receiver.clone()
@@ -339,8 +339,8 @@ impl Interp {
                     return Err(self.unsupported_error("Float() of hexadecimal digits with '_'"));
                 }
                 None => {
-                    let shown = self.inspect(value)?;
-                    return self.raise_argument_error(format!("invalid value for Float(): {shown}"));
+                    let value_text = self.inspect(value)?;
+                    return self.raise_argument_error(format!("invalid value for Float(): {value_text}"));
                 }
             },
             Value::Nil => return self.raise_type_error("can't convert nil into Float"),
@@ -359,8 +359,8 @@ impl Interp {
             Value::Str(text) => match stdlib::number::integer_strict(&text.get(), radix) {
                 Some(number) => Ok(number),
                 None => {
-                    let shown = self.inspect(value)?;
-                    self.raise_argument_error(format!("invalid value for Integer(): {shown}"))
+                    let value_text = self.inspect(value)?;
+                    self.raise_argument_error(format!("invalid value for Integer(): {value_text}"))
                 }
             },
             Value::Nil => self.raise_type_error("can't convert nil into Integer"),

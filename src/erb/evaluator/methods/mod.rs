@@ -216,7 +216,7 @@ impl Interp {
     /// Returns true if Ruby defines a public method of this name for the receiver, or if the receiver is a
     /// table with such a member.
     pub(super) fn ruby_has(&mut self, receiver: &Value, name: &str) -> bool {
-        let has = |list: &str| names::list_contains(list, name);
+        let contains_name = |list: &str| names::list_contains(list, name);
         if self.has_class_method(receiver, name) {
             return true;
         }
@@ -230,7 +230,7 @@ impl Interp {
         class
             .ancestors()
             .iter()
-            .any(|class| names::fact(&class.label()).is_some_and(|fact| has(fact.methods)))
+            .any(|class| names::fact(&class.label()).is_some_and(|fact| contains_name(fact.methods)))
     }
 
     /// Returns true if every object has a private method of this name.
@@ -264,7 +264,7 @@ fn weight(value: &Value) -> usize {
         Value::Hash(hash) => hash.len() * 2 * VALUE_BYTES,
         // Multiplication and conversion to text take more than linear time.
         Value::Big(big) => (big.bits() / 8) as usize * (1 + big.bits() as usize / (1 << 13)),
-        Value::Match(matched) => matched.subject.len(),
+        Value::Match(match_data) => match_data.subject.len(),
         Value::Object(object) => match &*object.data.borrow() {
             Data::Set(hash) | Data::Table(hash) => hash.len() * 2 * VALUE_BYTES,
             Data::Struct(fields) => fields.len() * VALUE_BYTES,

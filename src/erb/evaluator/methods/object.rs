@@ -181,9 +181,9 @@ impl Interp {
                     match receiver {
                         Value::Object(object) => {
                             let singleton = self.singleton_of(object);
-                            Class::mix_in(&singleton.included, module);
+                            Class::mix_in(&singleton.included_modules, module);
                         }
-                        Value::Class(class) => Class::mix_in(&class.extended, module),
+                        Value::Class(class) => Class::mix_in(&class.singleton_modules, module),
                         _ => return Err(self.unsupported_error("extend on this value")),
                     }
                 }
@@ -285,11 +285,11 @@ impl Interp {
                 let copy = self.raw_object(Rc::clone(&object.class), data);
                 copy.charge.grow(object.charge.size());
                 *copy.variables.borrow_mut() = object.variables.borrow().clone();
-                let shared = Value::Object(Rc::clone(&copy));
-                if self.find_user_method(&shared, "initialize_copy").is_some() {
-                    self.call_any(&shared, "initialize_copy", Args::new(vec![value.clone()]))?;
+                let new_object = Value::Object(Rc::clone(&copy));
+                if self.find_user_method(&new_object, "initialize_copy").is_some() {
+                    self.call_any(&new_object, "initialize_copy", Args::new(vec![value.clone()]))?;
                 }
-                shared
+                new_object
             }
             other => return Ok(other.clone()),
         };
@@ -363,8 +363,8 @@ impl Interp {
             && member.ends_with(|last: char| last.is_alphanumeric() || last == '_')
         {
             let value = self.arg(args, 0)?;
-            let wrapped = if is_open_struct { value.clone() } else { self.wrap(&value)? };
-            table.insert(Value::symbol(member), wrapped);
+            let member_value = if is_open_struct { value.clone() } else { self.wrap(&value)? };
+            table.insert(Value::symbol(member), member_value);
             return Ok(Some(value));
         }
         if self.kernel_has(name) && !is_open_struct && table.get_symbol(name).is_none() {

@@ -22,7 +22,7 @@ impl Interp {
                 ProcKind::Block { body, .. } => Value::Int(body.params.arity()),
                 ProcKind::Method { receiver, name } => {
                     let (receiver, name) = (receiver.clone(), Arc::clone(name));
-                    match self.find_user_method(&receiver, &name).map(|method| method.body.shared()) {
+                    match self.find_user_method(&receiver, &name).map(|method| method.body.shallow_copy()) {
                         Some(crate::evaluator::value::MethodBody::Code(body)) => {
                             Value::Int(body.params.arity())
                         }

@@ -70,7 +70,7 @@ impl Interp {
         }
         // The ends differ, but the range may have the last element.
         match self.call(&Value::Range(Rc::clone(inner)), "max", Vec::new()) {
-            Err(flow) if self.raised(&flow, "TypeError") => Ok(false),
+            Err(flow) if self.is_exception(&flow, "TypeError") => Ok(false),
             last => self.range_covers(range, &last?),
         }
     }
@@ -200,21 +200,21 @@ impl Interp {
     /// Implements `step` and `%`.
     fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> EvalResult<Value> {
         let receiver = Value::Range(Rc::clone(range));
-        let by = args.get(0).cloned().unwrap_or(Value::Int(1));
-        if is_number(&by) && to_f64(&by) == 0.0 {
+        let step = args.get(0).cloned().unwrap_or(Value::Int(1));
+        if is_number(&step) && to_f64(&step) == 0.0 {
             return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
-            if is_number(&by) && to_f64(&by) < 0.0 {
+            if is_number(&step) && to_f64(&step) < 0.0 {
                 return Err(self.unsupported_error("a range with a negative step"));
             }
             return self.enumerator(&receiver, name, args.list.clone());
         };
-        if is_number(&by) && to_f64(&by) < 0.0 {
+        if is_number(&step) && to_f64(&step) < 0.0 {
             return self.raise_argument_error("step can't be negative");
         }
-        match (&range.from, &range.to, &by) {
-            (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(by)) => {
+        match (&range.from, &range.to, &step) {
+            (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(step)) => {
                 let last = match to {
                     Value::Int(last) if range.excludes_end => last.checked_sub(1),
                     Value::Int(last) => Some(*last),
@@ -227,15 +227,15 @@ impl Interp {
                     }
                     self.step(1)?;
                     self.yield_one(&block, Value::Int(index))?;
-                    at = index.checked_add(*by);
+                    at = index.checked_add(*step);
                 }
             }
             (Value::Int(_) | Value::Float(_), to, Value::Int(_) | Value::Float(_))
                 if to.is_nil() || is_number(to) =>
             {
                 let to = if to.is_nil() { f64::INFINITY } else { to_f64(to) };
-                let (from, by) = (to_f64(&range.from), to_f64(&by));
-                self.float_steps(from, to, by, range.excludes_end, &mut |interp, at| {
+                let (from, step) = (to_f64(&range.from), to_f64(&step));
+                self.float_steps(from, to, step, range.excludes_end, &mut |interp, at| {
                     interp.yield_one(&block, at).map(drop)
                 })?;
             }

@@ -61,10 +61,10 @@ impl Interp {
                 self.unsupported_error(format!("a regular expression of more than {MAX_REGEXP_BYTES} bytes"))
             );
         }
-        let started = Instant::now();
-        let compiled = Regex::new(source, options);
-        self.step(started.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
-        match compiled {
+        let start = Instant::now();
+        let result = Regex::new(source, options);
+        self.step(start.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        match result {
             Ok(regexp) => {
                 let regexp = Rc::new(regexp);
                 // A compiled expression is kept until the rendering ends.
@@ -129,9 +129,9 @@ impl Interp {
         at: usize,
     ) -> EvalResult<Option<Groups>> {
         self.step(1)?;
-        let started = Instant::now();
+        let start = Instant::now();
         let search_result = regexp.find(text, at);
-        self.step(started.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        self.step(start.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
         match search_result {
             Ok(groups) => Ok(groups),
             Err(text) => Err(Exceeded::Limit(format!("a regular expression took too long: {text}")).into()),
@@ -167,7 +167,7 @@ impl Interp {
                     other => self.string_arg(other)?,
                 };
                 let start = self.match_start(&text, args)?;
-                let matched = match start {
+                let match_data = match start {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
@@ -175,18 +175,18 @@ impl Interp {
                     None => None,
                 };
                 if name == "match?" {
-                    return Ok(Some(Value::Bool(matched.is_some())));
+                    return Ok(Some(Value::Bool(match_data.is_some())));
                 }
                 if let Some(env) = env {
-                    self.set_last_match(matched.clone(), env);
+                    self.set_last_match(match_data.clone(), env);
                 }
-                match (matched, name) {
-                    (matched, "===") => Value::Bool(matched.is_some()),
+                match (match_data, name) {
+                    (match_data, "===") => Value::Bool(match_data.is_some()),
                     (None, _) => Value::Nil,
-                    (Some(matched), "=~") => Value::Int(matched.char_start()),
-                    (Some(matched), _) => match &args.block {
-                        Some(block) => self.yield_one(block, Value::Match(matched))?,
-                        None => Value::Match(matched),
+                    (Some(match_data), "=~") => Value::Int(match_data.char_start()),
+                    (Some(match_data), _) => match &args.block {
+                        Some(block) => self.yield_one(block, Value::Match(match_data))?,
+                        None => Value::Match(match_data),
                     },
                 }
             }
@@ -208,19 +208,20 @@ impl Interp {
     /// Calls a method of MatchData. Returns `None` if MatchData does not implement it.
     pub(super) fn match_method(
         &mut self,
-        matched: &Rc<RMatch>,
+        match_data: &Rc<RMatch>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let all =
-            |from: usize| (from..matched.groups.len()).map(|index| matched.value(index)).collect::<Vec<_>>();
+        let all = |from: usize| {
+            (from..match_data.groups.len()).map(|index| match_data.value(index)).collect::<Vec<_>>()
+        };
         Ok(Some(match name {
             "[]" => match self.arg(args, 0)? {
-                Value::Str(name) => self.match_named(matched, &name.get().clone())?,
-                Value::Symbol(name) => self.match_named(matched, &name)?,
+                Value::Str(name) => self.match_named(match_data, &name.get().clone())?,
+                Value::Symbol(name) => self.match_named(match_data, &name)?,
                 Value::Int(index) if index < 0 && args.len() == 1 => {
-                    let group = self.group_number(matched, &Value::Int(index))?;
-                    group.map_or(Value::Nil, |group| matched.value(group))
+                    let group = self.group_number(match_data, &Value::Int(index))?;
+                    group.map_or(Value::Nil, |group| match_data.value(group))
                 }
                 index => {
                     let list = Value::array(all(0));
@@ -234,22 +235,24 @@ impl Interp {
             "to_a" | "deconstruct" if name == "to_a" => Value::array(all(0)),
             "captures" | "deconstruct" => Value::array(all(1)),
             "named_captures" => {
-                Value::hash(RHash::from_pairs(matched.regexp.names().into_iter().map(|name| {
-                    let index = matched.regexp.group_index(&name).unwrap_or(usize::MAX);
-                    (Value::str(name), matched.value(index))
+                Value::hash(RHash::from_pairs(match_data.regexp.names().into_iter().map(|name| {
+                    let index = match_data.regexp.group_index(&name).unwrap_or(usize::MAX);
+                    (Value::str(name), match_data.value(index))
                 })))
             }
-            "names" => Value::array(matched.regexp.names().into_iter().map(Value::str).collect()),
-            "pre_match" => Value::str(matched.groups[0].map_or("", |(from, _)| &matched.subject[..from])),
-            "post_match" => Value::str(matched.groups[0].map_or("", |(_, to)| &matched.subject[to..])),
-            "to_s" => matched.value(0),
+            "names" => Value::array(match_data.regexp.names().into_iter().map(Value::str).collect()),
+            "pre_match" => {
+                Value::str(match_data.groups[0].map_or("", |(from, _)| &match_data.subject[..from]))
+            }
+            "post_match" => Value::str(match_data.groups[0].map_or("", |(_, to)| &match_data.subject[to..])),
+            "to_s" => match_data.value(0),
             "begin" | "end" | "offset" => {
                 let index = match self.arg(args, 0)? {
-                    Value::Str(name) => self.group_named(matched, &name.get().clone())?,
-                    Value::Symbol(name) => self.group_named(matched, &name)?,
+                    Value::Str(name) => self.group_named(match_data, &name.get().clone())?,
+                    Value::Symbol(name) => self.group_named(match_data, &name)?,
                     index => self.int_arg(&index)?,
                 };
-                let group = usize::try_from(index).ok().and_then(|index| matched.groups.get(index));
+                let group = usize::try_from(index).ok().and_then(|index| match_data.groups.get(index));
                 let Some(group) = group else {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of matches")));
                 };
@@ -259,16 +262,16 @@ impl Interp {
                     }
                     return Ok(Some(Value::Nil));
                 };
-                let at = |byte: usize| Value::Int(matched.subject[..byte].chars().count() as i64);
+                let at = |byte: usize| Value::Int(match_data.subject[..byte].chars().count() as i64);
                 match name {
                     "begin" => at(from),
                     "end" => at(to),
                     _ => Value::array(vec![at(from), at(to)]),
                 }
             }
-            "size" | "length" => Value::Int(matched.groups.len() as i64),
-            "string" => Value::str(&*matched.subject),
-            "regexp" => Value::Regexp(Rc::clone(&matched.regexp)),
+            "size" | "length" => Value::Int(match_data.groups.len() as i64),
+            "string" => Value::str(&*match_data.subject),
+            "regexp" => Value::Regexp(Rc::clone(&match_data.regexp)),
             "values_at" => {
                 let list = Value::array(all(0));
                 self.call_with(&list, "values_at", args.clone())?
@@ -287,26 +290,30 @@ impl Interp {
     }
 
     /// Returns the text of a named group, or raises `IndexError`.
-    fn match_named(&mut self, matched: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
-        let index = self.group_named(matched, name)?;
-        Ok(matched.value(index as usize))
+    fn match_named(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
+        let index = self.group_named(match_data, name)?;
+        Ok(match_data.value(index as usize))
     }
 
     /// Returns the number of a group from its name or number. A negative number counts from the end. Returns
     /// `None` for a number without a group.
-    pub(super) fn group_number(&mut self, matched: &Rc<RMatch>, group: &Value) -> EvalResult<Option<usize>> {
+    pub(super) fn group_number(
+        &mut self,
+        match_data: &Rc<RMatch>,
+        group: &Value,
+    ) -> EvalResult<Option<usize>> {
         let index = match group {
-            Value::Str(name) => self.group_named(matched, &name.get().clone())?,
-            Value::Symbol(name) => self.group_named(matched, name)?,
+            Value::Str(name) => self.group_named(match_data, &name.get().clone())?,
+            Value::Symbol(name) => self.group_named(match_data, name)?,
             index => self.index_arg(index)?,
         };
         // Negative numbers cannot reach group 0, the whole match.
-        Ok(position(index, matched.groups.len()).filter(|group| index >= 0 || *group > 0))
+        Ok(position(index, match_data.groups.len()).filter(|group| index >= 0 || *group > 0))
     }
 
     /// Returns the number of a named group, or raises `IndexError`.
-    fn group_named(&mut self, matched: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
-        match matched.regexp.group_index(name) {
+    fn group_named(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
+        match match_data.regexp.group_index(name) {
             Some(index) => Ok(index as i64),
             None => Err(self.ruby_error("IndexError", format!("undefined group name reference: {name}"))),
         }

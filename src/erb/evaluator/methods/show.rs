@@ -31,7 +31,7 @@ impl Interp {
                 format!("{from}{dots}{to}")
             }
             Value::Regexp(regexp) => regexp.to_s(),
-            Value::Match(matched) => matched.group(0).unwrap_or_default().to_owned(),
+            Value::Match(match_data) => match_data.group(0).unwrap_or_default().to_owned(),
             Value::Class(class) => class.label(),
             Value::Proc(_) => self.inspect(value)?,
             Value::Object(object) => {
@@ -48,7 +48,7 @@ impl Interp {
 
     /// Returns the form of `to_s` of an object whose class does not define it in the template.
     fn object_to_s(&mut self, object: &Rc<Object>) -> EvalResult<String> {
-        let shared = Value::Object(Rc::clone(object));
+        let value = Value::Object(Rc::clone(object));
         let data = object.data.borrow();
         Ok(match &*data {
             Data::Exception(exception) => {
@@ -58,7 +58,7 @@ impl Interp {
             }
             Data::Struct(_) | Data::Set(_) | Data::Enumerator { .. } => {
                 drop(data);
-                self.inspect(&shared)?
+                self.inspect(&value)?
             }
             Data::Address(address) => address.to_string(),
             Data::Uri(uri) => uri.to_string(),
@@ -71,7 +71,7 @@ impl Interp {
             Data::DistinguishedName(name) => name.to_string(),
             Data::Table(_) if object.class.label() == "OpenStruct" => {
                 drop(data);
-                self.inspect(&shared)?
+                self.inspect(&value)?
             }
             _ => self.anonymous(object),
         })
@@ -121,12 +121,13 @@ impl Interp {
                 }
             }
             Value::Regexp(regexp) => regexp.inspect(),
-            Value::Match(matched) => {
+            Value::Match(match_data) => {
                 let mut text =
-                    format!("#<MatchData {}", inspect_str(matched.group(0).unwrap_or_default(), false));
-                for index in 1..matched.groups.len() {
-                    let name = matched.regexp.group_name(index).unwrap_or_else(|| index.to_string());
-                    let group = matched.group(index).map_or("nil".into(), |group| inspect_str(group, false));
+                    format!("#<MatchData {}", inspect_str(match_data.group(0).unwrap_or_default(), false));
+                for index in 1..match_data.groups.len() {
+                    let name = match_data.regexp.group_name(index).unwrap_or_else(|| index.to_string());
+                    let group =
+                        match_data.group(index).map_or("nil".into(), |group| inspect_str(group, false));
                     let _ = write!(text, " {name}:{group}");
                 }
                 text + ">"
@@ -141,8 +142,8 @@ impl Interp {
             },
             Value::Object(object) => {
                 if let Some(method) = self.find_user_method(value, "inspect") {
-                    let shown = self.invoke(&method, value, crate::evaluator::eval::Args::default())?;
-                    return self.text_of(&shown);
+                    let result = self.invoke(&method, value, crate::evaluator::eval::Args::default())?;
+                    return self.text_of(&result);
                 }
                 let address = Rc::as_ptr(object) as usize;
                 if self.showing.contains(&address) {
@@ -208,10 +209,13 @@ impl Interp {
                     (receiver.clone(), method.clone(), args.clone(), *is_lazy);
                 drop(data);
                 if matches!(&*method, "step" | "%") && matches!(receiver, Value::Range(_) | Value::Int(_)) {
-                    let shown = self.inspect(&receiver)?;
-                    let shown =
-                        if matches!(receiver, Value::Range(_)) { format!("({shown})") } else { shown };
-                    return Ok(format!("({shown}.{method}({}))", self.inspect_list(&args)?));
+                    let receiver_text = self.inspect(&receiver)?;
+                    let receiver_text = if matches!(receiver, Value::Range(_)) {
+                        format!("({receiver_text})")
+                    } else {
+                        receiver_text
+                    };
+                    return Ok(format!("({receiver_text}.{method}({}))", self.inspect_list(&args)?));
                 }
                 let mut text = format!("#<Enumerator: {}:{method}", self.inspect(&receiver)?);
                 if is_lazy {
@@ -253,9 +257,9 @@ impl Interp {
             if index > 0 {
                 text.push_str(", ");
             }
-            let shown = self.inspect(item)?;
-            self.use_scratch(16 + shown.len())?;
-            text.push_str(&shown);
+            let item_text = self.inspect(item)?;
+            self.use_scratch(16 + item_text.len())?;
+            text.push_str(&item_text);
         }
         Ok(text)
     }
@@ -320,11 +324,11 @@ pub(crate) fn inspect_str(text: &str, is_binary: bool) -> String {
 /// 13 except noncharacters, line and paragraph separators, and control characters other than U+0085.
 pub(super) fn is_printable(character: char) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
-    static SHOWN: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
+    static PRINTABLE: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
         fancy_regex::Regex::new(r"\A[\p{Age=13.0}--\p{Cc}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]\z")
             .expect("a valid pattern")
     });
-    character == '\u{85}' || SHOWN.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
+    character == '\u{85}' || PRINTABLE.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
 }
 
 /// Returns a symbol as `inspect` shows it.

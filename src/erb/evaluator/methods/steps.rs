@@ -15,8 +15,8 @@ impl Interp {
         };
         let limit = if name == "times" { Value::Int(from.saturating_sub(1)) } else { self.arg(args, 0)? };
         if !is_number(&limit) {
-            let shown = self.compared_with(&limit)?;
-            return self.raise_argument_error(format!("comparison of Integer with {shown} failed"));
+            let limit_text = self.compared_with(&limit)?;
+            return self.raise_argument_error(format!("comparison of Integer with {limit_text} failed"));
         }
         let past = if name == "downto" { Ordering::Less } else { Ordering::Greater };
         let mut at = Some(if name == "times" { 0 } else { from });
@@ -34,43 +34,45 @@ impl Interp {
     pub(super) fn number_step(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let positional = args.positional();
         let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
-        let mut by = positional.get(1).cloned().unwrap_or(Value::Int(1));
+        let mut step = positional.get(1).cloned().unwrap_or(Value::Int(1));
         if let Some(options) = args.options() {
-            let (to, step) = (options.get_symbol("to"), options.get_symbol("by"));
-            if to.is_some() && !positional.is_empty() || step.is_some() && positional.len() > 1 {
+            let (to, step_option) = (options.get_symbol("to"), options.get_symbol("by"));
+            if to.is_some() && !positional.is_empty() || step_option.is_some() && positional.len() > 1 {
                 return self.raise_argument_error("step is given twice");
             }
             limit = to.unwrap_or(limit);
-            by = step.unwrap_or(by);
+            step = step_option.unwrap_or(step);
         }
-        if by.is_nil() {
-            by = Value::Int(1);
+        if step.is_nil() {
+            step = Value::Int(1);
         }
-        if !is_number(&by) || !(limit.is_nil() || is_number(&limit)) {
+        if !is_number(&step) || !(limit.is_nil() || is_number(&limit)) {
             return Err(self.unsupported_error("Integer#step with these values"));
         }
-        if to_f64(&by) == 0.0 {
+        if to_f64(&step) == 0.0 {
             return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
-            return self.enumerator(receiver, "step", vec![limit, by]);
+            return self.enumerator(receiver, "step", vec![limit, step]);
         };
-        let goes_down = to_f64(&by) < 0.0;
-        if [receiver, &limit, &by].into_iter().any(|value| matches!(value, Value::Float(_))) {
-            let (from, by) = (to_f64(receiver), to_f64(&by));
+        let goes_down = to_f64(&step) < 0.0;
+        if [receiver, &limit, &step].into_iter().any(|value| matches!(value, Value::Float(_))) {
+            let (from, step) = (to_f64(receiver), to_f64(&step));
             let to = match &limit {
                 Value::Nil if goes_down => f64::NEG_INFINITY,
                 Value::Nil => f64::INFINITY,
                 limit => to_f64(limit),
             };
-            self.float_steps(from, to, by, false, &mut |interp, at| interp.yield_one(&block, at).map(drop))?;
+            self.float_steps(from, to, step, false, &mut |interp, at| {
+                interp.yield_one(&block, at).map(drop)
+            })?;
             return Ok(receiver.clone());
         }
         let past = if goes_down { Ordering::Less } else { Ordering::Greater };
         let mut at = receiver.clone();
         while limit.is_nil() || compare_numbers(&at, &limit) != Some(past) {
             self.yield_one(&block, at.clone())?;
-            at = self.call(&at, "+", vec![by.clone()])?;
+            at = self.call(&at, "+", vec![step.clone()])?;
         }
         Ok(receiver.clone())
     }
@@ -80,22 +82,22 @@ impl Interp {
         &mut self,
         from: f64,
         to: f64,
-        by: f64,
+        step: f64,
         excludes_end: bool,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<()>,
     ) -> EvalResult<()> {
-        if by.is_infinite() {
-            if float_step_count(from, to, by, excludes_end) > 0.0 {
+        if step.is_infinite() {
+            if float_step_count(from, to, step, excludes_end) > 0.0 {
                 visit(self, Value::Float(from))?;
             }
             return Ok(());
         }
-        let count = float_step_count(from, to, by, excludes_end);
+        let count = float_step_count(from, to, step, excludes_end);
         let mut index = 0.0;
         while index < count {
             self.step(1)?;
-            let at = index * by + from;
-            let is_beyond = if by >= 0.0 { to < at } else { at < to };
+            let at = index * step + from;
+            let is_beyond = if step >= 0.0 { to < at } else { at < to };
             visit(self, Value::Float(if is_beyond { to } else { at }))?;
             index += 1.0;
         }
@@ -104,18 +106,18 @@ impl Interp {
 }
 
 /// Returns the number of floats from `from` to `to`. As in Ruby, a rounding error does not drop the last one.
-pub(super) fn float_step_count(from: f64, to: f64, by: f64, excludes_end: bool) -> f64 {
-    if by.is_infinite() {
-        return f64::from(u8::from(if by > 0.0 { from <= to } else { from >= to }));
+pub(super) fn float_step_count(from: f64, to: f64, step: f64, excludes_end: bool) -> f64 {
+    if step.is_infinite() {
+        return f64::from(u8::from(if step > 0.0 { from <= to } else { from >= to }));
     }
-    let steps = (to - from) / by;
-    let error = ((from.abs() + to.abs() + (to - from).abs()) / by.abs() * f64::EPSILON).min(0.5);
+    let steps = (to - from) / step;
+    let error = ((from.abs() + to.abs() + (to - from).abs()) / step.abs() * f64::EPSILON).min(0.5);
     match excludes_end {
         true if steps <= 0.0 => 0.0,
         true => {
-            let whole = if steps < 1.0 { 0.0 } else { (steps - error).floor() };
-            let next = (whole + 1.0) * by + from;
-            whole + if from < to && next < to || from > to && next > to { 2.0 } else { 1.0 }
+            let count = if steps < 1.0 { 0.0 } else { (steps - error).floor() };
+            let next = (count + 1.0) * step + from;
+            count + if from < to && next < to || from > to && next > to { 2.0 } else { 1.0 }
         }
         false if steps < 0.0 => 0.0,
         false => (steps + error).floor() + 1.0,

@@ -30,7 +30,7 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
-        const SUPPORTED: &[&str] = &[
+        const SUPPORTED_METHODS: &[&str] = &[
             "[]",
             "slice",
             "slice!",
@@ -88,14 +88,14 @@ impl Interp {
             "delete_suffix",
         ];
         let matches_text = matches!(args.get(0), Some(Value::Str(_) | Value::Regexp(_)));
-        let supported = match name {
+        let is_supported = match name {
             "[]" | "slice" | "slice!" => !matches_text,
-            _ => SUPPORTED.contains(&name) || RETURN_BYTES.contains(&name),
+            _ => SUPPORTED_METHODS.contains(&name) || RETURN_BYTES.contains(&name),
         };
         let result = self.text_method(string, name, args, env)?;
         match &result {
             None => return Ok(None),
-            Some(_) if !supported => {
+            Some(_) if !is_supported => {
                 return Err(self.unsupported_error(format!("String#{name} of text that is not UTF-8")));
             }
             Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.is_binary.set(true),
@@ -353,25 +353,25 @@ impl Interp {
         {
             return Ok(Value::str(text));
         }
-        let mut parsed = Vec::new();
+        let mut char_sets = Vec::new();
         for (number, set) in sets.iter().enumerate() {
             // A replacement cannot be negated. Ruby reads only as many of its characters as it needs.
             let replaces = number == 1 && name.starts_with("tr");
-            let needed = parsed.first().filter(|from: &&CharSet| replaces && !from.is_negated);
-            match CharSet::new(set, !replaces, needed.map_or(u32::MAX, CharSet::len)) {
-                Ok(set) => parsed.push(set),
+            let from_set = char_sets.first().filter(|from: &&CharSet| replaces && !from.is_negated);
+            match CharSet::new(set, !replaces, from_set.map_or(u32::MAX, CharSet::len)) {
+                Ok(set) => char_sets.push(set),
                 Err((first, last)) => {
                     let text = format!("invalid range \"{first}-{last}\" in string transliteration");
                     return self.raise_argument_error(text);
                 }
             }
         }
-        if name.starts_with("tr") && parsed.iter().any(|set| set.has_short_range) {
+        if name.starts_with("tr") && char_sets.iter().any(|set| set.has_short_range) {
             return Err(self.unsupported_error(format!("String#{name} with a range of one character")));
         }
-        let ranges: usize = parsed.iter().map(|set| set.ranges.len()).sum();
+        let ranges: usize = char_sets.iter().map(|set| set.ranges.len()).sum();
         self.step((text.len() / 16 * ranges) as u64)?;
-        let in_all_sets = |character: char| parsed.iter().all(|set| set.contains(character));
+        let in_all_sets = |character: char| char_sets.iter().all(|set| set.contains(character));
         Ok(match name {
             "count" => {
                 if sets.is_empty() {
@@ -396,7 +396,7 @@ impl Interp {
                 Value::str(out)
             }
             _ => {
-                let [from, to] = parsed.as_slice() else { return Ok(Value::Nil) };
+                let [from, to] = char_sets.as_slice() else { return Ok(Value::Nil) };
                 if from.is_negated && name == "tr_s" && !text.is_ascii() {
                     return Err(self.unsupported_error("String#tr_s of all other characters beyond ASCII"));
                 }
@@ -408,12 +408,12 @@ impl Interp {
                 let mut out = String::new();
                 let mut last = None;
                 for character in text.chars() {
-                    let replaced = if from.is_negated {
+                    let replacement = if from.is_negated {
                         from.contains(character).then(|| to.last())
                     } else {
                         from.position(character).map(|at| to.nth(at).or(to.last()))
                     };
-                    match replaced {
+                    match replacement {
                         None => {
                             out.push(character);
                             last = None;
@@ -443,8 +443,8 @@ struct CharSet {
 }
 
 impl CharSet {
-    /// Reads a set until it has `needed` characters. The error is a range that ends before it begins.
-    fn new(text: &str, may_be_negated: bool, needed: u32) -> Result<Self, (char, char)> {
+    /// Reads a set until it has `limit` characters. The error is a range that ends before it begins.
+    fn new(text: &str, may_be_negated: bool, limit: u32) -> Result<Self, (char, char)> {
         let mut characters: Vec<char> = text.chars().collect();
         let is_negated = may_be_negated && characters.len() > 1 && characters[0] == '^';
         if is_negated {
@@ -453,13 +453,13 @@ impl CharSet {
         let mut set = CharSet { ranges: Vec::new(), is_negated, has_short_range: false };
         let mut rest = characters.as_slice();
         let next = |rest: &mut &[char]| match **rest {
-            ['\\', escaped, ref after @ ..] | [escaped, ref after @ ..] => {
+            ['\\', character, ref after @ ..] | [character, ref after @ ..] => {
                 *rest = after;
-                Some(escaped)
+                Some(character)
             }
             [] => None,
         };
-        while set.len() < needed
+        while set.len() < limit
             && let Some(first) = next(&mut rest)
         {
             let mut last = first;
@@ -622,8 +622,8 @@ pub(crate) fn dump(text: &str) -> String {
         let (piece, after) = rest.split_at(end);
         rest = after;
         if piece.is_ascii() {
-            let shown = super::show::inspect_str(piece, true);
-            out.push_str(&shown[1..shown.len() - 1]);
+            let quoted_piece = super::show::inspect_str(piece, true);
+            out.push_str(&quoted_piece[1..quoted_piece.len() - 1]);
             continue;
         }
         for character in piece.chars() {

@@ -59,24 +59,24 @@ impl Interp {
         Ok(Some(match name {
             "<<" | "concat" => {
                 // All arguments are read before the string changes, because it may be among them.
-                let added = RString::new(String::new());
+                let suffix = RString::new(String::new());
                 for value in &args.list {
                     match value {
                         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
-                            Some(character) => self.append(&added, &character.to_string(), false)?,
+                            Some(character) => self.append(&suffix, &character.to_string(), false)?,
                             None => {
                                 let message = format!("{code} out of char range");
                                 return Err(self.ruby_error("RangeError", message));
                             }
                         },
-                        Value::Str(other) => self.append(&added, &other.get(), other.is_binary.get())?,
+                        Value::Str(other) => self.append(&suffix, &other.get(), other.is_binary.get())?,
                         other => {
                             let text = self.string_arg(other)?;
-                            self.append(&added, &text, false)?;
+                            self.append(&suffix, &text, false)?;
                         }
                     }
                 }
-                self.append(string, &added.get(), added.is_binary.get())?;
+                self.append(string, &suffix.get(), suffix.is_binary.get())?;
                 receiver
             }
             "prepend" => {
@@ -117,11 +117,11 @@ impl Interp {
             "[]=" => self.string_store(string, args)?,
             "slice!" => {
                 let slice = self.string_slice(string, args, env)?;
-                if let Value::Str(removed) = &slice {
+                if let Value::Str(removed_text) = &slice {
                     let mut args = args.clone();
                     args.list.push(Value::str(""));
-                    let removed = removed.get().clone();
-                    if removed.is_empty() {
+                    let removed_text = removed_text.get().clone();
+                    if removed_text.is_empty() {
                         return Ok(Some(slice));
                     }
                     self.string_store(string, &args)?;
@@ -176,14 +176,14 @@ impl Interp {
                 None => return Err(self.ruby_error("IndexError", "string not matched")),
             },
             [Value::Regexp(regexp), group @ ..] => {
-                let Some(matched) = self.regexp_match(regexp, &text, 0)? else {
+                let Some(match_data) = self.regexp_match(regexp, &text, 0)? else {
                     return Err(self.ruby_error("IndexError", "regexp not matched"));
                 };
                 let number = match group.first() {
-                    Some(group) => self.group_number(&matched, group)?,
+                    Some(group) => self.group_number(&match_data, group)?,
                     None => Some(0),
                 };
-                match number.and_then(|number| matched.groups[number]) {
+                match number.and_then(|number| match_data.groups[number]) {
                     Some(range) => range,
                     None => return Err(self.ruby_error("IndexError", "regexp group not matched")),
                 }
@@ -191,8 +191,8 @@ impl Interp {
             [Value::Range(range)] => match self.range_bounds(range, length)? {
                 Some((from, count)) => (byte_at(&text, from), byte_at(&text, from + count)),
                 None => {
-                    let shown = self.inspect(&at[0])?;
-                    return Err(self.ruby_error("RangeError", format!("{shown} out of range")));
+                    let range_text = self.inspect(&at[0])?;
+                    return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                 }
             },
             [index, more @ ..] => {

@@ -53,8 +53,8 @@ impl Interp {
                 };
                 let from = if from < 0 { from + bytes.len() as i64 } else { from };
                 let is_index = args.len() == 1 && !matches!(args.list[0], Value::Range(_));
-                let most = bytes.len() as i64 - i64::from(is_index);
-                if from < 0 || from > most || count < 0 {
+                let max = bytes.len() as i64 - i64::from(is_index);
+                if from < 0 || from > max || count < 0 {
                     return Ok(Some(Value::Nil));
                 }
                 let to = (from as usize).saturating_add(count as usize).min(bytes.len());
@@ -73,9 +73,10 @@ impl Interp {
                 for prefix in &args.list {
                     let is_match = match prefix {
                         Value::Regexp(regexp) => {
-                            let matched = self.regexp_match(regexp, &text, 0)?;
-                            matched
-                                .is_some_and(|matched| matched.groups[0].is_some_and(|(from, _)| from == 0))
+                            let match_data = self.regexp_match(regexp, &text, 0)?;
+                            match_data.is_some_and(|match_data| {
+                                match_data.groups[0].is_some_and(|(from, _)| from == 0)
+                            })
                         }
                         other => text.starts_with(self.string_arg(other)?.as_str()),
                     };
@@ -161,11 +162,11 @@ impl Interp {
                 let text = string.get().clone();
                 let span = match &separator {
                     Value::Regexp(regexp) if name == "partition" => {
-                        let matched = self.regexp_match(regexp, &text, 0)?;
+                        let match_data = self.regexp_match(regexp, &text, 0)?;
                         if let Some(env) = env {
-                            self.set_last_match(matched.clone(), env);
+                            self.set_last_match(match_data.clone(), env);
                         }
-                        matched.and_then(|matched| matched.groups[0])
+                        match_data.and_then(|match_data| match_data.groups[0])
                     }
                     Value::Regexp(regexp) => {
                         let mut last = None;
@@ -208,7 +209,7 @@ impl Interp {
                 }
                 let regexp = self.pattern_arg(&pattern)?;
                 let text = string.get().clone();
-                let matched = match self.match_start(&text, args)? {
+                let match_data = match self.match_start(&text, args)? {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
@@ -216,17 +217,17 @@ impl Interp {
                     None => None,
                 };
                 if name == "match?" {
-                    return Ok(Some(Value::Bool(matched.is_some())));
+                    return Ok(Some(Value::Bool(match_data.is_some())));
                 }
                 if let Some(env) = env {
-                    self.set_last_match(matched.clone(), env);
+                    self.set_last_match(match_data.clone(), env);
                 }
-                match matched {
+                match match_data {
                     None => Value::Nil,
-                    Some(matched) if name == "=~" => Value::Int(matched.char_start()),
-                    Some(matched) => match block {
-                        Some(block) => self.yield_one(block, Value::Match(matched))?,
-                        None => Value::Match(matched),
+                    Some(match_data) if name == "=~" => Value::Int(match_data.char_start()),
+                    Some(match_data) => match block {
+                        Some(block) => self.yield_one(block, Value::Match(match_data))?,
+                        None => Value::Match(match_data),
                     },
                 }
             }
@@ -289,16 +290,16 @@ impl Interp {
                 Ok(if text.contains(part.as_str()) { Value::str(part) } else { Value::Nil })
             }
             (Value::Regexp(regexp), group) => {
-                let matched = self.regexp_match(&regexp, &text, 0)?;
+                let match_data = self.regexp_match(&regexp, &text, 0)?;
                 if let Some(env) = env {
-                    self.set_last_match(matched.clone(), env);
+                    self.set_last_match(match_data.clone(), env);
                 }
-                let Some(matched) = matched else { return Ok(Value::Nil) };
+                let Some(match_data) = match_data else { return Ok(Value::Nil) };
                 match group {
-                    None => Ok(matched.value(0)),
+                    None => Ok(match_data.value(0)),
                     Some(group) => {
-                        let group = self.group_number(&matched, &group)?;
-                        Ok(group.map_or(Value::Nil, |group| matched.value(group)))
+                        let group = self.group_number(&match_data, &group)?;
+                        Ok(group.map_or(Value::Nil, |group| match_data.value(group)))
                     }
                 }
             }
@@ -341,7 +342,7 @@ impl Interp {
         let start = byte_at(&text, start as usize);
         let position = match &pattern {
             Value::Regexp(regexp) => {
-                let matched = if is_forward {
+                let match_data = if is_forward {
                     self.regexp_match(regexp, &text, start)?
                 } else {
                     let mut last = None;
@@ -357,9 +358,9 @@ impl Interp {
                     last
                 };
                 if let Some(env) = env {
-                    self.set_last_match(matched.clone(), env);
+                    self.set_last_match(match_data.clone(), env);
                 }
-                matched.and_then(|matched| matched.groups[0]).map(|(from, _)| from)
+                match_data.and_then(|match_data| match_data.groups[0]).map(|(from, _)| from)
             }
             other => {
                 let part = self.string_arg(other)?;

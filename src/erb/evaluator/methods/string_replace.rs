@@ -54,13 +54,13 @@ impl Interp {
             let Some(groups) = self.regexp_groups(&regexp, text, at)? else { break };
             let Some((from, to)) = groups[0] else { break };
             // All matches share their subject. Its memory is counted with the first match.
-            let matched = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
+            let match_data = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
             at = if from == to {
                 if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
             } else {
                 to
             };
-            matches.push(matched);
+            matches.push(match_data);
             if only_first {
                 break;
             }
@@ -80,16 +80,16 @@ impl Interp {
         let mut out = Vec::new();
         let matches = self.all_matches(&text, &pattern, false)?;
         let last = matches.last().cloned();
-        for matched in matches {
-            let item = if matched.groups.len() > 1 {
-                Value::array((1..matched.groups.len()).map(|index| matched.value(index)).collect())
+        for match_data in matches {
+            let item = if match_data.groups.len() > 1 {
+                Value::array((1..match_data.groups.len()).map(|index| match_data.value(index)).collect())
             } else {
-                matched.value(0)
+                match_data.value(0)
             };
             match &args.block {
                 Some(block) => {
                     if let Some(env) = env {
-                        self.set_last_match(Some(matched), env);
+                        self.set_last_match(Some(match_data), env);
                     }
                     self.yield_one(block, item)?;
                 }
@@ -125,28 +125,28 @@ impl Interp {
         }
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        for matched in matches {
-            let Some((from, to)) = matched.groups[0] else { continue };
+        for match_data in matches {
+            let Some((from, to)) = match_data.groups[0] else { continue };
             let before = out.len();
             out.push_str(&text[at..from]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
-                    let key = matched.value(0);
+                    let key = match_data.value(0);
                     let value = self.hash_get(map, &key)?;
                     out.push_str(&self.text_of(&value)?);
                 }
                 (Some(template), _) => {
                     let template = self.string_arg(&template.clone())?;
-                    if let Err(name) = expand(&template, &matched, &mut out) {
+                    if let Err(name) = expand(&template, &match_data, &mut out) {
                         let text = format!("undefined group name reference: {name}");
                         return Err(self.ruby_error("IndexError", text));
                     }
                 }
                 (None, Some(block)) => {
                     if let Some(env) = env {
-                        self.set_last_match(Some(Rc::clone(&matched)), env);
+                        self.set_last_match(Some(Rc::clone(&match_data)), env);
                     }
-                    let value = self.yield_one(block, matched.value(0))?;
+                    let value = self.yield_one(block, match_data.value(0))?;
                     out.push_str(&self.text_of(&value)?);
                 }
                 (None, None) => {}
@@ -161,7 +161,7 @@ impl Interp {
 
 /// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`. The error is
 /// the name of a group that does not exist.
-fn expand(template: &str, matched: &RMatch, out: &mut String) -> Result<(), String> {
+fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), String> {
     let mut rest = template;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
@@ -170,28 +170,28 @@ fn expand(template: &str, matched: &RMatch, out: &mut String) -> Result<(), Stri
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
                 // If any group is named, groups cannot be referred to by number.
-                if index == 0 || matched.regexp.names().is_empty() {
-                    out.push_str(matched.group(index).unwrap_or_default());
+                if index == 0 || match_data.regexp.names().is_empty() {
+                    out.push_str(match_data.group(index).unwrap_or_default());
                 }
                 rest = &after[1..];
             }
             Some('k') if after[1..].starts_with('<') && after.contains('>') => {
                 let end = after.find('>').unwrap_or(1);
                 let name = &after[2..end];
-                let index = matched.regexp.group_index(name).ok_or(name)?;
-                out.push_str(matched.group(index).unwrap_or_default());
+                let index = match_data.regexp.group_index(name).ok_or(name)?;
+                out.push_str(match_data.group(index).unwrap_or_default());
                 rest = &after[end + 1..];
             }
             Some('&') => {
-                out.push_str(matched.group(0).unwrap_or_default());
+                out.push_str(match_data.group(0).unwrap_or_default());
                 rest = &after[1..];
             }
             Some('`') => {
-                out.push_str(matched.groups[0].map_or("", |(from, _)| &matched.subject[..from]));
+                out.push_str(match_data.groups[0].map_or("", |(from, _)| &match_data.subject[..from]));
                 rest = &after[1..];
             }
             Some('\'') => {
-                out.push_str(matched.groups[0].map_or("", |(_, to)| &matched.subject[to..]));
+                out.push_str(match_data.groups[0].map_or("", |(_, to)| &match_data.subject[to..]));
                 rest = &after[1..];
             }
             Some('\\') => {

@@ -88,11 +88,11 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             Value::str(if is_padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
         "decode64" => match decode_lenient(&bytes) {
-            Some(decoded) => binary(&decoded),
+            Some(bytes) => binary(&bytes),
             None => return Err(interp.unsupported_error("base64 with text after its padding")),
         },
         "strict_decode64" => match STANDARD.decode(&bytes) {
-            Ok(decoded) => binary(&decoded),
+            Ok(bytes) => binary(&bytes),
             Err(_) => return interp.raise_argument_error("invalid base64"),
         },
         _ => {
@@ -107,7 +107,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             // Missing padding is added.
             let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
             match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
-                Ok(decoded) => binary(&decoded),
+                Ok(bytes) => binary(&bytes),
                 Err(_) => return interp.raise_argument_error("invalid base64"),
             }
         }

@@ -41,7 +41,7 @@ fn binary(bytes: &[u8]) -> Value {
 }
 
 /// Returns a digest in the encoding of the method `hexdigest`, `base64digest` or `digest`.
-fn encoded(name: &str, sum: &[u8]) -> Option<Value> {
+fn encode_digest(name: &str, sum: &[u8]) -> Option<Value> {
     Some(match name {
         "hexdigest" => Value::str(hex::encode(sum)),
         "base64digest" => Value::str(base64::engine::general_purpose::STANDARD.encode(sum)),
@@ -81,7 +81,7 @@ pub(crate) fn class_method(
             };
             let data = interp.arg(args, 1)?;
             let data = super::base64::bytes_of(interp, &data)?;
-            return Ok(encoded(name, &digest(digest_algorithm, &data)));
+            return Ok(encode_digest(name, &digest(digest_algorithm, &data)));
         }
         _ => return Ok(None),
     };
@@ -98,7 +98,7 @@ pub(crate) fn class_method(
     let data = interp.arg(args, 0)?;
     let data = super::base64::bytes_of(interp, &data)?;
     interp.step(data.len() as u64 / 64)?;
-    Ok(encoded(name, &digest(digest_algorithm, &data)))
+    Ok(encode_digest(name, &digest(digest_algorithm, &data)))
 }
 
 /// Calls a method of a digest object. Returns `None` if digests do not implement it.
@@ -138,7 +138,7 @@ pub(crate) fn method(
     Ok(match name {
         "to_s" => Some(Value::str(hex::encode(sum))),
         "digest_length" | "length" | "size" => Some(Value::Int(sum.len() as i64)),
-        _ => encoded(name, &sum),
+        _ => encode_digest(name, &sum),
     })
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalR
     inner.extend(data);
     let mut outer: Vec<u8> = key.iter().map(|byte| byte ^ 0x5c).collect();
     outer.extend(digest(canonical_name, &inner));
-    Ok(encoded(name, &digest(canonical_name, &outer)))
+    Ok(encode_digest(name, &digest(canonical_name, &outer)))
 }
 
 /// Computes MD5 (RFC 1321). Only templates use it, so no dependency provides it.

@@ -15,7 +15,7 @@ const INVALID: &str = "IPAddr::InvalidAddressError";
 const INVALID_PREFIX: &str = "IPAddr::InvalidPrefixError";
 const WRONG_FAMILY: &str = "IPAddr::AddressFamilyError";
 /// The prefix of IPv4-mapped IPv6 addresses (`::ffff:0:0`).
-const MAPPED: u128 = 0xffff << 32;
+const V4_MAPPED_PREFIX: u128 = 0xffff << 32;
 
 /// The class and the message of an exception.
 type Refused = (&'static str, String);
@@ -207,12 +207,12 @@ impl fmt::Display for Address {
             _ => format!("{}::{}", text(&parts[..at]), text(&parts[at + count..])),
         };
         let tail = short.strip_prefix("::").filter(|_| self.zone.is_none());
-        let (mapped, tail) = match tail.and_then(|tail| tail.strip_prefix("ffff:")) {
+        let (mapped_prefix, tail) = match tail.and_then(|tail| tail.strip_prefix("ffff:")) {
             Some(rest) if rest.matches(':').count() == 1 => ("ffff:", Some(rest)),
             _ => ("", tail.filter(|tail| tail.matches(':').count() == 1)),
         };
         if tail.is_some() {
-            return write!(f, "::{mapped}{}", Ipv4Addr::from(self.bits as u32));
+            return write!(f, "::{mapped_prefix}{}", Ipv4Addr::from(self.bits as u32));
         }
         // Ruby's pattern that drops leading zeros also matches a zone of hexadecimal digits.
         let zone = self.zone();
@@ -328,15 +328,15 @@ fn coerce(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Addr
         }
         Value::Str(_) => {
             let text = interp.string_arg(value)?;
-            let parsed = parse(&text, None);
-            raise_if_refused(interp, parsed)
+            let result = parse(&text, None);
+            raise_if_refused(interp, result)
         }
-        other => numbered(interp, other, family),
+        other => address_from_number(interp, other, family),
     }
 }
 
 /// Converts a value with `to_i` to an address of this family.
-fn numbered(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
+fn address_from_number(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
     let number = match value {
         Value::Int(_) | Value::Big(_) => value.clone(),
         other => interp.call(other, "to_i", Vec::new())?,
@@ -369,10 +369,10 @@ pub(crate) fn class_method(
         Some(Value::Int(10)) => Some(Family::V6),
         // Any other family is an error, even if the value is a string.
         Some(other) => {
-            let shown = interp.text_of(&other.clone())?;
+            let family_text = interp.text_of(&other.clone())?;
             let text = match value {
                 Value::Str(_) => "address family mismatch".to_owned(),
-                _ => format!("unsupported address family: {shown}"),
+                _ => format!("unsupported address family: {family_text}"),
             };
             return Err(interp.ruby_error(WRONG_FAMILY, text));
         }
@@ -380,10 +380,10 @@ pub(crate) fn class_method(
     let address = match (&value, family) {
         (Value::Str(_), _) => {
             let text = interp.string_arg(&value)?;
-            let parsed = parse(&text, family);
-            raise_if_refused(interp, parsed)?
+            let result = parse(&text, family);
+            raise_if_refused(interp, result)?
         }
-        (_, Some(family)) => numbered(interp, &value, family)?,
+        (_, Some(family)) => address_from_number(interp, &value, family)?,
         (_, None) => return Err(interp.ruby_error(WRONG_FAMILY, "address family must be specified")),
     };
     Ok(Some(interp.object(Rc::clone(class), Data::Address(address))))
@@ -429,12 +429,12 @@ pub(crate) fn includes(interp: &mut Interp, object: &Rc<Object>, other: &Value) 
 /// Returns the number of bits to shift to the left. Clamped: a shift by more bits than an address has changes
 /// nothing more.
 fn shift_of(interp: &mut Interp, args: &Args, name: &str) -> EvalResult<i64> {
-    let by = interp.arg(args, 0)?;
-    if !matches!(by, Value::Int(_)) {
+    let distance = interp.arg(args, 0)?;
+    if !matches!(distance, Value::Int(_)) {
         return Err(interp.unsupported_error(format!("IPAddr#{name} by this value")));
     }
-    let by = interp.int_arg(&by)?.clamp(-300, 300);
-    Ok(if name == "<<" { by } else { -by })
+    let distance = interp.int_arg(&distance)?.clamp(-300, 300);
+    Ok(if name == "<<" { distance } else { -distance })
 }
 
 /// Calls a method of an IPAddr. Returns `None` if IPAddr does not implement it.
@@ -451,9 +451,9 @@ pub(crate) fn method(
     };
     // Creates an address from the result of a calculation.
     let create = |interp: &mut Interp, bits: BigInt, family: Family| {
-        let changed = address.with_bits(&bits, family);
-        let changed = raise_if_refused(interp, changed)?;
-        Ok::<Value, Flow>(make(interp, changed))
+        let result = address.with_bits(&bits, family);
+        let new_address = raise_if_refused(interp, result)?;
+        Ok::<Value, Flow>(make(interp, new_address))
     };
     let no_v4 = || (INVALID, format!("not an IPv4 address: {}", address.bits));
     let no_v6 = || (INVALID, format!("not an IPv6 address: {}", address.bits));
@@ -505,9 +505,9 @@ pub(crate) fn method(
         }
         "~" => create(interp, BigInt::from(!address.bits & family.max_bits()), family)?,
         "<<" | ">>" => {
-            let by = shift_of(interp, args, name)?;
+            let distance = shift_of(interp, args, name)?;
             let bits = BigInt::from(address.bits);
-            let bits = if by >= 0 { bits << by as u32 } else { bits >> by.unsigned_abs() };
+            let bits = if distance >= 0 { bits << distance as u32 } else { bits >> distance.unsigned_abs() };
             // Only `<<` discards overflowing bits.
             let max_bits = BigInt::from(family.max_bits());
             create(interp, if name == "<<" { bits & max_bits } else { bits }, family)?
@@ -537,7 +537,7 @@ pub(crate) fn method(
             }
             let mut converted = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
-                converted.bits |= MAPPED;
+                converted.bits |= V4_MAPPED_PREFIX;
                 converted.mask |= Family::V6.max_bits() ^ Family::V4.max_bits();
             }
             make(interp, converted)

@@ -82,7 +82,7 @@ struct Writer {
     layout: Layout,
     out: String,
     /// The bytes of `out` that are counted.
-    counted: usize,
+    counted_bytes: usize,
 }
 
 impl Writer {
@@ -136,9 +136,9 @@ impl Writer {
             }
         }
         // The text is counted as it grows, because it can contain the same value many times.
-        let grown = self.out.capacity().saturating_sub(self.counted);
-        self.counted += grown;
-        interp.use_scratch(grown)
+        let new_bytes = self.out.capacity().saturating_sub(self.counted_bytes);
+        self.counted_bytes += new_bytes;
+        interp.use_scratch(new_bytes)
     }
 
     /// Raises `JSON::NestingError` if the nesting is too deep.
@@ -237,7 +237,7 @@ impl Writer {
 }
 
 fn write(interp: &mut Interp, value: &Value, layout: Layout) -> EvalResult<String> {
-    let mut writer = Writer { layout, out: String::new(), counted: 0 };
+    let mut writer = Writer { layout, out: String::new(), counted_bytes: 0 };
     writer.value(interp, value, 0)?;
     Ok(writer.out)
 }

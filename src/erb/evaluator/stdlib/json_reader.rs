@@ -59,11 +59,11 @@ impl<'a> Reader<'a> {
     fn blank(&mut self, interp: &mut Interp) -> EvalResult<()> {
         loop {
             let rest = self.rest();
-            let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-            self.at += rest.len() - trimmed.len();
-            let end = match trimmed.get(..2) {
-                Some("/*") => trimmed[2..].find("*/").map(|at| at + 4),
-                Some("//") => trimmed.find('\n').map(|at| at + 1),
+            let after_space = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+            self.at += rest.len() - after_space.len();
+            let end = match after_space.get(..2) {
+                Some("/*") => after_space[2..].find("*/").map(|at| at + 4),
+                Some("//") => after_space.find('\n').map(|at| at + 1),
                 _ => return Ok(()),
             };
             match end {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
                     return Ok(out);
                 }
                 '\0'..='\u{1f}' => break,
-                '\\' => match characters.next().map(|(_, escaped)| escaped) {
+                '\\' => match characters.next().map(|(_, character)| character) {
                     Some('b') => out.push('\u{8}'),
                     Some('f') => out.push('\u{c}'),
                     Some('n') => out.push('\n'),
@@ -181,14 +181,14 @@ impl<'a> Reader<'a> {
                         characters.by_ref().take(4).for_each(drop);
                         let low = characters.as_str().strip_prefix("\\u").and_then(self::unit);
                         let pair = low.map(|low| [unit, low]).filter(|_| (0xd800..0xdc00).contains(&unit));
-                        let decoded = match pair {
+                        let decode_result = match pair {
                             Some(pair) => {
                                 characters.by_ref().take(6).for_each(drop);
                                 char::decode_utf16(pair).next()
                             }
                             None => char::decode_utf16([unit]).next(),
                         };
-                        match decoded {
+                        match decode_result {
                             Some(Ok(character)) => out.push(character),
                             _ => return Err(interp.unsupported_error("JSON with half of a surrogate pair")),
                         }
@@ -210,11 +210,11 @@ impl<'a> Reader<'a> {
         let bytes = rest.as_bytes();
         let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let sign = usize::from(bytes[0] == b'-');
-        let whole = digits(sign);
-        if whole == 0 || whole > 1 && bytes[sign] == b'0' {
+        let digit_count = digits(sign);
+        if digit_count == 0 || digit_count > 1 && bytes[sign] == b'0' {
             return self.fail(interp);
         }
-        let mut end = sign + whole;
+        let mut end = sign + digit_count;
         let mut is_float = false;
         if bytes.get(end) == Some(&b'.') {
             let decimals = digits(end + 1);

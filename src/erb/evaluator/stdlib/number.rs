@@ -122,9 +122,9 @@ fn float_length(text: &str) -> usize {
         at = digits(at + 1);
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        let signed = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
-        let end = digits(signed);
-        if end > signed {
+        let exponent_start = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
+        let end = digits(exponent_start);
+        if end > exponent_start {
             at = end;
         }
     }
@@ -157,16 +157,16 @@ fn hex_float(text: &str) -> Option<f64> {
         None if text.contains('.') => return None,
         None => (text, 0),
     };
-    let (whole, fraction) = match mantissa.split_once('.') {
+    let (integer, fraction) = match mantissa.split_once('.') {
         Some((_, "")) => return None,
         Some(parts) => parts,
         None => (mantissa, ""),
     };
-    if whole.is_empty() {
+    if integer.is_empty() {
         return None;
     }
     let mut magnitude = 0.0;
-    for digit in whole.chars().chain(fraction.chars()) {
+    for digit in integer.chars().chain(fraction.chars()) {
         magnitude = magnitude * 16.0 + f64::from(digit.to_digit(16)?);
     }
     Some(magnitude * 2f64.powi(power.saturating_sub(fraction.len() as i32 * 4)))

@@ -52,11 +52,11 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                     None => return interp.raise_argument_error("too few arguments"),
                 };
                 is_text = true;
-                let encoded = match directive.count {
+                let text = match directive.count {
                     Some(0) => STANDARD.encode(&bytes),
                     _ => super::base64::encode_lines(&bytes),
                 };
-                out.extend(encoded.into_bytes());
+                out.extend(text.into_bytes());
             }
             'H' => {
                 let hex = match next.next() {
@@ -137,12 +137,12 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
         match directive.kind {
             'm' => {
                 let all = take(usize::MAX);
-                let decoded = match directive.count {
+                let data = match directive.count {
                     Some(0) => STANDARD.decode(&all).ok(),
                     _ => super::base64::decode_lenient(&all),
                 };
-                match (decoded, directive.count) {
-                    (Some(decoded), _) => out.push(super::base64::binary(&decoded)),
+                match (data, directive.count) {
+                    (Some(data), _) => out.push(super::base64::binary(&data)),
                     (None, Some(0)) => return interp.raise_argument_error("invalid base64"),
                     (None, _) => return Err(interp.unsupported_error("base64 with text after its padding")),
                 }

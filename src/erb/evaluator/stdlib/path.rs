@@ -10,11 +10,11 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "basename" => {
             let path = interp.arg(args, 0)?;
             let path = interp.string_arg(&path)?;
-            let trimmed = path.trim_end_matches('/');
-            let base = if trimmed.is_empty() && !path.is_empty() {
+            let clean_path = path.trim_end_matches('/');
+            let base = if clean_path.is_empty() && !path.is_empty() {
                 "/"
             } else {
-                trimmed.rsplit('/').next().unwrap_or("")
+                clean_path.rsplit('/').next().unwrap_or("")
             };
             match args.get(1) {
                 Some(suffix) => {
@@ -35,17 +35,17 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "dirname" => {
             let path = interp.arg(args, 0)?;
             let path = interp.string_arg(&path)?;
-            let trimmed = path.trim_end_matches('/');
-            match trimmed.rfind('/') {
-                Some(at) if trimmed[..at].bytes().all(|byte| byte == b'/') => "/".into(),
+            let clean_path = path.trim_end_matches('/');
+            match clean_path.rfind('/') {
+                Some(at) if clean_path[..at].bytes().all(|byte| byte == b'/') => "/".into(),
                 Some(at) => {
-                    let parent = trimmed[..at].trim_end_matches('/');
+                    let parent = clean_path[..at].trim_end_matches('/');
                     match parent.strip_prefix("//") {
                         Some(rest) => format!("/{}", rest.trim_start_matches('/')),
                         None => parent.to_owned(),
                     }
                 }
-                None if trimmed.is_empty() && !path.is_empty() => "/".into(),
+                None if clean_path.is_empty() && !path.is_empty() => "/".into(),
                 None => ".".into(),
             }
         }

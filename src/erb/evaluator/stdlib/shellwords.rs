@@ -43,19 +43,19 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
                 match characters.next() {
                     Some('\'') => break,
                     Some(other) => word.push(other),
-                    None => return unmatched(interp, text),
+                    None => return raise_unmatched_quote(interp, text),
                 }
             },
             '"' => loop {
                 match characters.next() {
                     Some('"') => break,
                     Some('\\') => match characters.next() {
-                        Some(escaped @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(escaped),
+                        Some(character @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(character),
                         Some(other) => word.extend(['\\', other]),
-                        None => return unmatched(interp, text),
+                        None => return raise_unmatched_quote(interp, text),
                     },
                     Some(other) => word.push(other),
-                    None => return unmatched(interp, text),
+                    None => return raise_unmatched_quote(interp, text),
                 }
             },
             // A backslash before a line break or at the end of the text stays in the word.
@@ -77,9 +77,9 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
 }
 
 /// Raises `ArgumentError` for an unclosed quote.
-fn unmatched(interp: &mut Interp, text: &str) -> EvalResult<Value> {
-    let shown = interp.inspect(&Value::str(text))?;
-    interp.raise_argument_error(format!("Unmatched quote: {shown}"))
+fn raise_unmatched_quote(interp: &mut Interp, text: &str) -> EvalResult<Value> {
+    let quoted_text = interp.inspect(&Value::str(text))?;
+    interp.raise_argument_error(format!("Unmatched quote: {quoted_text}"))
 }
 
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {

@@ -176,7 +176,7 @@ pub(crate) fn method(
             if read < length {
                 return Err(interp.unsupported_error(format!("StringIO#{name} before the end of the string")));
             }
-            let mut written = 0;
+            let mut write_length = 0;
             for value in &args.list {
                 if name == "puts" && matches!(value, Value::Array(_)) {
                     return Err(interp.unsupported_error("StringIO#puts of an array"));
@@ -190,16 +190,16 @@ pub(crate) fn method(
                 }
                 let is_binary = matches!(value, Value::Str(piece) if piece.is_binary.get());
                 interp.append(&text, &piece, is_binary)?;
-                written += if is_binary { piece.chars().count() } else { piece.len() };
+                write_length += if is_binary { piece.chars().count() } else { piece.len() };
             }
             if name == "puts" && args.is_empty() {
                 interp.append(&text, "\n", false)?;
-                written += 1;
+                write_length += 1;
             }
-            seek(length + written);
+            seek(length + write_length);
             match name {
                 "<<" => receiver,
-                "write" => Value::Int(written as i64),
+                "write" => Value::Int(write_length as i64),
                 _ => Value::Nil,
             }
         }

@@ -15,7 +15,7 @@ const MAX_DEPTH: u32 = 64;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static KEPT: RefCell<Vec<Part>> = const { RefCell::new(Vec::new()) };
+    static PENDING_PARTS: RefCell<Vec<Part>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A part of a value that can have parts itself.
@@ -32,13 +32,13 @@ pub(crate) fn deep_drop(parts: impl Iterator<Item = Part>) {
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         // During thread exit, the thread-local list may already be destroyed.
-        let _ = KEPT.try_with(|kept| kept.borrow_mut().extend(parts.filter(Part::nests)));
+        let _ = PENDING_PARTS.try_with(|list| list.borrow_mut().extend(parts.filter(Part::nests)));
         return;
     }
     DEPTH.set(depth + 1);
     parts.for_each(drop);
     if depth == 0 {
-        while let Some(part) = KEPT.try_with(|kept| kept.borrow_mut().pop()).ok().flatten() {
+        while let Some(part) = PENDING_PARTS.try_with(|list| list.borrow_mut().pop()).ok().flatten() {
             drop(part);
         }
     }

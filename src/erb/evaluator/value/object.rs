@@ -36,8 +36,8 @@ pub(crate) struct Class {
     pub(crate) constants: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
     /// Class variables (`@@name`) and the class's own instance variables (`@name`).
     pub(crate) variables: RefCell<FxHashMap<Name, Value>>,
-    pub(crate) included: RefCell<Vec<Rc<Class>>>,
-    pub(crate) extended: RefCell<Vec<Rc<Class>>>,
+    pub(crate) included_modules: RefCell<Vec<Rc<Class>>>,
+    pub(crate) singleton_modules: RefCell<Vec<Rc<Class>>>,
     /// The members of a Struct class, and its `keyword_init`.
     pub(crate) members: RefCell<Option<(Vec<Name>, bool)>>,
     /// The visibility of the next methods to be defined.
@@ -99,7 +99,7 @@ impl Drop for Object {
 impl Drop for Class {
     fn drop(&mut self) {
         let classes = [self.superclass.take(), self.outer.take()].into_iter().flatten();
-        let modules = self.included.take().into_iter().chain(self.extended.take());
+        let modules = self.included_modules.take().into_iter().chain(self.singleton_modules.take());
         let values = self.constants.take().into_values().chain(self.variables.take().into_values());
         deep_drop(classes.chain(modules).map(Part::Class).chain(values.map(Part::Value)));
     }
@@ -198,8 +198,8 @@ impl Class {
             singleton: RefCell::default(),
             constants: RefCell::default(),
             variables: RefCell::default(),
-            included: RefCell::default(),
-            extended: RefCell::default(),
+            included_modules: RefCell::default(),
+            singleton_modules: RefCell::default(),
             members: RefCell::new(members),
             visibility: Cell::new(Visibility::Public),
             defines_module_functions: Cell::new(false),
@@ -245,9 +245,9 @@ impl Class {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {
             list.push(Rc::clone(&class));
-            for module in class.included.borrow().iter().rev() {
+            for module in class.included_modules.borrow().iter().rev() {
                 for ancestor in module.ancestors() {
-                    if !list.iter().any(|listed: &Rc<Class>| Rc::ptr_eq(listed, &ancestor)) {
+                    if !list.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &ancestor)) {
                         list.push(ancestor);
                     }
                 }
@@ -262,7 +262,7 @@ impl Class {
         let mut next = Some(Rc::clone(self));
         while let Some(class) = next {
             if Rc::ptr_eq(&class, other)
-                || class.included.borrow().iter().any(|module| module.descends_from(other))
+                || class.included_modules.borrow().iter().any(|module| module.descends_from(other))
             {
                 return true;
             }
@@ -278,7 +278,7 @@ impl Class {
             if let Some(method) = class.methods.borrow().get(name) {
                 return Some(Rc::clone(method));
             }
-            for module in class.included.borrow().iter().rev() {
+            for module in class.included_modules.borrow().iter().rev() {
                 if let Some(method) = module.find_method(name) {
                     return Some(method);
                 }
@@ -295,7 +295,7 @@ impl Class {
             if let Some(method) = class.singleton.borrow().get(name) {
                 return Some(Rc::clone(method));
             }
-            for module in class.extended.borrow().iter().rev() {
+            for module in class.singleton_modules.borrow().iter().rev() {
                 if let Some(method) = module.find_method(name) {
                     return Some(method);
                 }

@@ -63,8 +63,8 @@ pub(crate) type Arity = (usize, Option<usize>);
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     type Arities = FxHashMap<&'static str, Arity>;
     static CACHE: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let cached = CACHE.read().get(class).cloned();
-    let arities = cached.unwrap_or_else(|| {
+    let cached_arities = CACHE.read().get(class).cloned();
+    let arities = cached_arities.unwrap_or_else(|| {
         let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);
@@ -75,7 +75,7 @@ pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
 }
 
 /// Adds the methods of a class, its modules and its superclasses. The class itself takes precedence.
-fn collect_arities(class: &'static str, into: &mut FxHashMap<&'static str, Arity>) {
+fn collect_arities(class: &'static str, arities: &mut FxHashMap<&'static str, Arity>) {
     let Some(fact) = fact(class) else { return };
     for method in fact.methods.split(' ') {
         let (name, count) = method.split_once(':').unwrap_or((method, "0+"));
@@ -84,15 +84,15 @@ fn collect_arities(class: &'static str, into: &mut FxHashMap<&'static str, Arity
             (None, Some((min, max))) => (min.parse(), max.parse().ok()),
             (None, None) => (count.parse(), count.parse().ok()),
         };
-        into.entry(name).or_insert((min.unwrap_or(0), max));
+        arities.entry(name).or_insert((min.unwrap_or(0), max));
     }
     for module in fact.includes.split_whitespace().chain(fact.superclass) {
-        collect_arities(module, into);
+        collect_arities(module, arities);
     }
 }
 
 /// Returns the modules that a class includes.
-pub(crate) fn included(name: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn included_modules(name: &str) -> impl Iterator<Item = &'static str> {
     fact(name).map_or("", |fact| fact.includes).split_whitespace()
 }
 

@@ -19,9 +19,9 @@ pub(super) fn hex_float(size: f64, precision: Option<usize>, keeps_point: bool) 
         }
     }
     let fraction_bits = digits * 4;
-    let mut whole = bits >> fraction_bits;
-    if whole == 2 {
-        (whole, power) = (1, power + 1);
+    let mut lead = bits >> fraction_bits;
+    if lead == 2 {
+        (lead, power) = (1, power + 1);
     }
     let fraction = bits & ((1 << fraction_bits) - 1);
     let mut fraction = if digits == 0 { String::new() } else { format!("{fraction:0digits$x}") };
@@ -30,7 +30,7 @@ pub(super) fn hex_float(size: f64, precision: Option<usize>, keeps_point: bool) 
         None => fraction.truncate(fraction.trim_end_matches('0').len()),
     }
     let point = if fraction.is_empty() && !keeps_point { "" } else { "." };
-    format!("{whole}{point}{fraction}p{power:+}")
+    format!("{lead}{point}{fraction}p{power:+}")
 }
 
 /// Splits a float into its significand, with the leading 1, and its power of two. Subnormal floats are

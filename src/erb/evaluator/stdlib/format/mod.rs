@@ -64,7 +64,7 @@ impl Values<'_> {
         }
     }
 
-    fn numbered(&mut self, interp: &mut Interp, number: i64) -> EvalResult<Value> {
+    fn value_at(&mut self, interp: &mut Interp, number: i64) -> EvalResult<Value> {
         self.check_reference(interp, Reference::ByNumber)?;
         match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
             Some(value) => Ok(value.clone()),
@@ -72,8 +72,8 @@ impl Values<'_> {
         }
     }
 
-    /// Returns the value with this name. `shown` is the reference in the template, for the error.
-    fn named(&mut self, interp: &mut Interp, name: &str, shown: &str) -> EvalResult<Value> {
+    /// Returns the value with this name. `reference` is its text in the template, for the error.
+    fn value_named(&mut self, interp: &mut Interp, name: &str, reference: &str) -> EvalResult<Value> {
         self.check_reference(interp, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
             return interp.raise_argument_error("one hash required");
@@ -82,7 +82,7 @@ impl Values<'_> {
         match hash.get_symbol(name) {
             Some(value) => Ok(value),
             None => match interp.hash_get(&hash, &Value::symbol(name))? {
-                Value::Nil => Err(interp.ruby_error("KeyError", format!("key{shown} not found"))),
+                Value::Nil => Err(interp.ruby_error("KeyError", format!("key{reference} not found"))),
                 default => Ok(default),
             },
         }
@@ -128,13 +128,13 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         if argument.is_some() {
                             return interp.raise_argument_error("value given twice");
                         }
-                        argument = Some(values.numbered(interp, number)?);
+                        argument = Some(values.value_at(interp, number)?);
                         continue;
                     }
                     if has_size {
                         return interp.raise_argument_error("width given twice");
                     }
-                    directive.width = Some(limited(interp, number)?);
+                    directive.width = Some(check_width(interp, number)?);
                 }
                 '*' => {
                     if has_size {
@@ -146,7 +146,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     let width = values.next(interp)?;
                     let width = interp.int_arg(&width)?;
                     directive.has_minus |= width < 0;
-                    directive.width = Some(limited(interp, width.saturating_abs())?);
+                    directive.width = Some(check_width(interp, width.saturating_abs())?);
                 }
                 '.' => {
                     if directive.precision.is_some() {
@@ -160,7 +160,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         let digits = digits_of(&mut characters);
                         if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH_CHARS + 1) }
                     };
-                    directive.precision = Some(limited(interp, number)?);
+                    directive.precision = Some(check_width(interp, number)?);
                 }
                 '<' | '{' => {
                     let close = if flag == '<' { '>' } else { '}' };
@@ -178,7 +178,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         return interp
                             .raise_argument_error(format!("named{flag}{name}{close} after another"));
                     }
-                    let value = values.named(interp, &name, &format!("{flag}{name}{close}"))?;
+                    let value = values.value_named(interp, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
                         let text = interp.text_of(&value)?;
                         pad(&mut out, &directive, &truncate(text, &directive));
@@ -221,7 +221,7 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
 }
 
 /// Checks a width or precision, and counts the memory for it.
-fn limited(interp: &mut Interp, number: i64) -> EvalResult<usize> {
+fn check_width(interp: &mut Interp, number: i64) -> EvalResult<usize> {
     if number > MAX_WIDTH_CHARS {
         return interp.raise_argument_error("width too big");
     }
@@ -308,12 +308,12 @@ fn convert(
                     if precision > 0 {
                         digits = format!("{digits}.{}", "0".repeat(precision));
                     }
-                    signed(out, directive, value < BigInt::from(0), "", &digits, true);
+                    push_digits(out, directive, value < BigInt::from(0), "", &digits, true);
                     return Ok(());
                 }
                 other => to_f64(&interp.float_of(other)?),
             };
-            floating(out, directive, float, conversion);
+            push_float(out, directive, float, conversion);
         }
         other => return interp.raise_argument_error(format!("malformed format string - %{other}")),
     }
@@ -334,11 +334,11 @@ fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, p
             digits.insert(0, '0');
         }
     }
-    signed(out, directive, is_negative, prefix, &digits, directive.precision.is_none());
+    push_digits(out, directive, is_negative, prefix, &digits, directive.precision.is_none());
 }
 
 /// Appends digits with their sign and prefix. `pads_with_zeros` allows the flag `0`.
-fn signed(
+fn push_digits(
     out: &mut String,
     directive: &Directive,
     is_negative: bool,
@@ -363,18 +363,18 @@ fn signed(
 }
 
 /// Appends a float in the form of `%f`, `%e`, `%g` or `%a`.
-fn floating(out: &mut String, directive: &Directive, float: f64, conversion: char) {
+fn push_float(out: &mut String, directive: &Directive, float: f64, conversion: char) {
     let is_negative = float.is_sign_negative() && !float.is_nan();
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
         let plain = Directive { has_zero: false, precision: None, ..*directive };
-        return signed(out, &plain, is_negative, "", text, false);
+        return push_digits(out, &plain, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
         let digits = hex_float(magnitude, directive.precision, directive.has_hash);
         let mut text = String::new();
-        signed(&mut text, directive, is_negative, "0x", &digits, true);
+        push_digits(&mut text, directive, is_negative, "0x", &digits, true);
         out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
         return;
     }
@@ -394,7 +394,7 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
     if directive.has_hash && !digits.contains('.') {
         digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
     }
-    signed(out, directive, is_negative, "", &digits, true);
+    push_digits(out, directive, is_negative, "", &digits, true);
 }
 
 /// Writes a number with an exponent, as `%e` does.

@@ -154,9 +154,9 @@ pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> 
             let (oid, value, critical) =
                 (field(interp, "@oid"), field(interp, "@value"), field(interp, "@critical"));
             if value.is_nil() {
-                let shown = interp.text_of(&oid)?;
+                let oid_text = interp.text_of(&oid)?;
                 return Err(
-                    interp.unsupported_error(format!("the value of the certificate extension {shown}"))
+                    interp.unsupported_error(format!("the value of the certificate extension {oid_text}"))
                 );
             }
             match method {

@@ -18,7 +18,7 @@ pub(crate) struct Regex {
     pub(crate) source: Rc<str>,
     /// Bits: 1 ignores case, 2 is the extended syntax, and 4 lets `.` match line breaks.
     pub(crate) options: u8,
-    compiled: fancy_regex::Regex,
+    engine_regex: fancy_regex::Regex,
     /// True if a part of the expression ignores case.
     pub(crate) ignores_case: bool,
     /// True if a character class with `\w` or `\W` ignores case.
@@ -39,7 +39,7 @@ impl Regex {
         if Expr::parse_tree(&text).is_ok_and(|tree| repeats_empty_capture(&tree.expr)) {
             return Err("a repetition of a group that can be empty".into());
         }
-        let compiled = fancy_regex::RegexBuilder::new(&text)
+        let engine_regex = fancy_regex::RegexBuilder::new(&text)
             // In Ruby `^` and `$` always match at the ends of lines.
             .multi_line(true)
             .case_insensitive(options & 1 != 0)
@@ -52,7 +52,7 @@ impl Regex {
         Ok(Regex {
             source: Rc::from(source),
             options,
-            compiled,
+            engine_regex,
             ignores_case,
             has_word_class,
             has_wide_class,
@@ -66,7 +66,8 @@ impl Regex {
         if at > text.len() {
             return Ok(None);
         }
-        let captures_found = self.compiled.captures_from_pos(text, at).map_err(|error| error.to_string())?;
+        let captures_found =
+            self.engine_regex.captures_from_pos(text, at).map_err(|error| error.to_string())?;
         let has_names = self.has_names();
         Ok(captures_found.map(|captures| {
             captures
@@ -80,21 +81,21 @@ impl Regex {
     }
 
     fn has_names(&self) -> bool {
-        self.compiled.capture_names().any(|name| name.is_some())
+        self.engine_regex.capture_names().any(|name| name.is_some())
     }
 
     fn name_of(&self, index: usize) -> Option<&str> {
-        self.compiled.capture_names().nth(index).flatten()
+        self.engine_regex.capture_names().nth(index).flatten()
     }
 
     /// Returns the names of the groups, in order.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.compiled.capture_names().flatten().map(str::to_owned).collect()
+        self.engine_regex.capture_names().flatten().map(str::to_owned).collect()
     }
 
     /// Returns the number of a named group.
     pub(crate) fn group_index(&self, name: &str) -> Option<usize> {
-        self.compiled.capture_names().flatten().position(|group_name| group_name == name).map(|at| at + 1)
+        self.engine_regex.capture_names().flatten().position(|group_name| group_name == name).map(|at| at + 1)
     }
 
     /// Returns the name of a numbered group.
@@ -140,17 +141,17 @@ impl Regex {
         }
         let (on, off) = self.flags();
         let off = if off.is_empty() { off } else { format!("-{off}") };
-        format!("(?{on}{off}:{})", self.shown(false))
+        format!("(?{on}{off}:{})", self.escaped_source(false))
     }
 
     /// Returns the form of `inspect`, which is a literal.
     pub(crate) fn inspect(&self) -> String {
-        format!("/{}/{}", self.shown(true), self.flags().0)
+        format!("/{}/{}", self.escaped_source(true), self.flags().0)
     }
 
     /// Returns the source with slashes and control characters escaped. If it has any and `is_literal` is
     /// true, all characters beyond ASCII are also escaped, as in Ruby.
-    fn shown(&self, is_literal: bool) -> String {
+    fn escaped_source(&self, is_literal: bool) -> String {
         let mut source = String::new();
         let is_plain =
             !self.source.contains(|character: char| character == '/' || character.is_ascii_control());

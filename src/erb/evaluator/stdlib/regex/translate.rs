@@ -62,7 +62,7 @@ pub(super) struct Translated {
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
 /// engine cannot match as Ruby does.
 pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String> {
-    let whole = Scope {
+    let top_scope = Scope {
         ignores_case: options & 1 != 0,
         is_extended: options & 2 != 0,
         looks_behind: false,
@@ -71,13 +71,13 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
     let mut translator = Translator {
         characters: source.chars(),
         out: String::with_capacity(source.len()),
-        scopes: vec![whole],
+        scopes: vec![top_scope],
         names: Vec::new(),
         class_depth: 0,
         last: Token::Other,
         leads: true,
         has_names: has_names(source),
-        ignores_case: whole.ignores_case,
+        ignores_case: top_scope.ignores_case,
         has_word_class: false,
         has_wide_class: false,
     };
@@ -127,13 +127,13 @@ impl<'s> Translator<'s> {
         let rest = self.characters.as_str();
         if character == '(' && rest.starts_with("?#") {
             let mut is_escaped = false;
-            let closed = self.characters.by_ref().skip(2).any(|comment| {
+            let is_closed = self.characters.by_ref().skip(2).any(|comment| {
                 let ends = comment == ')' && !is_escaped;
                 is_escaped = comment == '\\' && !is_escaped;
                 ends
             });
             self.blank();
-            return if closed { Ok(()) } else { Err("a comment that is not closed".into()) };
+            return if is_closed { Ok(()) } else { Err("a comment that is not closed".into()) };
         }
         let interval = match character {
             '{' => interval(rest),
@@ -318,8 +318,8 @@ impl<'s> Translator<'s> {
             let group_kind =
                 [":", "=", "!", ">", "<=", "<!"].into_iter().find(|group_kind| kind.starts_with(group_kind));
             let Some(group_kind) = group_kind else {
-                let shown: String = kind.chars().take(1).collect();
-                return Err(format!("the group (?{shown}"));
+                let letter: String = kind.chars().take(1).collect();
+                return Err(format!("the group (?{letter}"));
             };
             scope.looks_behind |= group_kind.starts_with('<');
             self.skip(1 + group_kind.len());

@@ -87,9 +87,9 @@ fn nanos_of(value: &Value) -> Option<i128> {
     match value {
         Value::Int(seconds) => Some(i128::from(*seconds) * NANOS),
         Value::Float(seconds) if seconds.is_finite() && seconds.abs() < 1e12 => {
-            let whole = seconds.trunc();
+            let whole_seconds = seconds.trunc();
             // The difference is exact, and so is its product with a power of two.
-            let mut fraction = seconds - whole;
+            let mut fraction = seconds - whole_seconds;
             let mut shift = 0;
             while fraction.fract() != 0.0 && shift < 9 {
                 fraction *= 2.0;
@@ -100,7 +100,7 @@ fn nanos_of(value: &Value) -> Option<i128> {
                 return None;
             }
             let part = (fraction as i128) * (NANOS >> shift);
-            Some(whole as i128 * NANOS + part)
+            Some(whole_seconds as i128 * NANOS + part)
         }
         _ => None,
     }
@@ -215,7 +215,7 @@ fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
     let [year, month, day, hour, minute, second, micros] = parts;
     // Ruby first rejects components that do not fit their bit fields, then those that are out of range.
     let limits = [(month, 15), (day, 31), (hour, 31), (minute, 63), (second, 63)];
-    if limits.iter().any(|(part, most)| !(0..=*most).contains(part)) {
+    if limits.iter().any(|(part, max)| !(0..=*max).contains(part)) {
         return interp.raise_argument_error("argument out of range");
     }
     let is_over = hour == 24;
@@ -270,7 +270,7 @@ pub(crate) fn method(
     {
         return Err(interp.unsupported_error(format!("Time#{name} in the machine's time zone")));
     }
-    let formatted = |interp: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
+    let format_time = |interp: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
         Some(text) => Ok(text),
         None => Err(interp.unsupported_error(format!("the time format '{layout}'"))),
     };
@@ -278,7 +278,7 @@ pub(crate) fn method(
         "strftime" => {
             let layout = interp.arg(args, 0)?;
             let layout = interp.string_arg(&layout)?;
-            Value::str(formatted(interp, &moment, &layout)?)
+            Value::str(format_time(interp, &moment, &layout)?)
         }
         "to_s" => Value::str(moment.to_s().unwrap_or_default()),
         "inspect" => Value::str(moment.inspect().unwrap_or_default()),
@@ -294,13 +294,13 @@ pub(crate) fn method(
                 let nanos = format!("{:09}", at.nanosecond());
                 fraction = format!(".{:0<digits$}", &nanos[..digits.min(9)]);
             }
-            Value::str(formatted(interp, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
+            Value::str(format_time(interp, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
         }
-        "asctime" | "ctime" => Value::str(formatted(interp, &moment, "%c")?),
-        "httpdate" => Value::str(formatted(interp, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
+        "asctime" | "ctime" => Value::str(format_time(interp, &moment, "%c")?),
+        "httpdate" => Value::str(format_time(interp, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
         "rfc2822" | "rfc822" => {
             let zone = if moment.is_utc { "-0000".to_owned() } else { offset(at.offset(), "") };
-            Value::str(formatted(interp, &moment, "%a, %d %b %Y %T ")? + &zone)
+            Value::str(format_time(interp, &moment, "%a, %d %b %Y %T ")? + &zone)
         }
         "utc" | "gmtime" => {
             *object.data.borrow_mut() = Data::Time(Moment::utc(at));
@@ -325,17 +325,17 @@ pub(crate) fn method(
         "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
         "dst?" | "isdst" => Value::Bool(false),
         "+" | "-" => {
-            let by = interp.arg(args, 0)?;
-            if let Some(other) = moment_of(&by) {
+            let operand = interp.arg(args, 0)?;
+            if let Some(other) = moment_of(&operand) {
                 if name == "+" {
                     return interp.raise_type_error("time + time?");
                 }
                 return seconds(interp, moment.nanos() - other.nanos()).map(Some);
             }
-            let nanos = nanos_of(&by).map(|nanos| if name == "+" { nanos } else { -nanos });
+            let nanos = nanos_of(&operand).map(|nanos| if name == "+" { nanos } else { -nanos });
             let Some(nanos) = nanos else {
-                if matches!(by, Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_)) {
-                    let class = interp.class_of(&by).label();
+                if matches!(operand, Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_)) {
+                    let class = interp.class_of(&operand).label();
                     return interp.raise_type_error(format!("can't convert {class} into an exact number"));
                 }
                 return Err(interp.unsupported_error(format!("Time#{name} with this value")));

@@ -12,7 +12,7 @@ const HOST_NAME_CHARACTERS: &[u8] = b"!$&'()*+,-.;=_~";
 const SEGMENT_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=@_~";
 
 /// Returns true if a text has only letters, digits, these characters and percent-encoded bytes.
-fn has_only(text: &str, allowed: &[u8]) -> bool {
+fn has_only(text: &str, characters: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -21,7 +21,7 @@ fn has_only(text: &str, allowed: &[u8]) -> bool {
                 Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => at += 3,
                 _ => return false,
             },
-            byte if byte.is_ascii_alphanumeric() || allowed.contains(byte) => at += 1,
+            byte if byte.is_ascii_alphanumeric() || characters.contains(byte) => at += 1,
             _ => return false,
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn is_plain(part: &str, text: &str) -> bool {
 }
 
 /// Escapes the characters that a query or fragment cannot have.
-pub(super) fn escaped(text: &str, is_query: bool) -> String {
+pub(super) fn escape(text: &str, is_query: bool) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes().filter(|byte| !b"\t\r\n".contains(byte)) {
@@ -144,7 +144,7 @@ pub(super) fn split(text: &str) -> Option<Uri> {
     if query.is_some_and(has_bad_escape) {
         uri.has_bad_query = true;
     }
-    uri.query = query.map(|query| escaped(query, true));
+    uri.query = query.map(|query| escape(query, true));
     let Some(authority) = rest.strip_prefix("//") else {
         let is_valid = match &uri.scheme {
             Some(_) => rest.is_empty() || is_absolute_path(rest),

@@ -4,41 +4,41 @@ use super::Uri;
 
 /// Resolves a relative reference. The error is the message of an `InvalidURIError`.
 pub(super) fn merge(base: &Uri, reference: &Uri) -> Result<Uri, &'static str> {
-    let mut merged = base.clone();
+    let mut target = base.clone();
     let has_authority =
         reference.userinfo().is_some() || reference.host.is_some() || reference.port.is_some();
     let path = reference.path.as_deref().unwrap_or_default();
     if path.is_empty() && !has_authority && reference.query.is_none() {
         if reference.fragment.is_some() {
-            merged.fragment.clone_from(&reference.fragment);
+            target.fragment.clone_from(&reference.fragment);
         }
-        return Ok(merged);
+        return Ok(target);
     }
-    merged.query = None;
-    merged.fragment = None;
+    target.query = None;
+    target.fragment = None;
     if has_authority {
-        if !merged.is_file() {
-            merged.user.clone_from(&reference.user);
+        if !target.is_file() {
+            target.user.clone_from(&reference.user);
             if reference.password.is_some() {
-                merged.password.clone_from(&reference.password);
+                target.password.clone_from(&reference.password);
             }
-            merged.port = reference.port.or(merged.default_port());
+            target.port = reference.port.or(target.default_port());
         }
-        merged.set_host(reference.host.clone());
-        merged.path.clone_from(&reference.path);
+        target.set_host(reference.host.clone());
+        target.path.clone_from(&reference.path);
     } else if let (Some(from), Some(to)) = (&base.path, &reference.path) {
-        merged.path = Some(merged_path(from, to));
+        target.path = Some(merged_path(from, to));
     }
     if reference.query.is_some() {
-        if merged.opaque.is_some() {
+        if target.opaque.is_some() {
             return Err("query conflicts with opaque");
         }
-        merged.query.clone_from(&reference.query);
+        target.query.clone_from(&reference.query);
     }
     if reference.fragment.is_some() {
-        merged.fragment.clone_from(&reference.fragment);
+        target.fragment.clone_from(&reference.fragment);
     }
-    Ok(merged)
+    Ok(target)
 }
 
 /// Splits a path like `split("/", -1)`.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn paths_merge_as_in_ruby() {
-        for (base, reference, merged) in [
+        for (base, reference, expected) in [
             ("/b/c/d;p", "g", "/b/c/g"),
             ("/b/c/d;p", "./g", "/b/c/g"),
             ("/b/c/d;p", "g/", "/b/c/g/"),
@@ -114,7 +114,7 @@ mod tests {
             ("", "g", "/g"),
             ("/", "", "/"),
         ] {
-            assert_eq!(merged_path(base, reference), merged, "{base} {reference}");
+            assert_eq!(merged_path(base, reference), expected, "{base} {reference}");
         }
     }
 }

@@ -220,7 +220,7 @@ fn make(interp: &mut Interp, uri: Uri) -> Value {
 }
 
 /// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
-fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
+fn parse_uri(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
     interp.use_scratch(text.len() * 4)?;
     if !text.is_ascii() {
         return Err(interp.ruby_error(INVALID, format!("URI must be ascii only {}", dump(text))));
@@ -230,8 +230,8 @@ fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
         if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
             return Err(interp.unsupported_error("a URI with a large number"));
         }
-        let shown = interp.inspect(&Value::str(text))?;
-        return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {shown}")));
+        let quoted_text = interp.inspect(&Value::str(text))?;
+        return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {quoted_text}")));
     };
     if uri.kind == Kind::Other {
         let scheme = uri.scheme.unwrap_or_default();
@@ -273,12 +273,12 @@ pub(crate) fn convert(interp: &mut Interp, value: &Value) -> EvalResult<Value> {
         return interp.raise_argument_error("bad argument (expected URI object or URI string)");
     }
     let text = interp.string_arg(value)?;
-    let uri = parsed(interp, &text)?;
+    let uri = parse_uri(interp, &text)?;
     Ok(make(interp, uri))
 }
 
 /// Implements `base + reference`.
-fn merged(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Value> {
+fn merge_uris(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Value> {
     let reference = convert(interp, reference)?;
     let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
         return Err(interp.unsupported_error("URI#merge of these values"));
@@ -293,7 +293,7 @@ fn merged(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Va
         return Err(interp.unsupported_error("URI::LDAP#merge"));
     }
     match merge::merge(&base, &relative) {
-        Ok(merged) => Ok(make(interp, merged)),
+        Ok(uri) => Ok(make(interp, uri)),
         Err(message) => Err(interp.ruby_error(INVALID, message)),
     }
 }
@@ -322,7 +322,7 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
                 let pair = pair.to_vec();
                 (pair.first().cloned(), pair.get(1).cloned())
             }
-            single => (Some(single.clone()), None),
+            key => (Some(key.clone()), None),
         };
         let key = encode_component(&interp.text_of(&key.unwrap_or(Value::Nil))?);
         let is_list = matches!(value, Some(Value::Array(_)));
@@ -330,16 +330,16 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
             Value::Array(list) => list.to_vec(),
             other => vec![other],
         };
-        let mut encoded = Vec::new();
+        let mut parameters = Vec::new();
         for value in values {
-            encoded.push(match value {
+            parameters.push(match value {
                 // For a nil in a list, Ruby does not write the key.
                 Value::Nil if is_list => String::new(),
                 Value::Nil => key.clone(),
                 value => format!("{key}={}", encode_component(&interp.text_of(&value)?)),
             });
         }
-        let pair = encoded.join("&");
+        let pair = parameters.join("&");
         interp.use_scratch(pair.len())?;
         pairs.push(pair);
     }
@@ -390,8 +390,8 @@ pub(crate) fn class_method(
         "parse" => {
             let value = interp.arg(args, 0)?;
             if !matches!(value, Value::Str(_)) && !interp.responds(&value, "to_str") {
-                let shown = interp.inspect(&value)?;
-                return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {shown}")));
+                let value_text = interp.inspect(&value)?;
+                return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {value_text}")));
             }
             convert(interp, &value)?
         }
@@ -425,7 +425,7 @@ pub(crate) fn class_method(
             let first = args.get(0).cloned().unwrap_or(Value::Nil);
             let mut base = convert(interp, &first)?;
             for part in args.list.iter().skip(1) {
-                base = merged(interp, &base, part)?;
+                base = merge_uris(interp, &base, part)?;
             }
             base
         }
@@ -543,8 +543,8 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         ("port", Some(text)) => {
             let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
             if matches!(value, Value::Str(_)) && !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                let shown = interp.inspect(value)?;
-                return refuse(interp, "port component", &shown);
+                let value_text = interp.inspect(value)?;
+                return refuse(interp, "port component", &value_text);
             }
             if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
                 return Err(interp.unsupported_error(format!("URI#port= with '{text}'")));
@@ -575,8 +575,8 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         ("query", Some(text)) if grammar::has_bad_escape(&text) => {
             return Err(interp.unsupported_error("a query with an escape that is none"));
         }
-        ("query", text) => uri.query = text.map(|text| grammar::escaped(&text, true)),
-        ("fragment", text) => uri.fragment = text.map(|text| grammar::escaped(&text, false)),
+        ("query", text) => uri.query = text.map(|text| grammar::escape(&text, true)),
+        ("fragment", text) => uri.fragment = text.map(|text| grammar::escape(&text, false)),
         _ => return Err(interp.unsupported_error(format!("URI#{part}="))),
     }
     Ok(())
@@ -639,7 +639,7 @@ pub(crate) fn method(
         "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != Kind::Ldap),
         "+" | "merge" => {
             let other = interp.arg(args, 0)?;
-            merged(interp, &Value::Object(Rc::clone(object)), &other)?
+            merge_uris(interp, &Value::Object(Rc::clone(object)), &other)?
         }
         "normalize" => {
             uri.normalize();

@@ -445,9 +445,9 @@ impl Emitter {
         for (index, &character) in characters.iter().enumerate() {
             let is_inside = index > 0 && index + 1 < characters.len();
             if !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
-                let escaped = escape(character);
-                self.column += escaped.chars().count();
-                self.out.push_str(&escaped);
+                let escape_sequence = escape(character);
+                self.column += escape_sequence.chars().count();
+                self.out.push_str(&escape_sequence);
                 after_space = false;
             } else if character == ' ' {
                 if folds && !after_space && self.column > LINE_COLUMNS && is_inside {

@@ -10,7 +10,7 @@ use crate::evaluator::value::{RArray, RHash, Value};
 use yaml::syntax_tree::{self, NodeId, RawContent, SyntaxTree};
 
 /// The features that the caller permits in addition to plain data.
-struct Allowed {
+struct LoadRules {
     allows_symbols: bool,
     allows_aliases: bool,
     /// Times and dates. If they are permitted, they are reported as unsupported.
@@ -25,17 +25,17 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     let options = args.options();
     let option = |name: &str| options.as_ref().and_then(|options| options.get_symbol(name));
     let flag = |name: &str| option(name).is_some_and(|value| value.is_truthy());
-    let permitted = match option("permitted_classes") {
+    let permitted_classes = match option("permitted_classes") {
         Some(Value::Array(classes)) => classes.to_vec(),
         _ => Vec::new(),
     };
     let permits = |label: &str| {
-        permitted.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
+        permitted_classes.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
     };
     if args.positional().len() > 1 || option("permitted_symbols").is_some() || flag("freeze") {
         return Err(interp.unsupported_error(format!("YAML.{name} with these options")));
     }
-    let allowed = Allowed {
+    let rules = LoadRules {
         allows_symbols: match name {
             "load" => permits("Symbol") || option("permitted_classes").is_none(),
             "safe_load" => permits("Symbol"),
@@ -46,14 +46,14 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         symbolizes_names: flag("symbolize_names"),
     };
     interp.use_scratch(text.len().saturating_mul(4))?;
-    let loaded = syntax_tree::parse(&text, |tree| match tree.root() {
-        Some(root) => Loader { tree, allowed, values: HashMap::new() }.load_node(interp, root),
+    let result = syntax_tree::parse(&text, |tree| match tree.root() {
+        Some(root) => Loader { tree, rules, values: HashMap::new() }.load_node(interp, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
             Ok(option("fallback").unwrap_or(nothing))
         }
     });
-    loaded.unwrap_or_else(|error| {
+    result.unwrap_or_else(|error| {
         let text = format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
         Err(interp.ruby_error("Psych::SyntaxError", text))
     })
@@ -62,7 +62,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
 /// Converts the nodes of a document to values.
 struct Loader<'a> {
     tree: &'a SyntaxTree<'a>,
-    allowed: Allowed,
+    rules: LoadRules,
     /// The values of the nodes read so far, for aliases.
     values: HashMap<NodeId, Value>,
 }
@@ -81,7 +81,7 @@ impl Loader<'_> {
                 Ok(value)
             }
             RawContent::Alias(target) => {
-                if !self.allowed.allows_aliases {
+                if !self.rules.allows_aliases {
                     return Err(interp.ruby_error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(&target).cloned().unwrap_or(Value::Nil))
@@ -139,7 +139,7 @@ impl Loader<'_> {
                 _ => {}
             }
         }
-        if self.allowed.symbolizes_names
+        if self.rules.symbolizes_names
             && let Value::Str(text) = key.clone()
         {
             key = Value::symbol(&text.get());
@@ -167,7 +167,7 @@ impl Loader<'_> {
             None if is_plain => self.load_plain(interp, text),
             None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
             Some("tag:yaml.org,2002:binary" | "!binary") => match base64::decode_lenient(text.as_bytes()) {
-                Some(decoded) => Ok(base64::binary(&decoded)),
+                Some(bytes) => Ok(base64::binary(&bytes)),
                 None => Err(interp.unsupported_error("base64 with text after its padding")),
             },
             Some("tag:yaml.org,2002:float" | "!float") => {
@@ -193,9 +193,9 @@ impl Loader<'_> {
             Plain::Text => Value::str(text),
             Plain::Int(int) => Value::big(int),
             Plain::Float(float) => Value::Float(float),
-            Plain::Symbol(_) if !self.allowed.allows_symbols => return refuse(interp, "Symbol"),
+            Plain::Symbol(_) if !self.rules.allows_symbols => return refuse(interp, "Symbol"),
             Plain::Symbol(name) => Value::symbol(name),
-            Plain::Date | Plain::Time if self.allowed.allows_times => {
+            Plain::Date | Plain::Time if self.rules.allows_times => {
                 return Err(interp.unsupported_error("YAML with a time or date"));
             }
             Plain::Date => return refuse(interp, "Date"),

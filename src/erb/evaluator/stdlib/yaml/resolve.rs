@@ -48,16 +48,17 @@ pub(super) fn resolve(text: &str) -> Plain<'_> {
     }
     if is_symbol(text) {
         let name = &text[1..];
-        let quoted = ['"', '\''].iter().find_map(|quote| name.strip_prefix(*quote)?.strip_suffix(*quote));
-        return Plain::Symbol(quoted.unwrap_or(name));
+        let unquoted_name =
+            ['"', '\''].iter().find_map(|quote| name.strip_prefix(*quote)?.strip_suffix(*quote));
+        return Plain::Symbol(unquoted_name.unwrap_or(name));
     }
     if is_base_60(text) {
         return base_60(text);
     }
     let digits: String = text.chars().filter(|character| !matches!(character, '_' | ',')).collect();
     if is_float(text) {
-        let whole = digits.strip_suffix('.').unwrap_or(&digits).replace(".e", "e").replace(".E", "E");
-        return whole.parse().map_or(Plain::Text, Plain::Float);
+        let decimal = digits.strip_suffix('.').unwrap_or(&digits).replace(".e", "e").replace(".E", "E");
+        return decimal.parse().map_or(Plain::Text, Plain::Float);
     }
     if is_integer(text) {
         return integer(&digits).map_or(Plain::Text, Plain::Int);
@@ -195,12 +196,12 @@ fn is_symbol(text: &str) -> bool {
 
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let whole = match unsigned.rsplit_once('.') {
-        Some((whole, fraction)) if fraction.chars().all(|c| c.is_ascii_digit() || c == '_') => whole,
+    let integer = match unsigned.rsplit_once('.') {
+        Some((integer, fraction)) if fraction.chars().all(|c| c.is_ascii_digit() || c == '_') => integer,
         Some(_) => return false,
         None => unsigned,
     };
-    let mut parts = whole.split(':');
+    let mut parts = integer.split(':');
     let first = parts.next().unwrap_or("");
     let rest: Vec<&str> = parts.collect();
     first.starts_with(|c: char| c.is_ascii_digit())
@@ -214,10 +215,10 @@ fn is_base_60(text: &str) -> bool {
 
 fn is_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let Some((whole, rest)) = unsigned.split_once('.') else { return false };
-    let whole_fits = whole.is_empty()
-        || (whole.starts_with(|c: char| c.is_ascii_digit())
-            && whole.chars().all(|c| c.is_ascii_digit() || c == '_' || c == ','));
+    let Some((integer, rest)) = unsigned.split_once('.') else { return false };
+    let integer_fits = integer.is_empty()
+        || (integer.starts_with(|c: char| c.is_ascii_digit())
+            && integer.chars().all(|c| c.is_ascii_digit() || c == '_' || c == ','));
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let exponent_fits = match rest.strip_prefix(['e', 'E']) {
         None => rest.is_empty(),
@@ -226,7 +227,7 @@ fn is_float(text: &str) -> bool {
             None => false,
         },
     };
-    whole_fits && exponent_fits && unsigned != "."
+    integer_fits && exponent_fits && unsigned != "."
 }
 
 fn is_integer(text: &str) -> bool {
