@@ -156,12 +156,12 @@ impl VarsArgs {
             }
             VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
             VarsCommand::Check { store, declarations, expiry_window } => {
-                let declarations = declarations.inputs(store.env_file.file())?;
-                (store, VarsRequest::Check { declared: declarations, within: expiry_window })
+                let manifests = declarations.inputs(store.env_file.file())?;
+                (store, VarsRequest::Check { manifests, min_validity: expiry_window })
             }
             VarsCommand::Rotate { store, name, declarations, finish: false } => {
-                let declarations = declarations.inputs(store.env_file.file())?;
-                (store, VarsRequest::Rotate { declared: declarations, name })
+                let manifests = declarations.inputs(store.env_file.file())?;
+                (store, VarsRequest::Rotate { manifests, name })
             }
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };

@@ -18,20 +18,20 @@ pub struct CloudConfig {
     /// The sections with the entries that the instance group names.
     pub(crate) node: Node,
     /// The names of all other entries with their sections, for suggestions.
-    others: Vec<(&'static str, String)>,
+    unused_entries: Vec<(&'static str, String)>,
 }
 
 impl CloudConfig {
     /// Returns a cloud config with all its entries.
     pub(crate) fn unreduced(node: Node) -> Self {
-        CloudConfig { node, others: Vec::new() }
+        CloudConfig { node, unused_entries: Vec::new() }
     }
 
     /// Reduces a cloud config to what the instance group of an interpolated manifest uses. Returns notes
     /// about ignored sections.
     pub(crate) fn reduce(mut node: Node, manifest: &Node) -> (Self, Vec<String>) {
-        let (mut others, mut notes) = (Vec::new(), Vec::new());
-        let Data::Map(map) = &mut node.data else { return (CloudConfig { node, others }, notes) };
+        let (mut unused_entries, mut notes) = (Vec::new(), Vec::new());
+        let Data::Map(map) = &mut node.data else { return (CloudConfig { node, unused_entries }, notes) };
         let keys: Vec<String> = map.iter().filter_map(|(key, _)| key.as_str().map(str::to_owned)).collect();
         for key in keys.iter().filter(|key| !SECTIONS.contains(&key.as_str())) {
             map.remove(key);
@@ -51,21 +51,21 @@ impl CloudConfig {
         }
         for section in SECTIONS {
             let Some(Node { data: Data::Seq(items), .. }) = map.get_mut(section) else { continue };
-            let used = names_used(manifest, section);
+            let used_names = names_used(manifest, section);
             items.retain(|item| match item.get("name").and_then(Node::as_str) {
-                Some(name) if !used.contains(&name) => {
-                    others.push((section, name.to_owned()));
+                Some(name) if !used_names.contains(&name) => {
+                    unused_entries.push((section, name.to_owned()));
                     false
                 }
                 _ => true,
             });
         }
-        (CloudConfig { node, others }, notes)
+        (CloudConfig { node, unused_entries }, notes)
     }
 
     /// Returns the names of the entries of a section that the instance group does not use.
     pub(crate) fn other_names(&self, section: &str) -> impl Iterator<Item = &str> {
-        self.others
+        self.unused_entries
             .iter()
             .filter(move |(other_section, _)| *other_section == section)
             .map(|(_, name)| name.as_str())

@@ -145,7 +145,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
         field_of(name).add_problem(problems, format!("defines CPI '{name}' a second time"));
     }
-    let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
+    let mut owners: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
@@ -165,7 +165,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
                     true => "that CPI is migrated from this one: a cycle".to_owned(),
                     false => "the CPI config still defines it".to_owned(),
                 });
-            } else if let Some(other) = taken.insert(earlier, &cpi.name) {
+            } else if let Some(other) = owners.insert(earlier, &cpi.name) {
                 report(format!("CPI '{other}' has it too"));
             }
         }

@@ -14,9 +14,9 @@ const WITH_CLOUD_PROPERTIES: [&str; 6] =
     ["disk_pools", "disk_types", "networks", "resource_pools", "vm_extensions", "vm_types"];
 
 /// Returns the text whose digest the state records.
-pub fn deploy_text(loaded: &LoadedManifest) -> String {
-    let mut root = loaded.root.clone();
-    let cpi = loaded.az().ok().flatten().and_then(|az| az.cpi);
+pub fn deploy_text(manifest: &LoadedManifest) -> String {
+    let mut root = manifest.root.clone();
+    let cpi = manifest.az().ok().flatten().and_then(|az| az.cpi);
     if let Data::Map(map) = &mut root.data
         && let Some(Node { data: Data::Map(provider), .. }) = map.get_mut("cloud_provider")
     {
@@ -29,7 +29,7 @@ pub fn deploy_text(loaded: &LoadedManifest) -> String {
             apply_by_cpi(section, cpi.as_deref());
         }
     }
-    if loaded.has_cpi_config()
+    if manifest.has_cpi_config()
         && let Data::Map(map) = &mut root.data
     {
         map.remove("cpis");
@@ -39,7 +39,7 @@ pub fn deploy_text(loaded: &LoadedManifest) -> String {
     }
     let mut text = yaml::emit(&root);
     for section in SECTIONS {
-        let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section)?.as_seq());
+        let config = manifest.cloud_config.as_ref().and_then(|config| config.node.get(section)?.as_seq());
         for entry in config.unwrap_or_default() {
             let mut entry = entry.clone();
             match section {
@@ -88,7 +88,7 @@ mod tests {
 
     fn text(manifest: &str, cpi_config: Option<&str>, cloud_config: Option<&str>) -> String {
         let node = |text: &str| yaml::load(text, Path::new("x.yml")).unwrap();
-        let loaded = LoadedManifest {
+        let loaded_manifest = LoadedManifest {
             root: node(manifest),
             cpi_config: cpi_config.map(node),
             cloud_config: cloud_config.map(|text| CloudConfig::reduce(node(text), &node(manifest)).0),
@@ -105,7 +105,7 @@ mod tests {
             previous_mbus: Vec::new(),
             declared_certificates: std::collections::BTreeMap::new(),
         };
-        deploy_text(&loaded)
+        deploy_text(&loaded_manifest)
     }
 
     const GROUP: &str = "instance_groups: [{name: g, azs: [z1]}]\n";
@@ -152,10 +152,10 @@ mod tests {
         };
         assert_eq!(config("k", ""), config("k", ", cpi: b"));
         assert_ne!(config("k", ""), config("other", ""));
-        let typed = "instance_groups: [{name: g, vm_type: t}]\n";
-        let types = |used: &str, other: &str| {
-            let types = format!("vm_types: [{{name: t, x: {used}}}, {{name: u, x: {other}}}]");
-            text(typed, None, Some(&types))
+        let group_manifest = "instance_groups: [{name: g, vm_type: t}]\n";
+        let types = |value: &str, other: &str| {
+            let types = format!("vm_types: [{{name: t, x: {value}}}, {{name: u, x: {other}}}]");
+            text(group_manifest, None, Some(&types))
         };
         assert_eq!(types("1", "1"), types("1", "2"));
         assert_ne!(types("1", "1"), types("2", "1"));

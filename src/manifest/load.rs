@@ -13,7 +13,7 @@ use super::ops::{self, ItemIndex, Ops, PathError};
 use super::reader::ProblemList;
 use super::secrets::KnownInputs;
 use super::shape::refuse_other_files;
-use super::variables::Declared;
+use super::variables::Declarations;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
     Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableOrigin, VariableValue,
@@ -173,8 +173,8 @@ impl LoadedManifest {
 
     /// Returns true if `variables:` declares this host among the `alternative_names` of a certificate.
     pub fn declares_host(&self, variable: &str, host: &str) -> bool {
-        let declared = self.declared_certificates.get(variable);
-        declared.is_some_and(|options| options.alternative_names.iter().any(|name| name == host))
+        let certificate = self.declared_certificates.get(variable);
+        certificate.is_some_and(|options| options.alternative_names.iter().any(|name| name == host))
     }
 
     /// Returns true if `variables:` declares this variable as a CA.
@@ -375,11 +375,11 @@ impl PartialInputs {
                 check(&values(&self.definitions, &self.sources, None))?;
                 return Err(error);
             }
-            opened => opened?,
+            result => result?,
         };
         let values_before = values(&self.definitions, &self.sources, self.store.as_ref());
         check(&values_before)?;
-        let created =
+        let new_store_path =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
         // Values of variables, which interpolation inserts, may have parentheses.
@@ -425,7 +425,7 @@ impl PartialInputs {
         let is_new = |(after, before): &(&VariableValue, &VariableValue)| after.value != before.value;
         let new = self.values.iter().zip(&values_before).filter(is_new);
         self.generated = new.map(|(after, _)| after.name.clone()).collect();
-        if let Some(path) = created.filter(|path| path.exists()) {
+        if let Some(path) = new_store_path.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }
         Ok(())
@@ -448,7 +448,7 @@ impl PartialInputs {
     fn declared_certificates(&mut self, now: OffsetDateTime) -> BTreeMap<String, DeclaredCertificate> {
         let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
-        let mut declared = BTreeMap::new();
+        let mut certificates = BTreeMap::new();
         for definition in self.definitions.iter() {
             let Some(mut options) = definition.options.clone() else { continue };
             // Loading has reported the variables without a value.
@@ -458,9 +458,9 @@ impl PartialInputs {
                 alternative_names: names.iter().filter_map(Node::as_str).map(str::to_owned).collect(),
                 is_ca: options.get(IS_CA).and_then(Node::as_bool).unwrap_or_default(),
             };
-            declared.insert(definition.name.clone(), options);
+            certificates.insert(definition.name.clone(), options);
         }
-        declared
+        certificates
     }
 
     /// Registers the secrets of the inputs read so far with the redactor. Returns a warning if one is public.
@@ -485,24 +485,26 @@ impl PartialInputs {
 
 /// Exempts paths that the operator named from redaction.
 fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
-    let one = |path: &Path| redactor.exempt_path(path);
+    let exempt = |path: &Path| redactor.exempt_path(path);
     let Inputs { manifest, ops_files, vars_files, env_file_variables, .. } = inputs;
-    let many = [ops_files, vars_files, &env_file_variables.vars_files];
-    many.into_iter().flatten().chain([manifest]).for_each(|path| one(path));
-    let single = [&inputs.cpi_config, &inputs.cloud_config, &inputs.vars_store, &inputs.default_vars_store];
-    single.into_iter().flatten().for_each(|path| one(path));
-    env_file_variables.var_files.iter().for_each(|(_, path)| one(path));
+    let path_lists = [ops_files, vars_files, &env_file_variables.vars_files];
+    path_lists.into_iter().flatten().chain([manifest]).for_each(|path| exempt(path));
+    let optional_paths =
+        [&inputs.cpi_config, &inputs.cloud_config, &inputs.vars_store, &inputs.default_vars_store];
+    optional_paths.into_iter().flatten().for_each(|path| exempt(path));
+    env_file_variables.var_files.iter().for_each(|(_, path)| exempt(path));
     inputs
         .var_files
         .iter()
         .filter_map(|pair| pair.split_once('='))
-        .for_each(|(_, path)| one(Path::new(path)));
+        .for_each(|(_, path)| exempt(Path::new(path)));
 }
 
 /// Returns the certificates of a manifest and its vars store, in order of expiry.
-pub fn certificates(loaded: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
-    let store = loaded.vars_store.as_ref().and_then(|path| VarsStore::open(path, &loaded.encryption).ok());
-    let Data::Map(map) = &loaded.root.data else { return Vec::new() };
+pub fn certificates(manifest: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
+    let store =
+        manifest.vars_store.as_ref().and_then(|path| VarsStore::open(path, &manifest.encryption).ok());
+    let Data::Map(map) = &manifest.root.data else { return Vec::new() };
     let manifest_values = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
     expiry::certificates(manifest_values.chain(store.iter().flat_map(VarsStore::iter)))
 }
@@ -513,9 +515,9 @@ pub fn interpolate(
     options: &LoadOptions,
     redactor: &Redactor,
 ) -> Result<(String, LoadedManifest)> {
-    let loaded = load_with(inputs, options, redactor)?;
-    let text = if options.path.is_some() { format_value(&loaded.root) } else { yaml::emit(&loaded.root) };
-    Ok((text, loaded))
+    let manifest = load_with(inputs, options, redactor)?;
+    let text = if options.path.is_some() { format_value(&manifest.root) } else { yaml::emit(&manifest.root) };
+    Ok((text, manifest))
 }
 
 /// Formats a value as YAML. A string is printed plain, because a key or certificate must not be a YAML block.
@@ -536,13 +538,13 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
 }
 
 /// Returns the declarations of manifests, for commands that inspect a vars store.
-pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declared> {
-    let mut declared = Declared::default();
+pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declarations> {
+    let mut declarations = Declarations::default();
     for inputs in manifests {
-        declared.sources = Sources::read(inputs)?;
-        declared.manifests.push(Definitions::of(&outline(inputs)?)?);
+        declarations.sources = Sources::read(inputs)?;
+        declarations.manifests.push(Definitions::of(&outline(inputs)?)?);
     }
-    Ok(declared)
+    Ok(declarations)
 }
 
 /// The name of the CPI config in errors.
@@ -580,8 +582,8 @@ pub fn static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
-    let Ok(loaded) = load_with(&inputs, &options, redactor) else { return Vec::new() };
-    let networks = loaded.root.as_seq().unwrap_or_default().iter();
+    let Ok(manifest) = load_with(&inputs, &options, redactor) else { return Vec::new() };
+    let networks = manifest.root.as_seq().unwrap_or_default().iter();
     let lists = networks.filter_map(|network| network.get("static_ips")?.as_seq());
     lists.flatten().filter_map(|address| address.as_str().map(str::to_owned)).collect()
 }
@@ -619,15 +621,15 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     if names.is_empty() {
         return Vec::new();
     }
-    let stored = match names.iter().all(|name| definitions.get(name).is_some()) {
+    let hint = match names.iter().all(|name| definitions.get(name).is_some()) {
         true => "pass the vars store, which also keeps generated values: --vars-store FILE",
         false => "declare the variable with a type in `variables:` and use --vars-store to have it generated",
     };
     let general = format!(
-        "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or {stored}"
+        "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or {hint}"
     );
-    let (mut hints, others) = hints_for_files(&names, inputs, definitions);
-    match (hints.as_slice(), others.as_slice()) {
+    let (mut hints, remaining_names) = hints_for_files(&names, inputs, definitions);
+    match (hints.as_slice(), remaining_names.as_slice()) {
         ([], _) if inputs.is_deployed => {
             hints.push(match names.iter().all(|name| resolver.near_name(name).is_some()) {
                 true => format!("if the name is right, {SAME_VARIABLES}"),
@@ -637,7 +639,9 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
         }
         ([], _) => hints.push(general),
         (_, []) => {}
-        (_, others) => hints.push(format!("for the others ({}), {general}", listed(others))),
+        (_, remaining_names) => {
+            hints.push(format!("for the others ({}), {general}", listed(remaining_names)))
+        }
     }
     hints
 }
@@ -649,11 +653,11 @@ fn hints_for_files<'n>(
     inputs: &Inputs,
     definitions: &Definitions,
 ) -> (Vec<String>, Vec<&'n str>) {
-    let others = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
+    let other_paths = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
     let (mut hints, mut unnamed, mut has_store) = (Vec::new(), missing.to_vec(), false);
-    for path in std::iter::once(path_beside(&inputs.manifest)).chain(others) {
+    for path in std::iter::once(path_beside(&inputs.manifest)).chain(other_paths) {
         let Ok(store) = VarsStore::open(&path, &inputs.encryption) else { continue };
-        let (names, others): (Vec<&str>, Vec<&str>) =
+        let (names, remaining_names): (Vec<&str>, Vec<&str>) =
             unnamed.iter().copied().partition(|name| store.get(name).is_some());
         if names.is_empty() {
             continue;
@@ -668,7 +672,7 @@ fn hints_for_files<'n>(
         has_store |= option == "--vars-store";
         let description = format!("the {content} beside the manifest ({})", listed(&names));
         hints.push(pass_file_hint(&description, option, &path.to_string_lossy()));
-        unnamed = others;
+        unnamed = remaining_names;
     }
     (hints, unnamed)
 }
@@ -696,21 +700,21 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
             })
         })?;
         if inputs.discards_generated {
-            return Ok(Some(store.detached()));
+            return Ok(Some(store.detach()));
         }
-        store.reencrypted().map(Some)
+        store.reencrypt().map(Some)
     };
     if let Some(path) = &inputs.vars_store {
         return open(path);
     }
-    let needed = || {
+    let must_generate = || {
         definitions
             .iter()
             .any(|definition| definition.kind.is_some() && sources.get(&definition.name).is_none())
     };
     match &inputs.default_vars_store {
-        Some(path) if needed() => open(path),
-        None if inputs.lacks_vars_store_name() && needed() => Err(Error::invalid(
+        Some(path) if must_generate() => open(path),
+        None if inputs.lacks_vars_store_name() && must_generate() => Err(Error::invalid(
             "the manifest declares variables to generate, but no vars store is given to keep them",
         )
         .with_hint(
@@ -765,8 +769,8 @@ fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
         .map(|(option, name)| (option, variable(&name)))
         .filter(|(_, name)| !resolver.is_used(name))
         .map(|(option, name)| {
-            let meant = did_you_mean(&name, resolver.used_names());
-            format!("variable '{name}' ({option}) is not used: the manifest has no (({name})){meant}")
+            let hint = did_you_mean(&name, resolver.used_names());
+            format!("variable '{name}' ({option}) is not used: the manifest has no (({name})){hint}")
         })
         .collect()
 }
@@ -805,9 +809,9 @@ mod tests {
             let redactor = Redactor::default();
             let inputs = inputs(directory.path(), manifest, ops, vars);
             let error = load(&inputs, &redactor).unwrap_err();
-            let shown = redactor.redact("a-secret-value in-the-manifest").into_owned();
-            let manifest_is_read = !shown.contains("in-the-manifest") || vars.len() > 1;
-            assert!(!shown.contains("a-secret-value") && manifest_is_read, "{error}: {shown}");
+            let text = redactor.redact("a-secret-value in-the-manifest").into_owned();
+            let manifest_is_read = !text.contains("in-the-manifest") || vars.len() > 1;
+            assert!(!text.contains("a-secret-value") && manifest_is_read, "{error}: {text}");
         }
     }
 
@@ -818,8 +822,8 @@ mod tests {
             "name: env\nx: ((pin))\nvariables:\n- {name: pin, type: password, options: {length: 6}}\n";
         let inputs = inputs(directory.path(), manifest, None, &["v=vars.yml and so on", "w=m.yml"]);
         let redactor = Redactor::default();
-        let loaded = load(&inputs, &redactor).unwrap();
-        let pin = loaded.root.get("x").and_then(Node::as_str).unwrap().to_owned();
+        let manifest = load(&inputs, &redactor).unwrap();
+        let pin = manifest.root.get("x").and_then(Node::as_str).unwrap().to_owned();
         assert_eq!(redactor.redact(&format!("the pin is {pin}!")), "the pin is <redacted>!");
         let path = inputs.manifest.display().to_string();
         assert_eq!(redactor.redact(&path), path);
@@ -840,14 +844,14 @@ mod tests {
             let inputs = Inputs { discards_generated, ..inputs(directory.path(), &manifest, None, &[]) };
             load(&inputs, &Redactor::default()).unwrap().notes
         };
-        let stored = || std::fs::read(directory.path().join("vars.yml")).unwrap();
+        let read_store = || std::fs::read(directory.path().join("vars.yml")).unwrap();
         load_with_length(6, false);
-        let before = stored();
+        let before = read_store();
         let notes = load_with_length(8, true);
         assert_eq!(notes, ["create-env generates variable 'pin' again: its length is not 8"]);
-        assert_eq!(stored(), before);
+        assert_eq!(read_store(), before);
         assert_eq!(load_with_length(8, false), ["variable 'pin' is generated again: its length is not 8"]);
-        assert_ne!(stored(), before);
+        assert_ne!(read_store(), before);
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
 /// Keys that every state has, with values that no operator chooses. One of them alone may be a variable.
 const STATE_KEYS: [&str; 2] = ["director_id", "installation_id"];
 
-/// Returns the first key of a state if a mapping has all of them. `has` tells whether it has a key.
-pub(crate) fn state_key(has: impl Fn(&str) -> bool) -> Option<&'static str> {
-    STATE_KEYS.iter().all(|key| has(key)).then_some(STATE_KEYS[0])
+/// Returns the first key of a state if a mapping has all of them. `has_key` tells whether it has a key.
+pub(crate) fn state_key(has_key: impl Fn(&str) -> bool) -> Option<&'static str> {
+    STATE_KEYS.iter().all(|key| has_key(key)).then_some(STATE_KEYS[0])
 }
 
 /// Returns true if the document has a key of which every manifest has at least one, before its ops files add

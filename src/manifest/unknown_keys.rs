@@ -97,13 +97,13 @@ const INSTANCE_GROUP: &[&str] = &[
 
 /// Returns a warning for each unknown key of a section whose keys are all listed here, for each misspelt key
 /// of the others, for each wrong address of a subnet, and for an instance group without jobs.
-pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
+pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
-    check_spelling(&loaded.root, "", MANIFEST, &mut warnings);
-    for (path, release) in entries(loaded, "releases") {
+    check_spelling(&manifest.root, "", MANIFEST, &mut warnings);
+    for (path, release) in entries(manifest, "releases") {
         check_spelling(release, &path, RELEASE, &mut warnings);
     }
-    let provider = loaded.root.get("cloud_provider");
+    let provider = manifest.root.get("cloud_provider");
     if let Some(provider) = provider {
         check(provider, "cloud_provider", CLOUD_PROVIDER, &mut warnings);
         // A key in place of `path` is an error.
@@ -114,7 +114,7 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
             check(userland, "cloud_provider.userland", USERLAND, &mut warnings);
         }
     }
-    let config = loaded.cpi_config.as_ref().unwrap_or(&loaded.root);
+    let config = manifest.cpi_config.as_ref().unwrap_or(&manifest.root);
     let cpis = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
     for (index, cpi) in cpis.iter().enumerate() {
         check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY, &mut warnings);
@@ -123,16 +123,16 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
         }
     }
     for (section, known_keys) in ENTRIES {
-        for (path, entry) in entries(loaded, section) {
+        for (path, entry) in entries(manifest, section) {
             check(entry, &path, known_keys, &mut warnings);
         }
     }
     for (section, known_keys) in POOLS {
-        for (path, entry) in entries(loaded, section) {
+        for (path, entry) in entries(manifest, section) {
             check_spelling(entry, &path, known_keys, &mut warnings);
         }
     }
-    for (path, network) in entries(loaded, "networks") {
+    for (path, network) in entries(manifest, "networks") {
         check_spelling(network, &path, NETWORK, &mut warnings);
         let subnets = network.get("subnets").and_then(Node::as_seq).unwrap_or_default();
         for (index, subnet) in subnets.iter().enumerate() {
@@ -141,7 +141,7 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
             check_addresses(subnet, &path, &mut warnings);
         }
     }
-    let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| loaded.root.get(key)?.as_seq());
+    let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| manifest.root.get(key)?.as_seq());
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let path = format!("instance_groups[{index}]");
         check_spelling(group, &path, INSTANCE_GROUP, &mut warnings);
@@ -161,9 +161,9 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
 }
 
 /// Returns the entries of a section of the manifest or the cloud config with their paths.
-fn entries<'l>(loaded: &'l LoadedManifest, section: &str) -> Vec<(String, &'l Node)> {
-    let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section));
-    let entries = config.or(loaded.root.get(section)).and_then(Node::as_seq).unwrap_or_default();
+fn entries<'l>(manifest: &'l LoadedManifest, section: &str) -> Vec<(String, &'l Node)> {
+    let config = manifest.cloud_config.as_ref().and_then(|config| config.node.get(section));
+    let entries = config.or(manifest.root.get(section)).and_then(Node::as_seq).unwrap_or_default();
     let name = |entry: &'l Node| ["name", "alias"].into_iter().find_map(|key| entry.get(key)?.as_str());
     entries.iter().map(|entry| (format!("{section}[{}]", name(entry).unwrap_or("?")), entry)).collect()
 }
@@ -190,8 +190,8 @@ fn check_addresses(subnet: &Node, path: &str, warnings: &mut Vec<String>) {
 }
 
 fn address_problem(text: &str, range: Option<IpNet>) -> Option<String> {
-    let parsed = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-    match (parsed, range) {
+    let address = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+    match (address, range) {
         (None, _) => Some("is not an IP address".to_owned()),
         (Some(address), Some(range)) if !range.contains(&address) => {
             Some(format!("is not in the `range` {range}"))

@@ -132,7 +132,7 @@ impl VarsProgram {
                     .with_hint("let it print only the variables of this environment")
             }
         };
-        Err(failure.with_log(match log.shown(&stdout, env_vars) {
+        Err(failure.with_log(match log.redacted_lines(&stdout, env_vars) {
             lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
             lines => format!("the end of its standard error:\n{lines}"),
         }))
@@ -155,7 +155,7 @@ impl VarsProgram {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let started = Instant::now();
+        let start = Instant::now();
         let child = command.spawn().map_err(|error| self.start_error(&error))?;
         let mut process = Process { child, is_reaped: false };
         let read_error = |error: io::Error| {
@@ -194,7 +194,7 @@ impl VarsProgram {
             if matches!(state, ProcessState::Stopped) {
                 break ExecutionEnd::Stopped;
             }
-            if started.elapsed() > limits.timeout {
+            if start.elapsed() > limits.timeout {
                 break ExecutionEnd::TimedOut;
             }
         };
@@ -332,8 +332,8 @@ impl Drop for Process {
             return;
         }
         self.signal(Signal::TERM);
-        let started = Instant::now();
-        while started.elapsed() < TERM_TIMEOUT && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
+        let start = Instant::now();
+        while start.elapsed() < TERM_TIMEOUT && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);
@@ -351,13 +351,13 @@ fn wait_for_output(
     let output = output.map(|pipe| PollFd::new(pipe, PollFlags::IN));
     let errors = errors.map(|pipe| PollFd::new(pipe, PollFlags::IN));
     let is_open = [output.is_some(), errors.is_some()];
-    let mut polled: Vec<PollFd<'_>> = output.into_iter().chain(errors).collect();
-    match poll(&mut polled, Some(&pause)) {
+    let mut poll_fds: Vec<PollFd<'_>> = output.into_iter().chain(errors).collect();
+    match poll(&mut poll_fds, Some(&pause)) {
         Ok(_) => {}
         Err(rustix::io::Errno::INTR) => return Ok([false, false]),
         Err(error) => return Err(error.into()),
     }
-    let mut ready = polled.iter().map(|pipe| !pipe.revents().is_empty());
+    let mut ready = poll_fds.iter().map(|pipe| !pipe.revents().is_empty());
     Ok(is_open.map(|is_open| is_open && ready.next().unwrap_or(false)))
 }
 
@@ -393,10 +393,10 @@ impl Log {
     }
 
     /// Returns the last lines, without the values that the program printed and the secrets of `env_vars`.
-    fn shown(&self, stdout: &[u8], env_vars: &[(String, String)]) -> String {
+    fn redacted_lines(&self, stdout: &[u8], env_vars: &[(String, String)]) -> String {
         let redactor = Redactor::default();
-        let printed = String::from_utf8_lossy(stdout);
-        if let Ok(root) = yaml::load(&printed, Path::new("output")) {
+        let output = String::from_utf8_lossy(stdout);
+        if let Ok(root) = yaml::load(&output, Path::new("output")) {
             add_values(&root, &redactor);
         }
         let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
@@ -504,18 +504,18 @@ mod tests {
         let script =
             format!("trap '' TERM; (exec 3>{0}; sleep 60) & exec 3>{0}; sleep 60; sleep 60", fifo.display());
         let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
-        let started = Instant::now();
+        let start = Instant::now();
         assert!(failure(&script, &limits).starts_with("vars program 'sh' did not end within 0.2 s"));
         // The other end of the pipe is open as long as a process of the group lives.
         assert!(reader.join().unwrap().is_empty());
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn process_that_is_left_does_not_delay_the_end() {
-        let started = Instant::now();
+        let start = Instant::now();
         let root = shell("echo a: 1; sleep 60 & setsid sleep 20 &").run(&LIMITS, &[]).ok().unwrap();
         assert!(root.get("a").is_some());
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(5));
     }
 }

@@ -135,10 +135,10 @@ pub struct VmResources {
 impl VmSpec {
     /// Returns all cloud properties, with those that the CPI calculated from `vm_resources`.
     pub fn cloud_properties_with(&self, calculated: Map<String, Value>) -> Map<String, Value> {
-        let mut merged = self.cloud_properties.clone();
-        merged.extend(calculated);
-        merged.extend(self.resources.iter().flat_map(|resources| resources.extensions.clone()));
-        merged
+        let mut properties = self.cloud_properties.clone();
+        properties.extend(calculated);
+        properties.extend(self.resources.iter().flat_map(|resources| resources.extensions.clone()));
+        properties
     }
 
     /// Returns the cloud properties in the manifest and, with `vm_resources`, the size.

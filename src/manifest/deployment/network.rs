@@ -53,10 +53,10 @@ impl Network {
             Some("vip") => Some(NetworkKind::Vip),
             Some(other) => {
                 if let Some(kind) = field.get("type") {
-                    let meant = did_you_mean(other, ["manual", "dynamic", "vip"]);
+                    let hint = did_you_mean(other, ["manual", "dynamic", "vip"]);
                     kind.add_problem(
                         problems,
-                        format!("must be 'manual', 'dynamic' or 'vip', not '{other}'{meant}"),
+                        format!("must be 'manual', 'dynamic' or 'vip', not '{other}'{hint}"),
                     );
                 }
                 None
@@ -121,9 +121,9 @@ impl Network {
                 );
                 continue;
             };
-            let has =
+            let contains_address =
                 |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
-            match (candidates.iter().find(has), ranges.as_slice()) {
+            match (candidates.iter().find(contains_address), ranges.as_slice()) {
                 (Some(subnet), _) => first_subnet = first_subnet.or(Some(*subnet)),
                 (None, [range]) => membership.add_problem_at(
                     "static_ips",

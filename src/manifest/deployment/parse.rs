@@ -301,8 +301,8 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
     // A director also takes a single time, after which it checks once.
     let (start, end) = text.split_once('-').unwrap_or((&text, &text));
     let milliseconds = |text: &str| text.trim().parse::<u64>().ok().map(Duration::from_millis);
-    let parsed = milliseconds(start).zip(milliseconds(end)).map(|(start, end)| WatchTime { start, end });
-    match parsed {
+    let range = milliseconds(start).zip(milliseconds(end)).map(|(start, end)| WatchTime { start, end });
+    match range {
         Some(time) if time.start <= time.end => Some(time),
         Some(_) => {
             field.add_problem(problems, format!("'{text}' ends before it begins"));
@@ -422,11 +422,11 @@ pub(crate) fn key_in_place_of_path(cpi: &Node) -> Option<(&str, String)> {
     let map = cpi.as_map().filter(|_| cpi.get("builtin").is_none() && cpi.get("path").is_none())?;
     let key = map.iter().filter_map(|(key, _)| key.as_str()).find(|key| !CPI_KEYS.contains(key))?;
     // An entry of a CPI config has `exec_path`.
-    let meant = match key.starts_with("exec") {
+    let hint = match key.starts_with("exec") {
         true => format!("; {}", question("path")),
         false => did_you_mean(key, CPI_KEYS),
     };
-    Some((key, meant))
+    Some((key, hint))
 }
 
 /// Reads the CPI of `cloud_provider`: `cpi` (an extension of this program), else jobs under `template` or
@@ -440,13 +440,14 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
             (Some(name), None) => Some(CpiSource::Builtin(name)),
             (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
-                const NEEDED: &str = "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`";
+                const REQUIREMENT: &str =
+                    "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`";
                 match key_in_place_of_path(cpi.node) {
-                    Some((key, meant)) => {
-                        let problem = format!("{NEEDED}; it has the unknown key '{key}'{meant}");
+                    Some((key, hint)) => {
+                        let problem = format!("{REQUIREMENT}; it has the unknown key '{key}'{hint}");
                         cpi.add_problem_at(key, problems, problem);
                     }
-                    None => cpi.add_problem(problems, NEEDED),
+                    None => cpi.add_problem(problems, REQUIREMENT),
                 }
                 None
             }
@@ -557,8 +558,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         for (manifest, config) in [(V2, None), (rest.as_str(), Some(config.as_str()))] {
             let deployment = parse(manifest, config).unwrap();
             let VmSpec { cloud_properties, env, networks, .. } = &deployment.vm;
-            let merged = json!({"zone": "a", "most": "az", "cpu": 1, "more": "ext", "ssd": true});
-            assert_eq!(Value::Object(cloud_properties.clone()), merged);
+            let expected = json!({"zone": "a", "most": "az", "cpu": 1, "more": "ext", "ssd": true});
+            assert_eq!(Value::Object(cloud_properties.clone()), expected);
             assert_eq!(Value::Object(env.clone()), json!({"bosh": {"a": 1}}));
             assert_eq!(networks["net"]["cloud_properties"], json!({"id": "a"}));
             assert_eq!(networks["net"]["gateway"], "10.0.1.1");
@@ -683,16 +684,20 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         ] {
             let deployment = parse(&text.replace("{name: z1", &format!("{{name: z1{cpi}")), None).unwrap();
             let cpi_properties = cpi_properties.as_object().unwrap();
-            let with = |general: Value| {
-                let mut merged = general.as_object().unwrap().clone();
-                merged.extend(cpi_properties.clone());
-                merged
+            let merge_with_cpi = |general: Value| {
+                let mut properties = general.as_object().unwrap().clone();
+                properties.extend(cpi_properties.clone());
+                properties
             };
             let vm = json!({"zone": "a", "most": "az", "cpu": 1, "more": "type"});
-            assert_eq!(deployment.vm.cloud_properties, with(vm), "{cpi}");
+            assert_eq!(deployment.vm.cloud_properties, merge_with_cpi(vm), "{cpi}");
             let network = &deployment.vm.networks["net"]["cloud_properties"];
-            assert_eq!(*network, Value::Object(with(json!({"id": "a"}))), "{cpi}");
-            assert_eq!(deployment.disk.unwrap().cloud_properties, with(json!({"type": "ssd"})), "{cpi}");
+            assert_eq!(*network, Value::Object(merge_with_cpi(json!({"id": "a"}))), "{cpi}");
+            assert_eq!(
+                deployment.disk.unwrap().cloud_properties,
+                merge_with_cpi(json!({"type": "ssd"})),
+                "{cpi}"
+            );
         }
         for (from, to, problem) in [
             (
@@ -749,8 +754,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
 
     #[test]
     fn calculated_cloud_properties_are_between_zone_and_extensions() {
-        let sized = "vm_resources: {cpu: 2, ram: 1024, ephemeral_disk_size: 2048}";
-        let text = V2.replace("vm_type: small", sized);
+        let resources = "vm_resources: {cpu: 2, ram: 1024, ephemeral_disk_size: 2048}";
+        let text = V2.replace("vm_type: small", resources);
         let vm = parse(&text, None).unwrap().vm;
         let size = &vm.resources.as_ref().unwrap().size;
         assert_eq!(Value::Object(size.clone()), json!({"cpu": 2, "ram": 1024, "ephemeral_disk_size": 2048}));
@@ -816,8 +821,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         let expected = json!({"type": "dynamic", "dns": ["8.8.8.8"], "cloud_properties": {"id": "d"},
             "default": ["dns", "gateway"]});
         assert_eq!(deployment.vm.networks["net"], expected);
-        let both = text.replace("type: dynamic", "type: dynamic, dns: [1.1.1.1]");
-        let error = parse(&both, None).unwrap_err().chain().join(": ");
+        let text_with_dns = text.replace("type: dynamic", "type: dynamic, dns: [1.1.1.1]");
+        let error = parse(&text_with_dns, None).unwrap_err().chain().join(": ");
         assert!(error.ends_with("`networks[0].dns` and `subnets` cannot both be given"), "{error}");
     }
 

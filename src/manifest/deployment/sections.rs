@@ -155,6 +155,6 @@ pub(super) fn near_or<'a>(
 /// Returns the names in a list of the manifest, including those of entries with problems, so that a reference
 /// to such an entry causes no second problem.
 pub(super) fn names(root: &Field<'_>, list: &str) -> Vec<String> {
-    let ignored = &mut Problems::default();
-    root.list(list, ignored).iter().filter_map(|field| field.optional_text("name", ignored)).collect()
+    let problems = &mut Problems::default();
+    root.list(list, problems).iter().filter_map(|field| field.optional_text("name", problems)).collect()
 }

@@ -22,19 +22,19 @@ impl StemcellSpec {
     /// Fails if a stemcell is not the one that the entry describes. A stemcell need not have an operating
     /// system.
     pub fn check(&self, name: &str, os: &str, version: &str) -> Result<()> {
-        let differs = |required: &Option<String>, actual: &str| {
-            required.as_ref().filter(|required| *required != actual && !actual.is_empty()).cloned()
+        let differs = |expected: &Option<String>, actual: &str| {
+            expected.as_ref().filter(|expected| *expected != actual && !actual.is_empty()).cloned()
         };
-        let version_differs = self.version.as_ref().filter(|required| !matches_version(required, version));
-        for (key, required, actual) in [
+        let version_differs = self.version.as_ref().filter(|expected| !matches_version(expected, version));
+        for (key, expected, actual) in [
             ("name", differs(&self.name, name), name),
             ("os", differs(&self.os, os), os),
             ("version", version_differs.cloned(), version),
         ] {
-            let Some(required) = required else { continue };
+            let Some(expected) = expected else { continue };
             let place = &self.place;
             return Err(Error::invalid(format!(
-                "{place} has the {key} '{required}', but the stemcell at its `url` has the {key} \
+                "{place} has the {key} '{expected}', but the stemcell at its `url` has the {key} \
                  '{actual}'"
             ))
             .with_note("nothing was changed")
@@ -46,10 +46,10 @@ impl StemcellSpec {
     }
 }
 
-fn matches_version(required: &str, actual: &str) -> bool {
-    match required.strip_suffix("latest") {
+fn matches_version(expected: &str, actual: &str) -> bool {
+    match expected.strip_suffix("latest") {
         Some(line) => actual.starts_with(line),
-        None => required == actual,
+        None => expected == actual,
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) fn read(
         [] => {
             let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
             let keys = entries.filter_map(|(key, _)| key.as_str());
-            let mut misspelled = keys.map(|key| (key, did_you_mean(key, SIZES)));
-            let (key, hint) = misspelled.find(|(_, hint)| !hint.is_empty()).unwrap_or_default();
+            let mut suggestions = keys.map(|key| (key, did_you_mean(key, SIZES)));
+            let (key, hint) = suggestions.find(|(_, hint)| !hint.is_empty()).unwrap_or_default();
             let problem = format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}");
             group.add_problem_at(key, problems, problem);
             return None;
@@ -71,9 +71,9 @@ pub(super) fn read(
             return None;
         }
     };
-    let mut merged = az.map(|az| az.cloud_properties.clone()).unwrap_or_default();
-    merged.append(&mut vm.cloud_properties);
-    Some(VmParts { cloud_properties: merged, ..vm })
+    let mut cloud_properties = az.map(|az| az.cloud_properties.clone()).unwrap_or_default();
+    cloud_properties.append(&mut vm.cloud_properties);
+    Some(VmParts { cloud_properties, ..vm })
 }
 
 /// Reads the VM of a group with a VM type, which has `cloud_properties`, or with `vm_resources`.

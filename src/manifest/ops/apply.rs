@@ -52,7 +52,7 @@ fn descend_creating<'a>(
                 if !is_optional {
                     return Err(step.missing_key_error(key, map));
                 }
-                let created = match step.next_token() {
+                let container = match step.next_token() {
                     Some(Token::End | Token::Match { .. }) => Data::Seq(Vec::new()),
                     Some(Token::Key { .. }) => Data::Map(Mapping::new()),
                     _ => {
@@ -61,7 +61,7 @@ fn descend_creating<'a>(
                         ));
                     }
                 };
-                map.insert(Node::string(key), created.into());
+                map.insert(Node::string(key), container.into());
             }
             let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
             Ok(Target { node, address: None })
@@ -76,8 +76,8 @@ fn descend_creating<'a>(
             let at = match step.find(key, value, *is_optional, items, index)? {
                 MatchResult::One(at) => step.index(to_i64(at), modifiers, items)?,
                 MatchResult::Absent => {
-                    let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                    push(items, Data::Map(created).into(), index);
+                    let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                    push(items, Data::Map(entry).into(), index);
                     items.len() - 1
                 }
             };

@@ -189,7 +189,7 @@ impl Op {
     }
 
     fn apply(mut self, root: &mut Node, index: &mut ItemIndex) -> Result<()> {
-        let passed = match &mut self.action {
+        let outcome = match &mut self.action {
             Action::Replace(value) => {
                 let value = std::mem::replace(value, Data::Null.into());
                 apply::replace(root, &self.path, value, index).map(|()| true)
@@ -201,7 +201,7 @@ impl Op {
             Action::TestValue(expected) => apply::test_value(root, &self.path, expected, index),
             Action::TestAbsent => apply::test_absent(root, &self.path, index),
         };
-        match passed {
+        match outcome {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.failed_test_error(root)),
             Err(error) => Err(self.with_operation(error)),

@@ -206,8 +206,8 @@ fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
     }
 }
 
-fn shift(by_hash: &mut HashMap<u64, usize, RandomState>, moved: impl Fn(usize) -> usize) {
-    by_hash.values_mut().filter(|index| **index != SEVERAL).for_each(|index| *index = moved(*index));
+fn shift(by_hash: &mut HashMap<u64, usize, RandomState>, new_index: impl Fn(usize) -> usize) {
+    by_hash.values_mut().filter(|index| **index != SEVERAL).for_each(|index| *index = new_index(*index));
 }
 
 #[cfg(test)]
@@ -269,16 +269,16 @@ mod tests {
         fn operations_have_the_same_effect_with_and_without_an_index(
             operations in prop::collection::vec(operation(), 1..60)
         ) {
-            let (mut indexed, mut index) = (document(), ItemIndex::default());
-            let mut searched = indexed.clone();
+            let (mut indexed_root, mut index) = (document(), ItemIndex::default());
+            let mut searched_root = indexed_root.clone();
             for text in operations {
                 let ops = Ops::load(&text, Path::new("o.yml")).unwrap();
-                let outcome = ops.clone().apply_to(&mut indexed, &mut index);
+                let outcome = ops.clone().apply_to(&mut indexed_root, &mut index);
                 // A list is indexed when it is searched again, so a new index searches.
-                let expected = ops.apply_to(&mut searched, &mut ItemIndex::default());
+                let expected = ops.apply_to(&mut searched_root, &mut ItemIndex::default());
                 let [outcome, expected] = [outcome, expected].map(|it| it.map_err(|error| error.to_string()));
                 prop_assert_eq!(outcome, expected, "{}", text);
-                prop_assert_eq!(&indexed, &searched, "{}", text);
+                prop_assert_eq!(&indexed_root, &searched_root, "{}", text);
             }
         }
     }

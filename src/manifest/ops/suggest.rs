@@ -21,13 +21,13 @@ pub(super) fn nearest<'a>(
         (Some(name), _) => base::error::question(&show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),
         (None, _) => {
-            let shown: Vec<String> =
+            let quoted_names: Vec<String> =
                 names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", show(name))).collect();
             let more = match names.len().saturating_sub(MAX_LISTED_NAMES) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            format!("there are {}{more}", shown.join(", "))
+            format!("there are {}{more}", quoted_names.join(", "))
         }
     }
 }

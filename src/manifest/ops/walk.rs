@@ -268,12 +268,12 @@ pub(super) fn find_indexed<'a>(
                 None if !is_optional => return Err(step.missing_key_error(key, step.map(node)?)),
                 None if step.is_last() => return Ok(Cow::Owned(Data::Null.into())),
                 None => {
-                    let created: Node = match step.next_token() {
+                    let container: Node = match step.next_token() {
                         Some(Token::Match { .. }) => Data::Seq(Vec::new()).into(),
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
                         _ => return Err(step.unsupported_error("it does not exist")),
                     };
-                    return find_in_created(created, path, step.at + 1);
+                    return find_in_created(container, path, step.at + 1);
                 }
             },
             Token::Index { index: at, modifiers } => {
@@ -285,8 +285,8 @@ pub(super) fn find_indexed<'a>(
                 match step.find(key, value, *is_optional, items, index)? {
                     MatchResult::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
                     MatchResult::Absent => {
-                        let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                        return find_in_created(Data::Map(created).into(), path, step.at + 1);
+                        let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                        return find_in_created(Data::Map(entry).into(), path, step.at + 1);
                     }
                 }
             }

@@ -53,27 +53,27 @@ fn redactor() -> Redactor {
     redactor
 }
 
-/// Returns a marked text without its marks, and its expected redacted form.
-fn split(marked: &str) -> (String, String) {
-    let text = marked.replace(['⟦', '⟧'], "");
-    let mut parts = marked.split(['⟦', '⟧']);
-    let mut shown = parts.next().unwrap_or_default().to_owned();
+/// Returns a text of the corpus without its marks, and its expected redacted form.
+fn split(source: &str) -> (String, String) {
+    let text = source.replace(['⟦', '⟧'], "");
+    let mut parts = source.split(['⟦', '⟧']);
+    let mut expected = parts.next().unwrap_or_default().to_owned();
     while let (Some(_), Some(plain)) = (parts.next(), parts.next()) {
-        shown.push_str("<redacted>");
-        shown.push_str(plain);
+        expected.push_str("<redacted>");
+        expected.push_str(plain);
     }
-    (text, shown)
+    (text, expected)
 }
 
 #[test]
 fn corpus_outputs_are_redacted_as_marked() {
     let redactor = redactor();
     let corpus = read("outputs.txt");
-    let (mut wrong, mut false_positives) = (Vec::new(), Vec::new());
-    let mut compare = |marked: &str, expected: &str, shown: &str| {
-        if expected != shown {
-            let list = if marked.contains('⟦') { &mut wrong } else { &mut false_positives };
-            list.push(format!("shown:    {shown}\nexpected: {expected}"));
+    let (mut mismatches, mut false_positives) = (Vec::new(), Vec::new());
+    let mut compare = |source: &str, expected: &str, text: &str| {
+        if expected != text {
+            let list = if source.contains('⟦') { &mut mismatches } else { &mut false_positives };
+            list.push(format!("shown:    {text}\nexpected: {expected}"));
         }
     };
     for block in corpus.split("\n## ").skip(1) {
@@ -84,12 +84,16 @@ fn corpus_outputs_are_redacted_as_marked() {
         }
         let (text, expected) = split(block);
         // In a whole text, a key is one secret.
-        let whole = redactor.clean_and_redact(&text);
+        let redacted_text = redactor.clean_and_redact(&text);
         for line in expected.lines().filter(|line| *line != "<redacted>" && !line.starts_with("-----")) {
-            compare("⟦", line, whole.lines().find(|shown| *shown == line).unwrap_or("(changed)"));
+            compare(
+                "⟦",
+                line,
+                redacted_text.lines().find(|candidate| *candidate == line).unwrap_or("(changed)"),
+            );
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "{}", mismatches.join("\n"));
     let count = false_positives.len();
     assert!(count == FALSE_POSITIVES, "{count} false positives:\n{}", false_positives.join("\n"));
 }

@@ -129,8 +129,8 @@ impl<'n> NamingCache<'n> {
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.
-    fn stronger_naming(&mut self, inherited: NameClass, key: &'n Node) -> NameClass {
-        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(inherited)
+    fn stronger_naming(&mut self, parent_naming: NameClass, key: &'n Node) -> NameClass {
+        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(parent_naming)
     }
 }
 
@@ -140,7 +140,7 @@ struct SecretTexts<'n> {
     /// Values that are always secret.
     secret: BTreeSet<String>,
     /// Those of them that the operator or a program declared secret.
-    declared: HashSet<&'n str, RandomState>,
+    declared_secrets: HashSet<&'n str, RandomState>,
     /// Texts that stay visible: short texts under plainly named keys, paths of key files.
     visible: HashSet<&'n str, RandomState>,
     /// Names in the documents and keys of the documents, with their descriptions.
@@ -165,7 +165,7 @@ impl<'n> SecretTexts<'n> {
         SecretTexts {
             names: NamingCache::new(redactor),
             secret: BTreeSet::new(),
-            declared: HashSet::default(),
+            declared_secrets: HashSet::default(),
             visible: HashSet::default(),
             public: HashMap::default(),
             named_values: Vec::new(),
@@ -174,7 +174,7 @@ impl<'n> SecretTexts<'n> {
 
     /// Returns true if a text is public, and was not declared secret.
     fn is_public_name(&self, text: &str) -> bool {
-        self.public.contains_key(text) && !self.declared.contains(text)
+        self.public.contains_key(text) && !self.declared_secrets.contains(text)
     }
 
     /// Returns the warning about the first value that is named like a secret, and is public.
@@ -224,7 +224,7 @@ impl<'n> SecretTexts<'n> {
                         position: &node.position,
                     });
                     if naming == NameClass::Declared {
-                        self.declared.insert(text);
+                        self.declared_secrets.insert(text);
                     }
                 }
                 let text = text.trim();
@@ -262,11 +262,11 @@ impl<'n> SecretTexts<'n> {
 
     fn add(&mut self, text: &str) {
         self.secret.insert(text.to_owned());
-        let trimmed = text.trim();
-        if trimmed.contains('\n') {
+        let text = text.trim();
+        if text.contains('\n') {
             // Logs show keys line by line. The first and last line are the same in all keys, so they are not
             // secret.
-            let lines = trimmed.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
             self.secret.extend(lines.map(str::to_owned));
         }
     }
@@ -394,10 +394,10 @@ fn credentials(text: &str) -> Vec<String> {
         // The variable's value is the secret, and the user before it is a plain name.
         Some(reference) if reference.starts_with("((") => Vec::new(),
         Some(password) => {
-            let decoded = percent_decode(password);
-            let both = format!("{user}:{password}");
-            let both_meant = format!("{}:{decoded}", percent_decode(user));
-            vec![password.to_owned(), decoded, both, both_meant]
+            let decoded_password = percent_decode(password);
+            let pair = format!("{user}:{password}");
+            let decoded_pair = format!("{}:{decoded_password}", percent_decode(user));
+            vec![password.to_owned(), decoded_password, pair, decoded_pair]
         }
         None if !url.scheme().contains("ssh") && url.scheme() != "sftp" && !user.is_empty() => {
             vec![user.to_owned(), percent_decode(user)]
@@ -451,11 +451,11 @@ mod tests {
     use super::*;
 
     /// Redacts `text` with the secrets of a manifest and these variables.
-    fn shown(manifest: Value, variables: Value, text: &str) -> String {
-        with(&Redactor::default(), manifest, variables).redact(text).into_owned()
+    fn redact(manifest: Value, variables: Value, text: &str) -> String {
+        register(&Redactor::default(), manifest, variables).redact(text).into_owned()
     }
 
-    fn with(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
+    fn register(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
         let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
         let urls = literal_urls(&manifest);
         let known_inputs = KnownInputs {
@@ -486,10 +486,10 @@ mod tests {
         let variables: Map<String, Value> =
             names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
         let variables = Value::Object(variables);
-        assert_eq!(shown(manifest.clone(), variables, names), names);
+        assert_eq!(redact(manifest.clone(), variables, names), names);
         // A name stays visible even if a password has the same text. A longer text is another one.
         let password = json!({"admin_password": "production", "other": "production-2"});
-        assert_eq!(shown(manifest, password, "production production-2"), "production <redacted>");
+        assert_eq!(redact(manifest, password, "production production-2"), "production <redacted>");
     }
 
     #[test]
@@ -505,8 +505,8 @@ mod tests {
             "r.yml:3:17: the value of `admin_password` is also the name of the environment, so it is not \
              redacted: choose another value"
         );
-        let shown = "environment 'hello', `cloud_provider.mbus`, admin_password, port_range";
-        assert_eq!(redactor.redact(shown), shown);
+        let text = "environment 'hello', `cloud_provider.mbus`, admin_password, port_range";
+        assert_eq!(redactor.redact(text), text);
         // A key below a secret may be one.
         assert_eq!(redactor.redact("innermost"), "<redacted>");
         // The operator may declare a public text secret.
@@ -533,7 +533,7 @@ mod tests {
             "again": "twice", "unused": "nosee", "flag": true, "number": 71_234_567, "long": "quite long",
         });
         assert_eq!(
-            shown(
+            redact(
                 manifest,
                 variables,
                 "bosh/0 bosh-state.json quick fifty hush1 embed twice nosee true 71234567 quite long local \
@@ -550,7 +550,7 @@ mod tests {
             json!({"name": "env", "releases": [{"name": "r", "url": "https://h/r?v=((r.version))"}]});
         let variables = json!({"r": {"version": "280.1.11"}, "other": "12345.67", "password": "4711.0815"});
         assert_eq!(
-            shown(manifest, variables, "https://h/r?v=280.1.11 12345.67 4711.0815"),
+            redact(manifest, variables, "https://h/r?v=280.1.11 12345.67 4711.0815"),
             "https://h/r?v=280.1.11 <redacted> <redacted>"
         );
     }
@@ -585,10 +585,10 @@ mod tests {
             "one-of",
             "two-of",
         ] {
-            assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
+            assert_eq!(redact(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
         }
         for secret in ["12345678", "/base64/that/begins/with/a/slash/aaaaaaaaaaaa"] {
-            assert_eq!(shown(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
+            assert_eq!(redact(manifest.clone(), variables.clone(), secret), "<redacted>", "{secret}");
         }
         for open in [
             "nats:4222",
@@ -601,7 +601,7 @@ mod tests {
             "mbus",
             "reference",
         ] {
-            assert_eq!(shown(manifest.clone(), variables.clone(), open), open);
+            assert_eq!(redact(manifest.clone(), variables.clone(), open), open);
         }
     }
 
@@ -610,7 +610,10 @@ mod tests {
         // Secrets are also learned before interpolation, when the password is still a reference.
         let manifest = json!({"cloud_provider": {"mbus": "https://mbus:((password))@10.0.0.6:6868"}});
         let text = "state import bosh.yml -v mbus_port=6868 -v password=<redacted>";
-        assert_eq!(shown(manifest, json!({"password": "p-w-1"}), &text.replace("<redacted>", "p-w-1")), text);
+        assert_eq!(
+            redact(manifest, json!({"password": "p-w-1"}), &text.replace("<redacted>", "p-w-1")),
+            text
+        );
     }
 
     #[test]
@@ -621,7 +624,7 @@ mod tests {
         for name in ["zone-code", "colour", "short", "list"] {
             redactor.add_name(name);
         }
-        let redactor = with(&redactor, manifest, json!({"short": "prod", "other": "blue"}));
+        let redactor = register(&redactor, manifest, json!({"short": "prod", "other": "blue"}));
         assert_eq!(redactor.redact("prod 4711 blue x-ray"), "<redacted> <redacted> <redacted> <redacted>");
     }
 
@@ -644,10 +647,10 @@ mod tests {
         let text = "east https://cloud s3cret-item 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com \
                     registry-user";
         assert_eq!(
-            shown(manifest.clone(), json!({}), text),
+            redact(manifest.clone(), json!({}), text),
             "east <redacted> <redacted> 5000 ((var)) raw-format 10.0.0.0/24 reg.example.com registry-user"
         );
-        assert_eq!(shown(manifest, json!({}), "r-p-w http://r"), "<redacted> <redacted>");
+        assert_eq!(redact(manifest, json!({}), "r-p-w http://r"), "<redacted> <redacted>");
         let redactor = Redactor::default();
         let Value::Object(context) = json!({"password": "p-w-1", "region": "eu", "project": "my-project"})
         else {
@@ -668,14 +671,14 @@ mod tests {
             ],
             "resource_pools": [{"stemcell": {"url": "https://bosh.io/d/stemcells/cloudfoundry"}}],
         });
-        let shown = |text: &str| shown(manifest.clone(), json!({"organisation": "cloudfoundry"}), text);
+        let redact = |text: &str| redact(manifest.clone(), json!({"organisation": "cloudfoundry"}), text);
         for open in
             ["https://bosh.io/d/github.com/cloudfoundry/bosh?v=1", "https://bosh.io/d/stemcells/cloudfoundry"]
         {
-            assert_eq!(shown(open), open);
+            assert_eq!(redact(open), open);
         }
-        assert_eq!(shown("https://h/cloudfoundry/x"), "https://h/<redacted>/x");
-        assert_eq!(shown("https://h/cloudfoundry/pass-word"), "https://h/cloudfoundry/<redacted>");
+        assert_eq!(redact("https://h/cloudfoundry/x"), "https://h/<redacted>/x");
+        assert_eq!(redact("https://h/cloudfoundry/pass-word"), "https://h/cloudfoundry/<redacted>");
     }
 
     #[test]
@@ -704,7 +707,7 @@ mod tests {
         let text =
             "MIIE abcd hunter2-long true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me";
         assert_eq!(
-            shown(json!({}), variables, text),
+            redact(json!({}), variables, text),
             "<redacted> <redacted> <redacted> true 10.0.0.6 10.0.0.0/24 TUlJRQ== ssh-ed25519 \
              AAAAC3NzaC1lZDI1NTE5 me"
         );

@@ -49,13 +49,13 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     const MAX_SHOWN_KEYS: usize = 10;
-    let mut shown: Vec<String> = entries.map(|(name, _)| format_key(name)).collect();
-    let rest = shown.len().saturating_sub(MAX_SHOWN_KEYS);
-    shown.truncate(MAX_SHOWN_KEYS);
+    let mut keys: Vec<String> = entries.map(|(name, _)| format_key(name)).collect();
+    let rest = keys.len().saturating_sub(MAX_SHOWN_KEYS);
+    keys.truncate(MAX_SHOWN_KEYS);
     match rest {
-        _ if shown.is_empty() => "an empty mapping".into(),
-        0 => shown.join(", "),
-        rest => format!("{} and {rest} more", shown.join(", ")),
+        _ if keys.is_empty() => "an empty mapping".into(),
+        0 => keys.join(", "),
+        rest => format!("{} and {rest} more", keys.join(", ")),
     }
 }
 

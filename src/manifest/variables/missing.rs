@@ -81,8 +81,8 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                let meant = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
-                lines.push(entry.describe(name, &meant.unwrap_or_default()));
+                let hint = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
+                lines.push(entry.describe(name, &hint.unwrap_or_default()));
             }
         }
         let missing = lines.len();
@@ -117,7 +117,7 @@ pub(super) fn near_name<'a>(
 }
 
 impl MissingVariable {
-    fn describe(&self, name: &str, meant: &str) -> String {
+    fn describe(&self, name: &str, hint: &str) -> String {
         let mut positions: Vec<String> =
             self.positions.iter().take(MAX_SHOWN_POSITIONS).map(Position::describe).collect();
         if self.positions.len() > MAX_SHOWN_POSITIONS {
@@ -126,12 +126,12 @@ impl MissingVariable {
                 more => format!("{more} more places"),
             });
         }
-        let needed = self
+        let purpose = self
             .needed_by
             .as_ref()
-            .map(|by| format!(", needed to generate variable '{by}'"))
+            .map(|dependent| format!(", needed to generate variable '{dependent}'"))
             .unwrap_or_default();
-        format!("(({name})) at {}{needed}{meant}", positions.join(", "))
+        format!("(({name})) at {}{purpose}{hint}", positions.join(", "))
     }
 }
 

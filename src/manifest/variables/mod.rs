@@ -7,7 +7,7 @@
 //!
 //! The format is described in docs-bosh, "Manifest variables" (`cli-int.md`, `variable-types.md`).
 
-mod declared;
+mod declarations;
 mod definitions;
 mod descend;
 mod missing;
@@ -18,7 +18,7 @@ mod sources;
 pub mod syntax;
 mod values;
 
-pub use declared::Declared;
+pub use declarations::Declarations;
 pub use definitions::{Definition, Definitions, UpdateMode};
 pub use missing::MissingVariables;
 pub use origin::{VariableOrigin, VariableSource};

@@ -45,22 +45,22 @@ impl MbusOutline {
         store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Vec<PreviousMbus> {
-        let stored = store.as_deref().and_then(VarsStore::previous).cloned();
-        if stored.is_none() && sources.previous().is_none() {
+        let stored_list = store.as_deref().and_then(VarsStore::previous).cloned();
+        if stored_list.is_none() && sources.previous().is_none() {
             return Vec::new();
         }
         let mut earlier = sources.clone();
         let mut candidates = Vec::new();
         let mut store = store;
         let lists =
-            stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
+            stored_list.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
         for (list, is_given) in lists {
             for rotation in previous::rotations(list) {
                 // A given value takes precedence over the store, and did so before the rotation.
                 let in_force =
                     rotation.into_iter().filter(|(name, _)| is_given || sources.get(name).is_none());
                 in_force.for_each(|(name, value)| earlier.replace(name, value.clone()));
-                candidates.extend(self.with(&earlier, definitions, store.as_deref_mut(), now));
+                candidates.extend(self.interpolate(&earlier, definitions, store.as_deref_mut(), now));
             }
         }
         candidates
@@ -68,7 +68,7 @@ impl MbusOutline {
 
     /// Interpolates the mbus URL and its certificate with older values. Returns `None` if one is missing,
     /// because a part of the credentials is of no use.
-    fn with(
+    fn interpolate(
         &self,
         sources: &Sources,
         definitions: &Definitions,

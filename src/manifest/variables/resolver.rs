@@ -52,7 +52,7 @@ pub struct Resolver<'a> {
     cache: HashMap<String, Option<Resolved<'a>>, RandomState>,
     /// The declared variables that are being generated, outermost first, to find cycles.
     making: Vec<String>,
-    used: BTreeSet<String>,
+    used_names: BTreeSet<String>,
     missing: MissingVariables,
     /// The number of references without a value so far.
     unresolved: usize,
@@ -64,7 +64,7 @@ pub struct Resolver<'a> {
     /// The places of references that were replaced as a whole, with their variables.
     replaced_references: Vec<(Position, String)>,
     /// The old values of stored variables that were generated again.
-    replaced: Vec<(String, Node)>,
+    replaced_values: Vec<(String, Node)>,
 }
 
 impl<'a> Resolver<'a> {
@@ -83,14 +83,14 @@ impl<'a> Resolver<'a> {
             now,
             cache: HashMap::default(),
             making: Vec::new(),
-            used: BTreeSet::new(),
+            used_names: BTreeSet::new(),
             missing: MissingVariables::default(),
             unresolved: 0,
             budget: MAX_ADDED_BYTES,
             is_read_only: false,
             notes: Vec::new(),
             replaced_references: Vec::new(),
-            replaced: Vec::new(),
+            replaced_values: Vec::new(),
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> Resolver<'a> {
             .iter()
             .try_for_each(|definition| self.resolve(&definition.name, &definition.position).map(drop));
         let Some(store) = self.store.as_deref_mut() else { return result };
-        store.keep_previous(&self.replaced);
-        let saved = store.save();
+        store.keep_previous(&self.replaced_values);
+        let save_result = store.save();
         store.unlock();
-        result.and(saved)
+        result.and(save_result)
     }
 
     /// Returns the value of a variable, if it has one. `position` is that of the reference.
@@ -149,7 +149,7 @@ impl<'a> Resolver<'a> {
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
             None => {
-                self.used.insert(name.to_owned());
+                self.used_names.insert(name.to_owned());
                 let value = self.find(name, position)?;
                 self.cache.insert(name.to_owned(), value.clone());
                 value
@@ -173,14 +173,14 @@ impl<'a> Resolver<'a> {
     /// Returns the value of a variable from the vars store. Generates it first if necessary.
     fn find_stored(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
         let Some(store) = self.store.as_deref() else { return Ok(None) };
-        let stored = store.get(name).cloned();
+        let stored_value = store.get(name).cloned();
         let definition = self.definitions.get(name);
-        match (stored, definition) {
-            (stored, Some(definition))
+        match (stored_value, definition) {
+            (stored_value, Some(definition))
                 if !self.is_read_only
-                    && (stored.is_none() || definition.update_mode == UpdateMode::Converge) =>
+                    && (stored_value.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
-                let Some(kind) = definition.kind.clone() else { return Ok(stored) };
+                let Some(kind) = definition.kind.clone() else { return Ok(stored_value) };
                 if self.making.iter().any(|other| other == name) {
                     let from = self.making.iter().position(|other| other == name).unwrap_or_default();
                     let mut cycle = self.making[from..].to_vec();
@@ -192,11 +192,11 @@ impl<'a> Resolver<'a> {
                     )));
                 }
                 self.making.push(name.to_owned());
-                let value = self.generate_value(definition, &kind, stored);
+                let value = self.generate_value(definition, &kind, stored_value);
                 self.making.pop();
                 value.context(|| cannot_be_generated(definition))
             }
-            (stored, _) => Ok(stored),
+            (stored_value, _) => Ok(stored_value),
         }
     }
 
@@ -205,13 +205,13 @@ impl<'a> Resolver<'a> {
         &mut self,
         definition: &Definition,
         kind: &str,
-        stored: Option<Node>,
+        stored_value: Option<Node>,
     ) -> Result<Option<Node>> {
-        let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored) };
-        if let Some(stored) = stored {
-            let mismatches = spec.mismatches(&stored, authority.as_ref());
+        let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored_value) };
+        if let Some(stored_value) = stored_value {
+            let mismatches = spec.mismatches(&stored_value, authority.as_ref());
             if mismatches.is_empty() {
-                return Ok(Some(stored));
+                return Ok(Some(stored_value));
             }
             let name = &definition.name;
             let mismatches = mismatches.join("; ");
@@ -220,7 +220,7 @@ impl<'a> Resolver<'a> {
                 true => format!("create-env generates variable '{name}' again: {mismatches}"),
                 false => format!("variable '{name}' is generated again: {mismatches}"),
             });
-            self.replaced.push((definition.name.clone(), stored));
+            self.replaced_values.push((definition.name.clone(), stored_value));
         }
         let value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         if let Some(store) = self.store.as_deref_mut() {
@@ -272,8 +272,8 @@ impl<'a> Resolver<'a> {
                         *node = with_position(value, &node.position);
                     }
                 } else if text.contains("((") {
-                    let replaced = self.interpolate_text(text, &node.position)?;
-                    *text = replaced.into();
+                    let new_text = self.interpolate_text(text, &node.position)?;
+                    *text = new_text.into();
                 }
             }
             Data::Seq(items) => {
@@ -329,7 +329,7 @@ impl<'a> Resolver<'a> {
     /// references.
     fn interpolate_text(&mut self, text: &str, position: &Position) -> Result<String> {
         let mut result = String::with_capacity(text.len());
-        let mut copied = 0;
+        let mut rest_start = 0;
         for reference in syntax::references(text) {
             let Some(value) = self.value(&reference, position)? else { continue };
             if reference.has_spaces {
@@ -340,8 +340,8 @@ impl<'a> Resolver<'a> {
                 ));
                 continue;
             }
-            result.push_str(&text[copied..reference.range.start]);
-            copied = reference.range.end;
+            result.push_str(&text[rest_start..reference.range.start]);
+            rest_start = reference.range.end;
             match &value.data {
                 Data::String(piece) => result.push_str(piece),
                 Data::Int(number) => result.push_str(&number.to_string()),
@@ -357,7 +357,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        result.push_str(&text[copied..]);
+        result.push_str(&text[rest_start..]);
         Ok(result)
     }
 
@@ -398,7 +398,7 @@ impl<'a> Resolver<'a> {
         items.retain(|item| {
             let is_satisfied = satisfied.contains(&index);
             if is_satisfied {
-                mark_used(item, &mut self.used);
+                mark_used(item, &mut self.used_names);
             }
             index += 1;
             !is_satisfied
@@ -408,17 +408,17 @@ impl<'a> Resolver<'a> {
 
     /// Marks the variables to which a document refers as used.
     pub fn mark_used(&mut self, node: &Node) {
-        mark_used(node, &mut self.used);
+        mark_used(node, &mut self.used_names);
     }
 
     /// Returns the names of the variables that were requested.
     pub fn used_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.used.iter().map(String::as_str)
+        self.used_names.iter().map(String::as_str)
     }
 
     /// Returns true if this variable was requested.
     pub fn is_used(&self, name: &str) -> bool {
-        self.used.contains(name)
+        self.used_names.contains(name)
     }
 
     /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
@@ -525,15 +525,16 @@ fn weight(node: &Node) -> usize {
         }
 }
 
-fn mark_used(node: &Node, used: &mut BTreeSet<String>) {
+fn mark_used(node: &Node, used_names: &mut BTreeSet<String>) {
     match &node.data {
         Data::String(text) => {
-            used.extend(syntax::references(text).iter().map(|reference| reference.variable().to_owned()));
+            used_names
+                .extend(syntax::references(text).iter().map(|reference| reference.variable().to_owned()));
         }
-        Data::Seq(items) => items.iter().for_each(|item| mark_used(item, used)),
+        Data::Seq(items) => items.iter().for_each(|item| mark_used(item, used_names)),
         Data::Map(map) => map.iter().for_each(|(key, value)| {
-            mark_used(key, used);
-            mark_used(value, used);
+            mark_used(key, used_names);
+            mark_used(value, used_names);
         }),
         _ => {}
     }

@@ -32,18 +32,18 @@ pub(crate) fn values(
     sources: &Sources,
     store: Option<&VarsStore>,
 ) -> Vec<VariableValue> {
-    let typed = definitions.iter().filter(|definition| definition.kind.is_some());
-    let kept = store.and_then(VarsStore::previous).into_iter().chain(sources.previous());
-    let rotated: BTreeSet<&str> =
-        kept.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
-    typed
+    let typed_definitions = definitions.iter().filter(|definition| definition.kind.is_some());
+    let rotation_lists = store.and_then(VarsStore::previous).into_iter().chain(sources.previous());
+    let rotated_names: BTreeSet<&str> =
+        rotation_lists.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
+    typed_definitions
         .map(|definition| {
             let given_value = sources.get(&definition.name);
             let value = given_value.or_else(|| store?.get(&definition.name)).map(canonical);
             VariableValue {
                 name: definition.name.clone(),
                 is_stored: given_value.is_none() && value.is_some(),
-                was_rotated: rotated.contains(definition.name.as_str()),
+                was_rotated: rotated_names.contains(definition.name.as_str()),
                 value,
             }
         })

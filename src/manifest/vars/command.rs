@@ -34,14 +34,14 @@ pub enum VarsRequest {
     /// Report values that need attention.
     Check {
         /// Inputs of the manifests that declare the values.
-        declared: Vec<Inputs>,
+        manifests: Vec<Inputs>,
         /// The validity that certificates must still have.
-        within: Duration,
+        min_validity: Duration,
     },
     /// Replace the value of one variable.
     Rotate {
         /// See [`VarsRequest::Check`].
-        declared: Vec<Inputs>,
+        manifests: Vec<Inputs>,
         /// The name of the variable.
         name: String,
     },
@@ -56,8 +56,8 @@ impl VarsRequest {
     /// Returns true if a program prints variables.
     pub fn has_programs(&self) -> bool {
         match self {
-            VarsRequest::Check { declared, .. } | VarsRequest::Rotate { declared, .. } => {
-                declared.iter().any(Inputs::has_programs)
+            VarsRequest::Check { manifests, .. } | VarsRequest::Rotate { manifests, .. } => {
+                manifests.iter().any(Inputs::has_programs)
             }
             VarsRequest::Get { .. } | VarsRequest::Finish { .. } => false,
         }
@@ -165,18 +165,20 @@ pub fn run(
                 .map_err(|error| PathError { hint: None, ..error })?;
             Ok(load::format_value(&value))
         }
-        VarsRequest::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
-        VarsRequest::Rotate { declared, name } => {
-            let declared = load::load_declarations(declared)?;
-            let done = rotate::rotate(&mut store, &declared, name, now)?;
-            Ok(describe_rotation(&done, path))
+        VarsRequest::Check { manifests, min_validity } => {
+            check(&mut store, manifests, *min_validity, now, reporter)
+        }
+        VarsRequest::Rotate { manifests, name } => {
+            let declarations = load::load_declarations(manifests)?;
+            let rotation = rotate::rotate(&mut store, &declarations, name, now)?;
+            Ok(describe_rotation(&rotation, path))
         }
         VarsRequest::Finish { name } => {
-            let done = rotate::finish(&mut store, name)?;
+            let rotation = rotate::finish(&mut store, name)?;
             Ok(format!(
                 "The old certificate of {} is removed from '{}'. Run create-env, so that the environment \
                  does not trust it any more.\n",
-                done.authorities.join(", "),
+                rotation.authorities.join(", "),
                 path.display()
             ))
         }
@@ -186,15 +188,15 @@ pub fn run(
 /// Checks the values of the store. Findings are an error with the command that renews them.
 fn check(
     store: &mut VarsStore,
-    declared: &[Inputs],
-    within: Duration,
+    manifests: &[Inputs],
+    min_validity: Duration,
     now: OffsetDateTime,
     reporter: &Reporter,
 ) -> Result<String> {
-    let checked = report::check(store, &load::load_declarations(declared)?, within, now)?;
+    let check_result = report::check(store, &load::load_declarations(manifests)?, min_validity, now)?;
     let rotations = rotate::open_rotations(store);
-    checked.notes.iter().chain(&rotations).for_each(|note| reporter.note(note));
-    if checked.findings.is_empty() {
+    check_result.notes.iter().chain(&rotations).for_each(|note| reporter.note(note));
+    if check_result.findings.is_empty() {
         let verdict = match rotations.as_slice() {
             [] => "nothing needs attention",
             [_] => "no problems, but a rotation is not finished",
@@ -202,14 +204,17 @@ fn check(
         };
         return Ok(format!(
             "{}, {}: {verdict}.\n",
-            count_text(checked.variables, "variable"),
-            count_text(checked.certificates, "certificate")
+            count_text(check_result.variables, "variable"),
+            count_text(check_result.certificates, "certificate")
         ));
     }
-    let lines: Vec<String> =
-        checked.findings.iter().map(|finding| format!("{}: {}", finding.name, finding.problem)).collect();
+    let lines: Vec<String> = check_result
+        .findings
+        .iter()
+        .map(|finding| format!("{}: {}", finding.name, finding.problem))
+        .collect();
     let count = count_text(lines.len(), "problem");
-    let mut names = checked.findings.iter().map(|finding| finding.name.as_str());
+    let mut names = check_result.findings.iter().map(|finding| finding.name.as_str());
     let first = names.next().unwrap_or("NAME");
     let renewed = if names.all(|name| name == first) { first } else { "NAME" };
     let error = Error::invalid(format!(
@@ -218,7 +223,7 @@ fn check(
         lines.join("\n  ")
     ))
     .with_hint(format!("to generate a new value: `{}`", rotate::command(store, renewed)));
-    Err(match checked.has_invalid_dates {
+    Err(match check_result.has_invalid_dates {
         true => {
             error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))
         }
@@ -226,8 +231,8 @@ fn check(
     })
 }
 
-fn describe_rotation(done: &RotationResult, path: &Path) -> String {
-    let (values, old, new) = match done.renewed.len() {
+fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
+    let (values, old, new) = match rotation.renewed.len() {
         1 => ("New value", "The old one is", "the new one"),
         _ => ("New values", "The old ones are", "the new ones"),
     };
@@ -236,15 +241,15 @@ fn describe_rotation(done: &RotationResult, path: &Path) -> String {
          password of its agent changes: `monopile plan MANIFEST` shows that. {old} kept under '{}' until \
          then, so that the agent of the VM can be reached.\n",
         path.display(),
-        done.renewed.join(", "),
+        rotation.renewed.join(", "),
         previous::KEY,
     );
-    if let Some(first) = done.authorities.first() {
+    if let Some(first) = rotation.authorities.first() {
         let _ = write!(
             text,
             "The old certificate of {} is still trusted. Deploy everything that uses it, then run\n  \
              `monopile vars rotate {} {first} --finish`\nand deploy again.\n",
-            done.authorities.join(", "),
+            rotation.authorities.join(", "),
             path.display(),
         );
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::rotate::RotationProgress;
-use crate::variables::{Declared, Resolver};
+use crate::variables::{Declarations, Resolver};
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::day;
 use crate::vars_store::signing_key::SigningKey;
@@ -117,56 +117,58 @@ fn describe(certificate: &Certificate) -> String {
     parts.join(" ")
 }
 
-/// Checks the store: certificates that expire within `within` or do not chain to their CA, mismatched key
-/// pairs, and values that differ from their declaration.
+/// Checks the store: certificates that expire within `min_validity` or do not chain to their CA, mismatched
+/// key pairs, and values that differ from their declaration.
 pub fn check(
     store: &mut VarsStore,
-    declared: &Declared,
-    within: Duration,
+    declarations: &Declarations,
+    min_validity: Duration,
     now: OffsetDateTime,
 ) -> Result<VarsCheckResult> {
-    let mut checked = VarsCheckResult::default();
+    let mut result = VarsCheckResult::default();
     for (name, value) in store.iter() {
-        checked.variables += 1;
+        result.variables += 1;
         let kind = ValueKind::infer(value);
-        checked.certificates += usize::from(kind.name() == "certificate");
+        result.certificates += usize::from(kind.name() == "certificate");
         if let ValueKind::Certificate(certificates) = &kind {
-            checked.has_invalid_dates |= certificates
+            result.has_invalid_dates |= certificates
                 .iter()
                 .any(|certificate| !(certificate.not_before..=certificate.not_after).contains(&now));
         }
         let problems = match &kind {
-            ValueKind::Certificate(certificates) => certificate_problems(value, certificates, within, now),
+            ValueKind::Certificate(certificates) => {
+                certificate_problems(value, certificates, min_validity, now)
+            }
             ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
             ValueKind::Ssh | ValueKind::Rsa if is_mismatched_pair(value) == Some(true) => {
                 vec!["its private key does not match its public key".to_owned()]
             }
             _ => Vec::new(),
         };
-        checked
+        result
             .findings
             .extend(problems.into_iter().map(|problem| VariableFinding { name: name.to_owned(), problem }));
     }
     for name in store.names().map(str::to_owned).collect::<Vec<_>>() {
-        compare_with_declaration(store, declared, &name, now, &mut checked)?;
+        compare_with_declaration(store, declarations, &name, now, &mut result)?;
     }
-    checked.findings.sort_by(|a, b| a.name.cmp(&b.name));
-    checked.findings.dedup();
-    Ok(checked)
+    result.findings.sort_by(|a, b| a.name.cmp(&b.name));
+    result.findings.dedup();
+    Ok(result)
 }
 
 /// Returns the problems of a certificate: its dates, its key, and the chain to its CA.
 fn certificate_problems(
     value: &Node,
     certificates: &[Certificate],
-    within: Duration,
+    min_validity: Duration,
     now: OffsetDateTime,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     let Some(certificate) = certificates.first() else { return problems };
     if certificate.not_after < now {
         problems.push(format!("it expired on {}", day(certificate.not_after)));
-    } else if certificate.not_after < now + within {
+    } else if certificate.not_after < now + min_validity {
         problems.push(format!("it expires on {}", day(certificate.not_after)));
     }
     if certificate.not_before > now {
@@ -182,7 +184,9 @@ fn certificate_problems(
     }
     match value.get("ca").and_then(Node::as_str).filter(|text| !text.trim().is_empty()) {
         Some(text) => match Certificate::from_pem(text) {
-            Ok(bundle) => problems.extend(chain_problem(certificate, certificates, &bundle, within, now)),
+            Ok(bundle) => {
+                problems.extend(chain_problem(certificate, certificates, &bundle, min_validity, now))
+            }
             Err(_) => problems.push("the certificate under 'ca' cannot be read".into()),
         },
         None if certificate.is_self_signed() => {}
@@ -195,7 +199,7 @@ fn chain_problem(
     certificate: &Certificate,
     chain: &[Certificate],
     bundle: &[Certificate],
-    within: Duration,
+    min_validity: Duration,
     now: OffsetDateTime,
 ) -> Option<String> {
     // Intermediate CAs may follow the certificate in its own text.
@@ -205,27 +209,27 @@ fn chain_problem(
         return Some("it is not signed by a certificate under 'ca'".into());
     };
     let verb = if authority.not_after < now { "expired" } else { "expires" };
-    (authority.der != certificate.der && authority.not_after < now + within)
+    (authority.der != certificate.der && authority.not_after < now + min_validity)
         .then(|| format!("its CA {verb} on {}", day(authority.not_after)))
 }
 
 fn compare_with_declaration(
     store: &mut VarsStore,
-    declared: &Declared,
+    declarations: &Declarations,
     name: &str,
     now: OffsetDateTime,
-    checked: &mut VarsCheckResult,
+    result: &mut VarsCheckResult,
 ) -> Result<()> {
-    let Some((definitions, definition)) = declared.get(name) else { return Ok(()) };
+    let Some((definitions, definition)) = declarations.get(name) else { return Ok(()) };
     let (Some(kind), Some(value)) = (&definition.kind, store.get(name).cloned()) else { return Ok(()) };
-    let mut resolver = Resolver::new(&declared.sources, definitions, Some(store), now).read_only();
+    let mut resolver = Resolver::new(&declarations.sources, definitions, Some(store), now).read_only();
     match resolver.prepare(definition, kind)? {
         Some((spec, authority)) => {
             for problem in spec.mismatches(&value, authority.as_ref()) {
-                checked.findings.push(VariableFinding { name: name.to_owned(), problem });
+                result.findings.push(VariableFinding { name: name.to_owned(), problem });
             }
         }
-        None => checked
+        None => result
             .notes
             .push(format!("'{name}' is not compared with its options: {}", unresolved_names(&resolver))),
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::report::authority_of;
-use crate::variables::Declared;
+use crate::variables::Declarations;
 use crate::variables::Resolver;
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::day;
@@ -40,25 +40,25 @@ pub struct RotationResult {
 /// once, so that the rotation is complete or has no effect.
 pub fn rotate(
     store: &mut VarsStore,
-    declared: &Declared,
+    declarations: &Declarations,
     name: &str,
     now: OffsetDateTime,
 ) -> Result<RotationResult> {
     store.lock()?;
     let mut rotation = Rotation {
-        declared,
+        declarations,
         now,
         keys: KeyPool::default(),
-        done: RotationResult::default(),
+        result: RotationResult::default(),
         visited_names: BTreeSet::new(),
-        replaced: Vec::new(),
+        replaced_values: Vec::new(),
     };
     let result = rotation.renew(store, name).and_then(|()| {
-        store.keep_previous(&rotation.replaced);
+        store.keep_previous(&rotation.replaced_values);
         store.save()
     });
     store.unlock();
-    result.map(|()| rotation.done)
+    result.map(|()| rotation.result)
 }
 
 /// The progress of a rotation that is not finished.
@@ -105,8 +105,8 @@ pub(super) fn open_rotations(store: &VarsStore) -> Vec<String> {
     }
     let has_open_signer = |certificates: &[Certificate]| {
         let certificate = certificates.first().filter(|certificate| !certificate.is_self_signed());
-        let mut others = open.iter().filter_map(|(_, others, _)| others.first());
-        certificate.is_some_and(|certificate| others.any(|other| certificate.is_signed_by(other)))
+        let mut signers = open.iter().filter_map(|(_, chain, _)| chain.first());
+        certificate.is_some_and(|certificate| signers.any(|signer| certificate.is_signed_by(signer)))
     };
     open.iter()
         .filter(|(_, certificates, _)| !has_open_signer(certificates))
@@ -121,13 +121,13 @@ pub(super) fn open_rotations(store: &VarsStore) -> Vec<String> {
 }
 
 struct Rotation<'a> {
-    declared: &'a Declared,
+    declarations: &'a Declarations,
     now: OffsetDateTime,
     keys: KeyPool,
-    done: RotationResult,
+    result: RotationResult,
     visited_names: BTreeSet<String>,
     /// The old values, by variable.
-    replaced: Vec<(String, Node)>,
+    replaced_values: Vec<(String, Node)>,
 }
 
 impl Rotation<'_> {
@@ -149,11 +149,11 @@ impl Rotation<'_> {
         let old_certificate = kind.certificate();
         let (spec, authority) = self
             .prepare(store, name, &old, old_certificate)
-            .and_then(|prepared| check_authority(store, prepared.1.as_ref(), self.now).map(|()| prepared))
+            .and_then(|inputs| check_authority(store, inputs.1.as_ref(), self.now).map(|()| inputs))
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
-        self.done.renewed.push(name.to_owned());
-        self.replaced.push((name.to_owned(), old.clone()));
+        self.result.renewed.push(name.to_owned());
+        self.replaced_values.push((name.to_owned(), old.clone()));
         let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
             store.set(name, keep_unknown(&old, new));
             return Ok(());
@@ -164,7 +164,7 @@ impl Rotation<'_> {
             append(&mut new, "ca", &old_pem);
         }
         store.set(name, keep_unknown(&old, new));
-        self.done.authorities.push(name.to_owned());
+        self.result.authorities.push(name.to_owned());
         for dependent in signed_by(store, old_certificate, name) {
             self.renew(store, &dependent)?;
         }
@@ -179,18 +179,22 @@ impl Rotation<'_> {
         old: &Node,
         certificate: Option<&Certificate>,
     ) -> Result<(GeneratorSpec, Option<Authority>)> {
-        if let Some((definitions, definition)) = self.declared.get(name) {
+        if let Some((definitions, definition)) = self.declarations.get(name) {
             let kind = definition.kind.clone().unwrap_or_default();
             let path = store.path().to_owned();
             let mut resolver =
-                Resolver::new(&self.declared.sources, definitions, Some(store), self.now).read_only();
-            if let Some(prepared) = resolver.prepare(definition, &kind)? {
-                return Ok(prepared);
+                Resolver::new(&self.declarations.sources, definitions, Some(store), self.now).read_only();
+            if let Some(inputs) = resolver.prepare(definition, &kind)? {
+                return Ok(inputs);
             }
             let error = resolver
                 .missing_error(true)
                 .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved")));
-            return Err(error.with_hints(hints_for_missing(&path, self.declared, &resolver.missing_names())));
+            return Err(error.with_hints(hints_for_missing(
+                &path,
+                self.declarations,
+                &resolver.missing_names(),
+            )));
         }
         let spec = GeneratorSpec::like_value(name, old)?;
         let authority = match certificate {
@@ -206,7 +210,7 @@ impl Rotation<'_> {
 
     /// Returns the CA renewed in this rotation whose old certificate signed this one.
     fn renewed_authority(&self, store: &VarsStore, certificate: &Certificate) -> Result<Option<Authority>> {
-        for name in &self.done.authorities {
+        for name in &self.result.authorities {
             let value = stored_value(store, name)?;
             if let ValueKind::Certificate(certificates) = ValueKind::infer(&value)
                 && old_generations(&certificates).any(|old| certificate.is_signed_by(old))
@@ -222,7 +226,7 @@ impl Rotation<'_> {
 /// Ends the rotation of CA `name` and of the CAs below it: removes old certificates from all bundles.
 pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     store.lock()?;
-    let result = drop_old(store, name).and_then(|done| store.save().map(|()| done));
+    let result = drop_old(store, name).and_then(|rotation| store.save().map(|()| rotation));
     store.unlock();
     result
 }
@@ -230,9 +234,9 @@ pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
 /// Removes the old certificates of a CA, and of the CAs that it signed, from all values. Fails if an old one
 /// still signs a certificate.
 fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
-    let mut done = RotationResult::default();
+    let mut result = RotationResult::default();
     // The deployed values, from before the first change.
-    let mut replaced: Vec<(String, Node)> = Vec::new();
+    let mut replaced_values: Vec<(String, Node)> = Vec::new();
     let mut waiting = vec![name.to_owned()];
     let mut visited_names = BTreeSet::new();
     while let Some(name) = waiting.pop() {
@@ -265,26 +269,26 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         for holder in names {
             let before = stored_value(store, &holder)?;
             let mut value = before.clone();
-            let mut changed = strip(&mut value, "ca", &old);
+            let mut has_changed = strip(&mut value, "ca", &old);
             if holder == name {
-                changed |= strip(&mut value, "certificate", &old);
+                has_changed |= strip(&mut value, "certificate", &old);
             }
-            if changed {
+            if has_changed {
                 store.set(&holder, value);
                 // Two CAs of a chain can change the same holder.
-                if replaced.iter().all(|(name, _)| *name != holder) {
-                    replaced.push((holder, before));
+                if replaced_values.iter().all(|(name, _)| *name != holder) {
+                    replaced_values.push((holder, before));
                 }
             }
         }
-        done.authorities.push(name);
+        result.authorities.push(name);
     }
-    if done.authorities.is_empty() {
+    if result.authorities.is_empty() {
         return Err(Error::invalid(format!("there is no rotation of '{name}' to finish"))
             .with_hint(format!("to begin one: `{}`", command(store, name))));
     }
-    store.keep_previous(&replaced);
-    Ok(done)
+    store.keep_previous(&replaced_values);
+    Ok(result)
 }
 
 /// Checks that the new certificate of a CA is deployed. A deploy removes the replaced values from the store.
@@ -322,8 +326,8 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
     let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
         return Ok(());
     };
-    let (name, expired) = (authority.name(), day(authority.certificate().not_after));
-    Err(Error::invalid(format!("its CA '{name}' expired on {expired}")).with_hint(format!(
+    let (name, expiry_day) = (authority.name(), day(authority.certificate().not_after));
+    Err(Error::invalid(format!("its CA '{name}' expired on {expiry_day}")).with_hint(format!(
         "rotate the CA, and with it everything that it signed: `{}`",
         command(store, name)
     )))
@@ -342,9 +346,9 @@ fn deploy_command(store: &VarsStore) -> String {
 
 /// Returns the hints for variables without a value that the options of a variable refer to: those that are
 /// generated but not in the store, and those that must be given.
-fn hints_for_missing(store: &Path, declared: &Declared, names: &[&str]) -> Vec<String> {
-    let (generated, others): (Vec<&str>, Vec<&str>) =
-        names.iter().partition(|name| declared.get(name).is_some());
+fn hints_for_missing(store: &Path, declarations: &Declarations, names: &[&str]) -> Vec<String> {
+    let (generated, other_names): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| declarations.get(name).is_some());
     let mut hints = Vec::new();
     if !generated.is_empty() {
         let path = store.to_string_lossy();
@@ -355,8 +359,8 @@ fn hints_for_missing(store: &Path, declared: &Declared, names: &[&str]) -> Vec<S
             shell_word(&path)
         ));
     }
-    if !others.is_empty() {
-        let names = listed(&others);
+    if !other_names.is_empty() {
+        let names = listed(&other_names);
         hints.push(format!("give a value to {names} with --var NAME=VALUE, --vars-file or --vars-exec"));
     }
     hints
@@ -405,12 +409,12 @@ fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
     let Data::Map(map) = &mut value.data else { return false };
     let Some(Node { data: Data::String(text), .. }) = map.get_mut(key) else { return false };
     let Ok(bundle) = Certificate::from_pem(text) else { return false };
-    let kept: Vec<&Certificate> =
+    let remaining_certificates: Vec<&Certificate> =
         bundle.iter().filter(|certificate| old.iter().all(|old| old.der != certificate.der)).collect();
-    if kept.is_empty() || kept.len() == bundle.len() {
+    if remaining_certificates.is_empty() || remaining_certificates.len() == bundle.len() {
         return false;
     }
-    *text = kept.into_iter().map(Certificate::to_pem).collect::<String>().into();
+    *text = remaining_certificates.into_iter().map(Certificate::to_pem).collect::<String>().into();
     true
 }
 

@@ -200,8 +200,8 @@ fn write_implicit(sequence: &mut DERWriterSeq<'_>, tag: u64, bytes: &[u8]) {
 
 /// Writes a BIT STRING of flags, bit 0 first, without trailing zero bits.
 fn write_flags(writer: DERWriter<'_>, bits: u16) {
-    let used = 16 - bits.leading_zeros() as usize;
-    writer.write_bitvec_bytes(&bits.reverse_bits().to_be_bytes()[..used.div_ceil(8)], used);
+    let bit_count = 16 - bits.leading_zeros() as usize;
+    writer.write_bitvec_bytes(&bits.reverse_bits().to_be_bytes()[..bit_count.div_ceil(8)], bit_count);
 }
 
 /// Writes a PrintableString if the text allows it, and otherwise a UTF8String.

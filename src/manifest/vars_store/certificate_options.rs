@@ -91,7 +91,7 @@ impl CertificateOptions {
         check_names(options, &NAMES)?;
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
         let (dns_names, addresses) = alternative_names(get(ALTERNATIVE_NAMES))?;
-        let parsed = CertificateOptions {
+        let parsed_options = CertificateOptions {
             common_name: get("common_name")
                 .map(|value| string_value("common_name", value))
                 .transpose()?
@@ -113,11 +113,11 @@ impl CertificateOptions {
             },
             key_size: key_length(get("key_length"))?.unwrap_or(KeySize::Rsa3072),
         };
-        if !parsed.is_ca && parsed.ca.is_none() {
+        if !parsed_options.is_ca && parsed_options.ca.is_none() {
             return Err(Error::invalid("option 'ca' is missing: a certificate needs a CA that signs it")
                 .with_hint("name the CA variable under 'ca', or make this one a CA with 'is_ca: true'"));
         }
-        Ok(parsed)
+        Ok(parsed_options)
     }
 }
 

@@ -7,15 +7,16 @@ use time::{Duration, OffsetDateTime};
 use super::x509::Certificate;
 use yaml::{Data, Node};
 
-/// Returns a sentence for each certificate in these variables that has expired or expires within `within`.
+/// Returns a sentence for each certificate in these variables that has expired or expires within
+/// `min_validity`.
 pub fn warnings<'n>(
     variables: impl Iterator<Item = (&'n str, &'n Node)>,
     now: OffsetDateTime,
-    within: Duration,
+    min_validity: Duration,
 ) -> Vec<String> {
     let mut sentences: Vec<_> = certificates(variables)
         .into_iter()
-        .filter(|dated| dated.not_after < now + within)
+        .filter(|dated| dated.not_after < now + min_validity)
         .map(|dated| (dated.not_after, sentence(&dated.path, dated.not_after, now)))
         .collect();
     sentences.sort();
@@ -39,10 +40,10 @@ pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) ->
         walk(name.to_owned(), value, &mut certificates);
     }
     certificates.sort_by_key(|(path, _)| (path.len(), path.clone()));
-    let mut listed = BTreeSet::new();
+    let mut known_ders = BTreeSet::new();
     let mut dated: Vec<CertificateExpiry> = certificates
         .into_iter()
-        .filter(|(_, certificate)| listed.insert(certificate.der.clone()))
+        .filter(|(_, certificate)| known_ders.insert(certificate.der.clone()))
         .map(|(path, certificate)| CertificateExpiry { not_after: certificate.not_after, path })
         .collect();
     dated.sort();

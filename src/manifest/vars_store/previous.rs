@@ -28,9 +28,9 @@ fn kept_values(old: &Node) -> Option<Node> {
 }
 
 /// Adds a rotation to the list under [`KEY`]. Returns the new list, or `None` if nothing has to be kept.
-pub(super) fn with_replaced(list: Option<&Node>, replaced: &[(String, Node)]) -> Option<Node> {
+pub(super) fn add_rotation(list: Option<&Node>, replaced_values: &[(String, Node)]) -> Option<Node> {
     let mut rotation = Mapping::new();
-    for (name, old) in replaced.iter().filter_map(|(name, old)| Some((name, kept_values(old)?))) {
+    for (name, old) in replaced_values.iter().filter_map(|(name, old)| Some((name, kept_values(old)?))) {
         rotation.insert(Node::string(name), old);
     }
     if rotation.is_empty() {

@@ -172,13 +172,13 @@ fn differences(
             differences.push(text);
         }
     };
-    let quoted = |name: Option<&str>| name.map_or("none".to_owned(), |name| format!("'{name}'"));
+    let quote = |name: Option<&str>| name.map_or("none".to_owned(), |name| format!("'{name}'"));
     note(
         certificate.common_name != options.common_name,
         format!(
             "its common name is {} instead of {}",
-            quoted(certificate.common_name.as_deref()),
-            quoted(options.common_name.as_deref())
+            quote(certificate.common_name.as_deref()),
+            quote(options.common_name.as_deref())
         ),
     );
     note(

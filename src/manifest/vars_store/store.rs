@@ -36,7 +36,7 @@ pub struct VarsStore {
     /// The encryption of the file as last read or written.
     stored_form: StoredForm,
     /// The content of the file as this run wrote it. The run may have no identity to decrypt it.
-    written: Option<Vec<u8>>,
+    written_content: Option<Vec<u8>>,
 }
 
 impl VarsStore {
@@ -52,14 +52,14 @@ impl VarsStore {
             is_detached: false,
             encryption: encryption.clone(),
             stored_form: StoredForm::Plain,
-            written: None,
+            written_content: None,
         };
         store.read()?;
         Ok(store)
     }
 
     /// Returns the same values, detached from the file: nothing is written.
-    pub fn detached(self) -> Self {
+    pub fn detach(self) -> Self {
         VarsStore { is_detached: true, ..self }
     }
 
@@ -76,7 +76,7 @@ impl VarsStore {
             return Ok(());
         }
         let bytes = files::read_bytes(&self.path, "vars store")?;
-        if self.written.as_ref() == Some(&bytes) {
+        if self.written_content.as_ref() == Some(&bytes) {
             return Ok(());
         }
         self.stored_form = self.encryption.stored_form(&bytes);
@@ -156,8 +156,8 @@ impl VarsStore {
     }
 
     /// Keeps replaced values until [`Self::forget_previous`]. [`Self::save`] writes them.
-    pub(crate) fn keep_previous(&mut self, replaced: &[(String, Node)]) {
-        if let Some(list) = previous::with_replaced(self.previous(), replaced) {
+    pub(crate) fn keep_previous(&mut self, replaced_values: &[(String, Node)]) {
+        if let Some(list) = previous::add_rotation(self.previous(), replaced_values) {
             self.set(previous::KEY, list);
         }
     }
@@ -178,9 +178,9 @@ impl VarsStore {
                 self.has_changed = true;
             }
         }
-        let saved = self.save();
+        let result = self.save();
         self.unlock();
-        saved
+        result
     }
 
     /// Returns the option that selects another path for a store that does not exist yet. The values of an
@@ -234,13 +234,13 @@ impl VarsStore {
     }
 
     /// Encrypts the file for the current recipients, unless it already is.
-    pub fn reencrypted(mut self) -> Result<Self> {
+    pub fn reencrypt(mut self) -> Result<Self> {
         if self.exists && self.encryption.encrypts() && self.stored_form != StoredForm::CurrentRecipients {
             self.lock()?;
             self.has_changed = true;
-            let saved = self.save();
+            let result = self.save();
             self.unlock();
-            saved?;
+            result?;
         }
         Ok(self)
     }
@@ -280,7 +280,7 @@ impl VarsStore {
             self.lock = Some(UnlockOnDrop::from(file));
         }
         self.has_changed = false;
-        self.written = Some(text);
+        self.written_content = Some(text);
         self.stored_form =
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())
@@ -304,9 +304,9 @@ pub(crate) fn command_line(command: &str, store: &Path, word: &str) -> String {
 }
 
 fn is_same_file(file: &File, path: &Path) -> std::io::Result<bool> {
-    let opened = file.metadata()?;
+    let metadata = file.metadata()?;
     match std::fs::metadata(path) {
-        Ok(at_path) => Ok((opened.dev(), opened.ino()) == (at_path.dev(), at_path.ino())),
+        Ok(at_path) => Ok((metadata.dev(), metadata.ino()) == (at_path.dev(), at_path.ino())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

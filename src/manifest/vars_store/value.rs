@@ -30,12 +30,16 @@ pub(crate) enum ValueKind {
 impl ValueKind {
     /// Returns the kind of `value`.
     pub(crate) fn infer(value: &Node) -> Self {
-        let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
-        if has("certificate") && has("private_key") {
+        let has_text = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
+        if has_text("certificate") && has_text("private_key") {
             let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
             return Certificate::from_pem(text).map_or(ValueKind::BrokenCertificate, ValueKind::Certificate);
         }
-        match (has("private_key") && has("public_key"), has("public_key_fingerprint"), value.as_str()) {
+        match (
+            has_text("private_key") && has_text("public_key"),
+            has_text("public_key_fingerprint"),
+            value.as_str(),
+        ) {
             (true, true, _) => ValueKind::Ssh,
             (true, false, _) => ValueKind::Rsa,
             (_, _, Some(_)) => ValueKind::Text,
@@ -135,10 +139,10 @@ pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
     let text = |key: &str| value.get(key).and_then(Node::as_str);
     let key = SigningKey::from_pem(text("private_key")?).ok()?;
     let public = text("public_key")?;
-    if let Some(encoded) = public.strip_prefix("ssh-rsa ") {
+    if let Some(encoded_key) = public.strip_prefix("ssh-rsa ") {
         use base64::Engine;
-        let encoded = encoded.split_whitespace().next()?;
-        let wire = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+        let encoded_key = encoded_key.split_whitespace().next()?;
+        let wire = base64::engine::general_purpose::STANDARD.decode(encoded_key).ok()?;
         return Some(super::rsa_key::ssh_wire_of(key.public_bits())? != wire);
     }
     let blocks = pem_text::blocks(public);

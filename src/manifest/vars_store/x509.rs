@@ -49,7 +49,7 @@ pub struct Certificate {
 impl Certificate {
     /// Parses a certificate in DER.
     pub fn from_der(bytes: &[u8]) -> Result<Self> {
-        let (rest, parsed) = X509Certificate::from_der(bytes).map_err(|error| {
+        let (rest, x509) = X509Certificate::from_der(bytes).map_err(|error| {
             Error::invalid("the certificate cannot be read").with_source(error.to_string())
         })?;
         if !rest.is_empty() {
@@ -57,28 +57,28 @@ impl Certificate {
         }
         let mut certificate = Certificate {
             der: bytes.to_vec(),
-            subject: parsed.subject().as_raw().to_vec(),
-            issuer: parsed.issuer().as_raw().to_vec(),
-            common_name: texts(parsed.subject().iter_common_name()).pop(),
-            organizations: texts(parsed.subject().iter_organization()),
-            has_other_names: parsed.subject().iter_attributes().any(|attribute| {
+            subject: x509.subject().as_raw().to_vec(),
+            issuer: x509.issuer().as_raw().to_vec(),
+            common_name: texts(x509.subject().iter_common_name()).pop(),
+            organizations: texts(x509.subject().iter_organization()),
+            has_other_names: x509.subject().iter_attributes().any(|attribute| {
                 !["2.5.4.3", "2.5.4.6", "2.5.4.10"].contains(&attribute.attr_type().to_id_string().as_str())
             }),
             dns_names: Vec::new(),
             addresses: Vec::new(),
-            not_before: parsed.validity().not_before.to_datetime(),
-            not_after: parsed.validity().not_after.to_datetime(),
+            not_before: x509.validity().not_before.to_datetime(),
+            not_after: x509.validity().not_after.to_datetime(),
             is_ca: false,
             key_usage: None,
             extended_key_usage: Vec::new(),
             subject_key_id: None,
-            public_bits: parsed.public_key().subject_public_key.data.to_vec(),
-            rsa_bits: match parsed.public_key().parsed() {
+            public_bits: x509.public_key().subject_public_key.data.to_vec(),
+            rsa_bits: match x509.public_key().parsed() {
                 Ok(x509_parser::public_key::PublicKey::RSA(key)) => Some(key.key_size()),
                 _ => None,
             },
         };
-        for extension in parsed.extensions() {
+        for extension in x509.extensions() {
             certificate.read_extension(extension.parsed_extension());
         }
         Ok(certificate)
