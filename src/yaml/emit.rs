@@ -104,7 +104,7 @@ impl Emitter {
     fn write_mapping(&mut self, map: &Mapping) {
         let outer = self.indent;
         self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
-        for (key, value) in order::sorted(map) {
+        for (key, value) in order::sort_entries(map) {
             self.start_line();
             if is_simple_key(key) {
                 self.write_node(key, Context::SimpleKey);
@@ -299,7 +299,7 @@ impl Emitter {
 
     fn write_escaped(&mut self, character: char) {
         let code = u32::from(character);
-        let escaped = match character {
+        let escape_sequence = match character {
             '\0' => "\\0".into(),
             '\u{7}' => "\\a".into(),
             '\u{8}' => "\\b".into(),
@@ -319,7 +319,7 @@ impl Emitter {
             _ if code <= 0xffff => format!("\\u{code:04X}"),
             _ => format!("\\U{code:08X}"),
         };
-        self.push_str(&escaped);
+        self.push_str(&escape_sequence);
     }
 
     /// Writes a block scalar, with the indicators that keep its leading spaces and its last line breaks.

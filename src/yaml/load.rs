@@ -96,7 +96,7 @@ const MAX_UNINDEXED_PAIRS: usize = 8;
 struct Entries<'t> {
     pairs: Vec<(Node, Node)>,
     /// The indices of the entries that come from merges.
-    merged: HashSet<usize, RandomState>,
+    merged_indices: HashSet<usize, RandomState>,
     /// The indices of all entries, by key. Empty up to [`MAX_UNINDEXED_PAIRS`] entries.
     index: HashMap<Key<'t>, usize, RandomState>,
 }
@@ -115,7 +115,7 @@ impl<'t> Entries<'t> {
             self.add(key, index_key, value, is_merged);
             return Ok(());
         };
-        if !is_merged && !self.merged.remove(&at) {
+        if !is_merged && !self.merged_indices.remove(&at) {
             return Err((key, self.pairs[at].0.position.clone()));
         }
         self.pairs[at] = (key, value);
@@ -132,7 +132,7 @@ impl<'t> Entries<'t> {
     fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, is_merged: bool) {
         let at = self.pairs.len();
         if is_merged {
-            self.merged.insert(at);
+            self.merged_indices.insert(at);
         }
         if at == MAX_UNINDEXED_PAIRS {
             let indexed_pairs = self.pairs.iter().enumerate();
@@ -211,11 +211,11 @@ impl<'a> Decoder<'a> {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
-        let (decoded, from_aliases) = (self.decoded_nodes as f64, self.alias_nodes as f64);
-        let excess = decoded.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
-        let allowed = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
+        let (node_count, alias_count) = (self.decoded_nodes as f64, self.alias_nodes as f64);
+        let excess = node_count.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
+        let max_ratio = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
         let is_small = self.decoded_nodes <= FREE_NODES || self.alias_nodes <= FREE_ALIAS_NODES;
-        let exceeds_ratio = !is_small && from_aliases / decoded > allowed;
+        let exceeds_ratio = !is_small && alias_count / node_count > max_ratio;
         if exceeds_ratio || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self
                 .error(id, "aliases repeat too much of this document")
@@ -260,13 +260,13 @@ impl<'a> Decoder<'a> {
 
     /// Adds the entries of a mapping. Entries of a merge key give way to those of the mapping itself, and a
     /// key that is set twice is an error.
-    fn add_entries(&mut self, id: NodeId, into: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
+    fn add_entries(&mut self, id: NodeId, entries: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
         self.enter(id)?;
         let tree = self.tree;
         let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
         for (key, value) in tree.entries(id, contents) {
             if self.is_merge(key) {
-                self.add_merged(value, into)?;
+                self.add_merged(value, entries)?;
                 continue;
             }
             let key_node = self.decode_node(key)?;
@@ -277,7 +277,7 @@ impl<'a> Decoder<'a> {
             }
             let index_key = self.index_key(key, &key_node);
             let value_node = self.decode_node(value)?;
-            if let Err((key_node, first)) = into.set(key_node, index_key, value_node, is_merged) {
+            if let Err((key_node, first)) = entries.set(key_node, index_key, value_node, is_merged) {
                 let problem = format!(
                     "{} is already set at line {}, column {}",
                     describe_key(&key_node),
@@ -313,25 +313,25 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn add_merged(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn add_merged(&mut self, id: NodeId, entries: &mut Entries<'a>) -> Result<(), Error> {
         match self.tree.content(id) {
             RawContent::Seq(contents) => {
                 // The first mapping takes precedence, so it is merged last.
                 let items: Vec<NodeId> = self.tree.items(id, contents).collect();
-                items.into_iter().rev().try_for_each(|item| self.add_merged_mapping(item, into))
+                items.into_iter().rev().try_for_each(|item| self.add_merged_mapping(item, entries))
             }
-            _ => self.add_merged_mapping(id, into),
+            _ => self.add_merged_mapping(id, entries),
         }
     }
 
-    fn add_merged_mapping(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn add_merged_mapping(&mut self, id: NodeId, entries: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match self.tree.content(id) {
-            RawContent::Map(_) => self.add_entries(id, into, true),
+            RawContent::Map(_) => self.add_entries(id, entries, true),
             RawContent::Alias(target) if matches!(self.tree.content(target), RawContent::Map(_)) => self
                 .follow_alias(id, target, |decoder, target| {
                     decoder.count(target)?;
-                    decoder.add_entries(target, into, true)
+                    decoder.add_entries(target, entries, true)
                 }),
             _ => Err(self
                 .error(id, "'<<' takes a mapping or a list of mappings")

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use super::{Data, Mapping, Node};
 
 /// Returns the entries of a mapping in the order in which they are written.
-pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
+pub(super) fn sort_entries(map: &Mapping) -> Vec<(&Node, &Node)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|(one, _), (other, _)| one.as_str().cmp(&other.as_str()));
     merge_sort(entries)
@@ -18,25 +18,25 @@ pub(super) fn sorted(map: &Mapping) -> Vec<(&Node, &Node)> {
 
 /// Merges sorted runs of one entry into runs of two, then four, and so on.
 fn merge_sort<'a>(mut entries: Vec<(&'a Node, &'a Node)>) -> Vec<(&'a Node, &'a Node)> {
-    let mut merged = Vec::with_capacity(entries.len());
+    let mut buffer = Vec::with_capacity(entries.len());
     let mut run = 1;
     while run < entries.len() {
         for runs in entries.chunks(2 * run) {
             let (mut left, mut right) = runs.split_at(run.min(runs.len()));
             while let ([a, left_rest @ ..], [b, right_rest @ ..]) = (left, right) {
                 if compare(b.0, a.0) == Ordering::Less {
-                    merged.push(*b);
+                    buffer.push(*b);
                     right = right_rest;
                 } else {
-                    merged.push(*a);
+                    buffer.push(*a);
                     left = left_rest;
                 }
             }
-            merged.extend_from_slice(left);
-            merged.extend_from_slice(right);
+            buffer.extend_from_slice(left);
+            buffer.extend_from_slice(right);
         }
-        std::mem::swap(&mut entries, &mut merged);
-        merged.clear();
+        std::mem::swap(&mut entries, &mut buffer);
+        buffer.clear();
         run *= 2;
     }
     entries

@@ -101,8 +101,8 @@ fn is_decimal(text: &str) -> bool {
     };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_mantissa_valid = match mantissa.split_once('.') {
-        Some((whole, fraction)) => {
-            digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
+        Some((integer, fraction)) => {
+            digits(integer) && digits(fraction) && !(integer.is_empty() && fraction.is_empty())
         }
         None => !mantissa.is_empty() && digits(mantissa),
     };

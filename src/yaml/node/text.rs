@@ -97,11 +97,11 @@ mod tests {
         let long = "é€😀".repeat(8);
         for (end, _) in long.char_indices().chain([(long.len(), ' ')]) {
             let text = &long[..end];
-            for kept in [Text::from(text), Text::from(text.to_owned()), Text::from(&text.to_owned())] {
-                assert_eq!(kept.as_str(), text);
-                assert_eq!(kept.clone(), kept);
-                assert_eq!(format!("{kept:?}"), format!("{text:?}"));
-                assert_eq!(String::from(kept), text);
+            for copy in [Text::from(text), Text::from(text.to_owned()), Text::from(&text.to_owned())] {
+                assert_eq!(copy.as_str(), text);
+                assert_eq!(copy.clone(), copy);
+                assert_eq!(format!("{copy:?}"), format!("{text:?}"));
+                assert_eq!(String::from(copy), text);
             }
         }
         assert_ne!(Text::from("a"), Text::from("b"));

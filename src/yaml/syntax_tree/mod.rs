@@ -249,7 +249,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn rejected(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
+    fn at(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
         Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
@@ -299,7 +299,7 @@ impl<'t> Builder<'t> {
                 if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
-                    return Err(Failure::rejected(span, problem, hint));
+                    return Err(Failure::at(span, problem, hint));
                 }
                 match range_in(text, &content) {
                     Some(range) => (Kind::Scalar { is_plain }, range, tag, anchor),
@@ -315,7 +315,7 @@ impl<'t> Builder<'t> {
                 Some(target) => (Kind::Alias, (narrow(*target), 0), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
-                    return Err(Failure::rejected(span, "this alias has no anchor", hint));
+                    return Err(Failure::at(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
@@ -331,7 +331,7 @@ impl<'t> Builder<'t> {
             {
                 let problem =
                     "the name of this anchor has characters other than letters, digits, '-' and '_'";
-                return Err(Failure::rejected(span, problem, "rename the anchor and its aliases"));
+                return Err(Failure::at(span, problem, "rename the anchor and its aliases"));
             }
             _ => return Ok(()),
         };
@@ -348,7 +348,7 @@ impl<'t> Builder<'t> {
             self.open.push(id);
             if self.open.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
-                return Err(Failure::rejected(
+                return Err(Failure::at(
                     span,
                     problem,
                     "move nested values closer to the top of the document",
@@ -393,9 +393,9 @@ fn is_cut_off(span: &Span, text: &str) -> bool {
 /// Returns the error for a problem that the parser found.
 fn parser_error(error: &ScanError) -> Error {
     let (problem, hint) = problem::describe(error.kind());
-    let described = Error::at_line_column(LineColumn::from(*error.marker()), problem);
+    let syntax_error = Error::at_line_column(LineColumn::from(*error.marker()), problem);
     match hint {
-        Some(hint) => described.with_hint(hint),
-        None => described,
+        Some(hint) => syntax_error.with_hint(hint),
+        None => syntax_error,
     }
 }
