@@ -216,11 +216,11 @@ impl LastBoot {
             let line = lines.iter().find(|line| line.contains(text))?;
             // The time of the kernel is of no use in an error.
             let from = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
-            Some(BootProblem { kind: *kind, line: quoted(&line[from..]) })
+            Some(BootProblem { kind: *kind, line: quote_line(&line[from..]) })
         });
         let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
         (!last.is_empty())
-            .then(|| LastBoot { problem, lines: last.iter().map(|line| quoted(line)).collect() })
+            .then(|| LastBoot { problem, lines: last.iter().map(|line| quote_line(line)).collect() })
     }
 
     /// Returns the problem that the last boot shows.
@@ -276,12 +276,12 @@ fn starts_boot(line: &str) -> bool {
 
 /// Returns a line for an error. A long one is cut between two words, because half of a secret would not be
 /// redacted.
-fn quoted(line: &str) -> String {
+fn quote_line(line: &str) -> String {
     if line.len() <= MAX_QUOTED_BYTES {
         return line.to_owned();
     }
-    let most = line.floor_char_boundary(MAX_QUOTED_BYTES);
-    match line[..most].rfind(char::is_whitespace) {
+    let end = line.floor_char_boundary(MAX_QUOTED_BYTES);
+    match line[..end].rfind(char::is_whitespace) {
         Some(at) => format!("{} …", line[..at].trim_end()),
         None => format!("(a word of {} bytes)", line.len()),
     }
@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    fn described(text: &str) -> String {
+    fn describe(text: &str) -> String {
         LastBoot::parse(text, &PROBLEMS).unwrap().describe("vm-1")
     }
 
@@ -335,11 +335,11 @@ mod tests {
                 "another stemcell",
             ),
         ] {
-            assert_eq!(described(text), description);
+            assert_eq!(describe(text), description);
             let boot = LastBoot::parse(text, &PROBLEMS).unwrap();
             assert!(boot.problem().unwrap().hint().contains(hint), "{text}");
         }
-        assert_eq!(described("one\n\ntwo"), "the last lines of the console of VM 'vm-1':\n  one\n  two");
+        assert_eq!(describe("one\n\ntwo"), "the last lines of the console of VM 'vm-1':\n  one\n  two");
         assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n", &PROBLEMS), None);
     }
 
@@ -353,30 +353,30 @@ mod tests {
             "[    0.000000][    T0] Linux version 6.12.0\n",
             "Linux version 6.1.0\n",
         ] {
-            let text = described(&format!("{panicked}{boot}agent: starting\n"));
+            let text = describe(&format!("{panicked}{boot}agent: starting\n"));
             assert!(
                 text.starts_with("the last lines of the console") && text.ends_with("starting"),
                 "{text}"
             );
             assert!(!text.contains("panic"), "{text}");
-            let text = described(&format!("earlier\n{boot}{panicked}"));
+            let text = describe(&format!("earlier\n{boot}{panicked}"));
             assert!(text.ends_with("panicked: Kernel panic - not syncing: x"), "{text}");
         }
         for other in ["job: Linux version 6 is required\n", "[    7.000000] Linux version 6\n"] {
-            assert!(described(&format!("{panicked}{other}")).contains("panicked"), "{other}");
+            assert!(describe(&format!("{panicked}{other}")).contains("panicked"), "{other}");
         }
     }
 
     #[test]
     fn hostile_text_is_harmless() {
         let text = "\x1b]0;title\x07\x1b[31mKernel pa\x1b[0mnic - not syncing: \u{202e}x\x08\x00y\n";
-        assert_eq!(described(text), "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: xy");
+        assert_eq!(describe(text), "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: xy");
         // A return of the carriage, which hides a line on a terminal, separates words.
-        assert!(described("Kernel panic - not syncing: a\rb\n").ends_with(": a b"));
+        assert!(describe("Kernel panic - not syncing: a\rb\n").ends_with(": a b"));
         let long = format!("Kernel panic - not syncing: {}", "words of a guest ".repeat(10_000));
-        let text = described(&long);
+        let text = describe(&long);
         assert!(text.len() < MAX_QUOTED_BYTES + 100 && text.ends_with(" …"), "{text}");
-        let text = described(&"ä".repeat(50_000));
+        let text = describe(&"ä".repeat(50_000));
         assert!(text.ends_with("\n  (a word of 100000 bytes)"), "{text}");
 
         let directory = tempfile::tempdir().unwrap();

@@ -33,18 +33,18 @@ pub fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
 /// Returns JSON text with the keys of objects sorted, so that equal values have equal texts.
 pub fn sorted_json(value: &serde_json::Value) -> String {
     use serde_json::Value;
-    fn sorted(value: &Value) -> Value {
+    fn sort_keys(value: &Value) -> Value {
         match value {
             Value::Object(object) => {
                 let mut entries: Vec<_> = object.iter().collect();
                 entries.sort_by_key(|(key, _)| key.as_str());
-                entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+                entries.into_iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect()
             }
-            Value::Array(items) => items.iter().map(sorted).collect(),
+            Value::Array(items) => items.iter().map(sort_keys).collect(),
             other => other.clone(),
         }
     }
-    sorted(value).to_string()
+    sort_keys(value).to_string()
 }
 
 /// Returns a time in seconds since 1970 to the minute: `2026-02-01 00:00 UTC`.
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn invalid_escapes_stay_unchanged() {
-        for (text, decoded) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
-            assert_eq!(percent_decode(text), decoded);
+        for (text, expected) in [("a%2Fb%2f", "a/b/"), ("%zz%4", "%zz%4"), ("%", "%"), ("%C3%A4", "ä")] {
+            assert_eq!(percent_decode(text), expected);
         }
     }
 

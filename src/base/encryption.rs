@@ -110,9 +110,9 @@ impl Encryption {
                 ));
             }
             // The parser's error is dropped, because it may quote a line.
-            let parsed = identities_in(text)
+            let parsed_identities = identities_in(text)
                 .map_err(|_| identity_file_error("one of its lines is not an identity".into()))?;
-            if parsed.is_empty() {
+            if parsed_identities.is_empty() {
                 return Err(identity_file_error("it is empty".into()));
             }
         }
@@ -211,9 +211,9 @@ impl Encryption {
         };
         let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(decrypt_error)?;
         let identities = identities.iter().map(|identity| &**identity);
-        let mut opened = Vec::new();
-        decryptor.decrypt(identities).map_err(decrypt_error)?.read_to_end(&mut opened)?;
-        Ok(opened)
+        let mut plaintext = Vec::new();
+        decryptor.decrypt(identities).map_err(decrypt_error)?.read_to_end(&mut plaintext)?;
+        Ok(plaintext)
     }
 }
 
@@ -261,23 +261,24 @@ mod tests {
     fn only_recipients_can_decrypt() {
         let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
         let to_both = Encryption::new(vec![one, two], Vec::new()).unwrap();
-        let sealed = to_both.encrypt(b"a secret").unwrap();
-        assert!(sealed.starts_with(BEGINNINGS[0]) && sealed.is_ascii());
-        assert_ne!(to_both.encrypt(b"a secret").unwrap(), sealed);
+        let ciphertext = to_both.encrypt(b"a secret").unwrap();
+        assert!(ciphertext.starts_with(BEGINNINGS[0]) && ciphertext.is_ascii());
+        assert_ne!(to_both.encrypt(b"a secret").unwrap(), ciphertext);
         for identity in [first, second] {
             let opening = Encryption::new(Vec::new(), vec![identity]).unwrap();
-            assert_eq!(opening.decrypt(sealed.clone()).unwrap(), b"a secret");
+            assert_eq!(opening.decrypt(ciphertext.clone()).unwrap(), b"a secret");
             assert_eq!(
-                opening.decrypt([&sealed[..], b"\n\n\n"].concat()).unwrap(),
+                opening.decrypt([&ciphertext[..], b"\n\n\n"].concat()).unwrap(),
                 b"a secret",
                 "more empty lines"
             );
             assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
             assert_eq!(opening.decrypt(b"plain".to_vec()).unwrap(), b"plain");
         }
-        let error = Encryption::new(Vec::new(), vec![third]).unwrap().decrypt(sealed.clone()).unwrap_err();
+        let error =
+            Encryption::new(Vec::new(), vec![third]).unwrap().decrypt(ciphertext.clone()).unwrap_err();
         assert!(error.to_string().contains("not for the identity"), "{error}");
-        let error = Error::io("reading", to_both.decrypt(sealed).unwrap_err());
+        let error = Error::io("reading", to_both.decrypt(ciphertext).unwrap_err());
         assert_eq!(error.hints().len(), 1, "{error:?}");
         assert!(to_both.check_decrypts_own("it").unwrap_err().to_string().contains("no identity"));
         assert_eq!(Encryption::default().encrypt(b"x").unwrap(), b"x");
@@ -289,15 +290,15 @@ mod tests {
         let to = |recipients: &[&String]| {
             Encryption::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
         };
-        let sealed = to(&[&one, &two]).encrypt(b"a secret").unwrap();
-        for (encryption, kept) in [
+        let ciphertext = to(&[&one, &two]).encrypt(b"a secret").unwrap();
+        for (encryption, expected_form) in [
             (to(&[&one, &two]), StoredForm::CurrentRecipients),
             (to(&[&two, &one, &two]), StoredForm::CurrentRecipients),
             (to(&[&one]), StoredForm::OtherRecipients),
             (to(&[]), StoredForm::OtherRecipients),
         ] {
-            assert_eq!(encryption.stored_form(&sealed), kept, "{encryption:?}");
-            assert_eq!(encryption.stored_form(&[&sealed[..], b"\n"].concat()), kept);
+            assert_eq!(encryption.stored_form(&ciphertext), expected_form, "{encryption:?}");
+            assert_eq!(encryption.stored_form(&[&ciphertext[..], b"\n"].concat()), expected_form);
             assert_eq!(encryption.stored_form(b"{}"), StoredForm::Plain);
         }
         let recipient: x25519::Recipient = one.parse().unwrap();
@@ -313,13 +314,13 @@ mod tests {
     fn damaged_documents_are_an_error() {
         let (recipient, identity) = pair();
         let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
-        let sealed = encryption.encrypt(&[b'x'; 500]).unwrap();
-        for at in (40..sealed.len() - 40).step_by(37) {
-            let mut damaged = sealed.clone();
+        let ciphertext = encryption.encrypt(&[b'x'; 500]).unwrap();
+        for at in (40..ciphertext.len() - 40).step_by(37) {
+            let mut damaged = ciphertext.clone();
             damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
             assert!(encryption.decrypt(damaged).is_err(), "at {at}");
         }
-        assert!(encryption.decrypt(sealed[..sealed.len() / 2].to_vec()).is_err());
+        assert!(encryption.decrypt(ciphertext[..ciphertext.len() / 2].to_vec()).is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl ErrorKind {
             ErrorKind::Failure => exit_code::ENVIRONMENT,
             ErrorKind::Usage | ErrorKind::Declined => exit_code::USAGE,
             ErrorKind::InvalidInput => exit_code::INVALID_INPUT,
-            ErrorKind::Locked => exit_code::LOCKED,
+            ErrorKind::Locked => exit_code::LOCK_CONFLICT,
             ErrorKind::AgentUnreachable => exit_code::AGENT_UNREACHABLE,
             ErrorKind::Drift => exit_code::DRIFT,
             ErrorKind::Interrupted(signal) => exit_code::SIGNAL + signal,
@@ -139,8 +139,8 @@ impl Error {
     pub fn with_advice_of(mut self, other: &Error) -> Self {
         let Inner { notes, hints, names_rerun, .. } = &mut *self.inner;
         *names_rerun |= other.inner.names_rerun;
-        for (texts, others) in [(notes, other.notes()), (hints, other.hints())] {
-            others.iter().for_each(|text| {
+        for (texts, new_texts) in [(notes, other.notes()), (hints, other.hints())] {
+            new_texts.iter().for_each(|text| {
                 if !texts.contains(text) {
                     texts.push(text.clone());
                 }
@@ -230,7 +230,7 @@ impl Error {
             let actions: Vec<String> = actions.into_iter().flatten().collect();
             match actions.split_last() {
                 Some((last, [])) => last.clone(),
-                Some((last, others)) => format!("{}, or {last}", others.join(", ")),
+                Some((last, earlier_actions)) => format!("{}, or {last}", earlier_actions.join(", ")),
                 None => String::new(),
             }
         };
@@ -486,19 +486,20 @@ mod tests {
     fn error_inside_an_io_error_keeps_kind_and_hints() {
         let cause = Error::new(ErrorKind::Locked, "it is lost").with_source("gone").with_note("kept");
         let cause = cause.with_hint("look");
-        let failed = Error::io("writing 'x'", io::Error::other(cause)).with_hint("then run it again");
-        assert_eq!(failed.kind(), ErrorKind::Locked);
-        assert_eq!(failed.notes(), ["kept"]);
-        assert_eq!(failed.hints(), ["look", "then run it again"]);
-        assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
+        let error = Error::io("writing 'x'", io::Error::other(cause)).with_hint("then run it again");
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert_eq!(error.notes(), ["kept"]);
+        assert_eq!(error.hints(), ["look", "then run it again"]);
+        assert_eq!(error.chain(), ["writing 'x' failed", "it is lost", "gone"]);
     }
 
     #[test]
     fn general_retry_hint_is_added_once() {
         const GENERAL: &str = "correct the cause, then run the same command again";
-        let failed = || Error::failure("it failed").with_hint("run the same command again with --recreate");
-        assert_eq!(failed().with_retry_hint().hints()[1..], [GENERAL]);
-        let general_twice = failed().with_retry_hint().context("the run failed").with_retry_hint();
+        let new_error =
+            || Error::failure("it failed").with_hint("run the same command again with --recreate");
+        assert_eq!(new_error().with_retry_hint().hints()[1..], [GENERAL]);
+        let general_twice = new_error().with_retry_hint().context("the run failed").with_retry_hint();
         assert_eq!(general_twice.hints().len(), 2);
         let specific = Error::failure("it failed").with_rerun_hint("free space, then run it again");
         let outer = Error::failure("the repair failed").with_advice_of(&specific).with_retry_hint();
@@ -521,8 +522,8 @@ mod tests {
 
     #[test]
     fn summary_has_no_logs() {
-        let failed = Error::failure("the job failed").with_source(LogExcerpt::new("the end of a.log:\nboom"));
-        let outer = failed.context("the update failed");
+        let error = Error::failure("the job failed").with_source(LogExcerpt::new("the end of a.log:\nboom"));
+        let outer = error.context("the update failed");
         assert_eq!(outer.summary(), "the update failed: the job failed");
         assert_eq!(outer.chain()[2], "the end of a.log:\nboom");
     }
@@ -574,8 +575,8 @@ mod tests {
         fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         let hints_for = |path: &Path, option: &str| {
-            let denied = io::ErrorKind::PermissionDenied.into();
-            Error::io("writing 'x'", denied).with_owner_hint(path, option).hints().concat()
+            let io_error = io::ErrorKind::PermissionDenied.into();
+            Error::io("writing 'x'", io_error).with_owner_hint(path, option).hints().concat()
         };
         assert!(hints_for(&path, "").contains(": run as ") && hints_for(&path, "").contains("`sudo chown"));
         std::os::unix::fs::chown(directory.path(), Some(1), None).unwrap();

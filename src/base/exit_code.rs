@@ -10,7 +10,7 @@ pub const USAGE: u8 = 2;
 /// The input is invalid: manifest, release, stemcell, digest or state.
 pub const INVALID_INPUT: u8 = 3;
 /// Another run holds the state or the cache, or this run lost its lease.
-pub const LOCKED: u8 = 4;
+pub const LOCK_CONFLICT: u8 = 4;
 /// The agent cannot be reached.
 pub const AGENT_UNREACHABLE: u8 = 5;
 /// The cloud differs from the state.
@@ -52,11 +52,19 @@ mod tests {
 
     #[test]
     fn table_lists_every_exit_code() {
-        let listed: Vec<u8> =
+        let table_codes: Vec<u8> =
             TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
-        let fixed_codes =
-            [SUCCESS, ENVIRONMENT, USAGE, INVALID_INPUT, LOCKED, AGENT_UNREACHABLE, DRIFT, CHANGES_PENDING];
-        assert_eq!(listed, [&fixed_codes[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
+        let fixed_codes = [
+            SUCCESS,
+            ENVIRONMENT,
+            USAGE,
+            INVALID_INPUT,
+            LOCK_CONFLICT,
+            AGENT_UNREACHABLE,
+            DRIFT,
+            CHANGES_PENDING,
+        ];
+        assert_eq!(table_codes, [&fixed_codes[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
         assert_eq!(TABLE.map(|(code, _)| code), WORDS.map(|(code, _)| code));
     }
 }

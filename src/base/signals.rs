@@ -12,7 +12,7 @@ pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 #[derive(Debug, Clone, Default)]
 pub struct SignalCounter {
     /// The low byte is the number of signals, up to 255. The next byte is the first signal.
-    packed: Arc<AtomicUsize>,
+    count_and_first: Arc<AtomicUsize>,
     /// The number of calls in flight that change something.
     calls: Arc<AtomicUsize>,
     has_changed: Arc<AtomicBool>,
@@ -62,28 +62,28 @@ impl SignalCounter {
 
     /// Counts a signal, and returns the number of signals before it.
     pub fn count(&self, signal: u8) -> usize {
-        let before = self.packed.load(Ordering::SeqCst);
+        let before = self.count_and_first.load(Ordering::SeqCst);
         let (number, first) = (before & 0xff, before >> 8);
         let first = if number == 0 { usize::from(signal) } else { first };
-        self.packed.store((first << 8) | (number + 1).min(0xff), Ordering::SeqCst);
+        self.count_and_first.store((first << 8) | (number + 1).min(0xff), Ordering::SeqCst);
         number
     }
 
     /// Forgets earlier signals, and counts this one as the first.
     pub fn count_anew_from(&self, signal: u8) {
-        self.packed.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
+        self.count_and_first.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
     }
 
     /// Returns the first signal, if any.
     pub fn first(&self) -> Option<u8> {
-        let packed = self.packed.load(Ordering::SeqCst);
-        (packed & 0xff > 0).then(|| u8::try_from(packed >> 8).unwrap_or(u8::MAX))
+        let bits = self.count_and_first.load(Ordering::SeqCst);
+        (bits & 0xff > 0).then(|| u8::try_from(bits >> 8).unwrap_or(u8::MAX))
     }
 
     /// Returns the first signal, if it ends the wait for a call that changes something: a second one
     /// followed, or the command only reads.
     pub fn signal_that_ends_calls(&self) -> Option<u8> {
-        let is_enough = self.only_reads || self.packed.load(Ordering::SeqCst) & 0xff > 1;
+        let is_enough = self.only_reads || self.count_and_first.load(Ordering::SeqCst) & 0xff > 1;
         self.first().filter(|_| is_enough)
     }
 }

@@ -70,19 +70,19 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         progress.make_ready(index, task);
     }
     let progress = Mutex::new(progress);
-    let changed = Condvar::new();
+    let progress_changed = Condvar::new();
     std::thread::scope(|scope| {
         for lane in LANES.into_iter().flat_map(|lane| {
             let tasks = tasks.iter().filter(|task| task.lane == lane).count();
             std::iter::repeat_n(lane, threads.max(1).min(tasks))
         }) {
-            let (progress, changed, followers) = (&progress, &changed, &followers);
+            let (progress, progress_changed, followers) = (&progress, &progress_changed, &followers);
             scope.spawn(move || {
-                while let Some(index) = next(progress.lock(), changed, lane) {
+                while let Some(index) = next(progress.lock(), progress_changed, lane) {
                     let outcome = work(index);
                     let mut progress = progress.lock();
                     finish(&mut progress, index, outcome, followers, tasks);
-                    changed.notify_all();
+                    progress_changed.notify_all();
                 }
             });
         }
@@ -96,7 +96,11 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
 }
 
 /// Waits for a ready task of the lane and returns its index. Returns `None` when no more tasks will start.
-fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
+fn next(
+    mut progress: MutexGuard<'_, GraphProgress>,
+    progress_changed: &Condvar,
+    lane: Lane,
+) -> Option<usize> {
     loop {
         if progress.problem.is_some() || progress.unfinished_tasks == 0 {
             return None;
@@ -104,7 +108,7 @@ fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: La
         if let Some((_, std::cmp::Reverse(index))) = progress.ready[lane as usize].pop() {
             return Some(index);
         }
-        changed.wait(&mut progress);
+        progress_changed.wait(&mut progress);
     }
 }
 
@@ -153,58 +157,58 @@ mod tests {
     #[test]
     fn independent_tasks_run_in_parallel_up_to_the_limit() {
         let tasks = vec![Task::default(); 12];
-        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (now, max_parallel) = (AtomicUsize::new(0), AtomicUsize::new(0));
         run(&tasks, 3, &|_| {
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            max_parallel.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(10));
             now.fetch_sub(1, Ordering::SeqCst);
             Ok(())
         })
         .unwrap();
-        assert_eq!(most.into_inner(), 3);
+        assert_eq!(max_parallel.into_inner(), 3);
     }
 
     #[test]
     fn slow_task_delays_only_its_dependents() {
         // Task 0 is slow and task 1 depends on it. The chain 2, 3, 4 must not wait for them.
         let tasks = [task(&[], 0), task(&[0], 0), task(&[], 0), task(&[2], 0), task(&[3], 0)];
-        let done = Mutex::new(Vec::new());
+        let finished_tasks = Mutex::new(Vec::new());
         run(&tasks, 2, &|index| {
             if index == 0 {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            done.lock().push(index);
+            finished_tasks.lock().push(index);
             Ok(())
         })
         .unwrap();
-        assert_eq!(*done.lock(), [2, 3, 4, 0, 1]);
+        assert_eq!(*finished_tasks.lock(), [2, 3, 4, 0, 1]);
     }
 
     #[test]
     fn lanes_run_independently() {
         let slow = Task { lane: Lane::Work, ..Task::default() };
         let tasks = [slow.clone(), slow, Task::default(), Task::default()];
-        let done = Mutex::new(Vec::new());
+        let finished_tasks = Mutex::new(Vec::new());
         run(&tasks, 1, &|index| {
             if index < 2 {
                 std::thread::sleep(Duration::from_millis(60));
             }
-            done.lock().push(index);
+            finished_tasks.lock().push(index);
             Ok(())
         })
         .unwrap();
-        assert_eq!(*done.lock(), [2, 3, 0, 1]);
+        assert_eq!(*finished_tasks.lock(), [2, 3, 0, 1]);
     }
 
     #[test]
     fn after_a_failure_no_further_task_starts() {
-        let started = AtomicUsize::new(0);
+        let start_count = AtomicUsize::new(0);
         let error = run(&[task(&[], 1), task(&[0], 0), task(&[], 0)], 1, &|_| {
-            started.fetch_add(1, Ordering::SeqCst);
+            start_count.fetch_add(1, Ordering::SeqCst);
             Err(Error::failure("no"))
         })
         .unwrap_err();
-        assert_eq!((error.to_string().as_str(), started.into_inner()), ("no", 1));
+        assert_eq!((error.to_string().as_str(), start_count.into_inner()), ("no", 1));
     }
 
     #[test]

@@ -19,11 +19,11 @@ pub fn duration(duration: Duration) -> String {
 /// Joins names with commas. Names after the tenth are only counted: `a, b and 3 more`.
 pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     const MAX_SHOWN_ITEMS: usize = 10;
-    let shown: Vec<&str> = names.iter().take(MAX_SHOWN_ITEMS).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
+    let first_names: Vec<&str> = names.iter().take(MAX_SHOWN_ITEMS).map(AsRef::as_ref).collect();
+    let text = first_names.join(", ");
     match names.len().saturating_sub(MAX_SHOWN_ITEMS) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }
 
@@ -32,7 +32,7 @@ pub fn and_listed<S: AsRef<str>>(names: &[S]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        Some((last, earlier_names)) => format!("{} and {last}", earlier_names.join(", ")),
         None => String::new(),
     }
 }
@@ -145,8 +145,8 @@ fn reorders(character: char) -> bool {
 
 /// Returns true if any byte has the property. Checks blocks of bytes without a branch for each, so that the
 /// compiler uses vector instructions.
-pub(crate) fn contains_any(bytes: &[u8], has: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has(*byte)))
+pub(crate) fn contains_any(bytes: &[u8], has_property: impl Fn(u8) -> bool) -> bool {
+    bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has_property(*byte)))
 }
 
 /// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a
@@ -233,10 +233,10 @@ mod tests {
         ] {
             assert_eq!(problem(text), expected, "{text}");
         }
-        let typed = |text: &str| json_problem(&serde_json::from_str::<Vec<String>>(text).unwrap_err());
-        assert_eq!(typed("[7]"), "line 1: the number `7` where a text is needed");
-        assert_eq!(typed("[{}]"), "line 1: an object where a text is needed");
-        assert_eq!(typed("{}"), "line 1: an object where a list is needed");
+        let problem_of = |text: &str| json_problem(&serde_json::from_str::<Vec<String>>(text).unwrap_err());
+        assert_eq!(problem_of("[7]"), "line 1: the number `7` where a text is needed");
+        assert_eq!(problem_of("[{}]"), "line 1: an object where a text is needed");
+        assert_eq!(problem_of("{}"), "line 1: an object where a list is needed");
     }
 
     #[test]
@@ -256,17 +256,17 @@ mod tests {
 
     #[test]
     fn durations_are_formatted() {
-        let shown: Vec<String> = [0.04, 9.96, 10.0, 59.9, 60.0, 3725.0]
+        let texts: Vec<String> = [0.04, 9.96, 10.0, 59.9, 60.0, 3725.0]
             .iter()
             .map(|s| duration(Duration::from_secs_f64(*s)))
             .collect();
-        assert_eq!(shown, ["0.0 s", "10.0 s", "10 s", "59 s", "1 min 00 s", "1 h 02 min"]);
+        assert_eq!(texts, ["0.0 s", "10.0 s", "10 s", "59 s", "1 min 00 s", "1 h 02 min"]);
     }
 
     #[test]
     fn sizes_are_formatted() {
-        let shown: Vec<String> = [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 40].map(bytes).into();
-        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 TiB"]);
+        let texts: Vec<String> = [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 40].map(bytes).into();
+        assert_eq!(texts, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 TiB"]);
     }
 
     #[test]

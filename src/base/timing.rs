@@ -35,11 +35,11 @@ pub struct Clock {
 
 #[derive(Debug)]
 struct ActivityTotals {
-    /// The time up to which `spent` is complete.
+    /// The time up to which `durations` is complete.
     added_until: Instant,
     /// Number of threads in each activity.
     active: [u32; ACTIVITIES],
-    spent: [Duration; ACTIVITIES + 1],
+    durations: [Duration; ACTIVITIES + 1],
     counts: Counts,
 }
 
@@ -101,7 +101,7 @@ impl Clock {
         let totals = ActivityTotals {
             added_until: Instant::now(),
             active: [0; ACTIVITIES],
-            spent: [Duration::ZERO; ACTIVITIES + 1],
+            durations: [Duration::ZERO; ACTIVITIES + 1],
             counts: Counts::default(),
         };
         Clock { totals: Arc::new(Mutex::new(totals)) }
@@ -130,8 +130,8 @@ impl Clock {
     pub fn timings(&self) -> Timings {
         let mut totals = self.lock();
         totals.add_elapsed(Instant::now());
-        let [cpi, agent, agent_task, waiting, own_work] = totals.spent;
-        let total = totals.spent.iter().sum();
+        let [cpi, agent, agent_task, waiting, own_work] = totals.durations;
+        let total = totals.durations.iter().sum();
         Timings { total, cpi, agent, agent_task, waiting, own_work, counts: totals.counts }
     }
 
@@ -143,7 +143,7 @@ impl Clock {
 impl ActivityTotals {
     fn add_elapsed(&mut self, now: Instant) {
         let current = self.active.iter().position(|threads| *threads > 0).unwrap_or(OWN_WORK);
-        self.spent[current] += now.saturating_duration_since(self.added_until);
+        self.durations[current] += now.saturating_duration_since(self.added_until);
         self.added_until = now;
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn overlapping_activities_are_not_counted_twice() {
         let clock = Clock::start();
-        let started = Instant::now();
+        let start = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| clock.sleep(2 * TICK));
@@ -182,10 +182,10 @@ mod tests {
         });
         std::thread::sleep(TICK);
         let timings = clock.timings();
-        let whole = started.elapsed();
+        let elapsed = start.elapsed();
         assert!(timings.agent >= TICK, "{timings:?}");
         assert!(timings.own_work >= TICK, "{timings:?}");
-        assert!(timings.waiting > Duration::ZERO && timings.waiting <= whole - 2 * TICK, "{timings:?}");
+        assert!(timings.waiting > Duration::ZERO && timings.waiting <= elapsed - 2 * TICK, "{timings:?}");
         assert_eq!(timings.cpi, Duration::ZERO);
         let parts = timings.cpi + timings.agent + timings.agent_task + timings.waiting + timings.own_work;
         assert_eq!(parts, timings.total);

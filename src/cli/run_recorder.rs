@@ -65,9 +65,9 @@ impl RunProgress {
         match outcome {
             Outcome::Failed => fail(step, self.is_applied),
             Outcome::Skipped { reason } | Outcome::Unsuccessful { reason } if depth == 1 => {
-                step.skipped = Some(reason.clone());
+                step.skip_reason = Some(reason.clone());
             }
-            Outcome::Done if depth == 1 => step.skipped = None,
+            Outcome::Done if depth == 1 => step.skip_reason = None,
             Outcome::Skipped { .. } | Outcome::Unsuccessful { .. } | Outcome::Done => {}
         }
     }
@@ -75,7 +75,7 @@ impl RunProgress {
 
 /// Marks a step as failed, before or after its effect was done.
 fn fail(step: &mut StartedStep, is_applied: bool) {
-    (step.is_done, step.has_failed_later, step.skipped) = (is_applied, is_applied, None);
+    (step.is_done, step.has_failed_later, step.skip_reason) = (is_applied, is_applied, None);
 }
 
 impl RunRecorder {
@@ -225,7 +225,7 @@ impl RunRecorder {
                     reason: reason.clone(),
                     is_done: true,
                     has_failed_later: false,
-                    skipped: None,
+                    skip_reason: None,
                 });
             }
             Event::StepApplied => progress.is_applied = true,
@@ -298,7 +298,7 @@ mod tests {
         drop(deleting);
         let step_outcomes = |has_failed: bool| -> Vec<(bool, Option<String>)> {
             let report = recorder.report(has_failed).unwrap();
-            report.steps.into_iter().map(|step| (step.is_done, step.skipped)).collect()
+            report.steps.into_iter().map(|step| (step.is_done, step.skip_reason)).collect()
         };
         let skip_reason = Some("no answer after 10 s".to_owned());
         let expected = [(true, skip_reason), (true, None), (false, None), (true, None)];

@@ -422,7 +422,7 @@ fn problem(rows: &[Row]) -> Option<Error> {
     let kind = match worst_row.exit_code {
         exit_code::USAGE => ErrorKind::Usage,
         exit_code::INVALID_INPUT => ErrorKind::InvalidInput,
-        exit_code::LOCKED => ErrorKind::Locked,
+        exit_code::LOCK_CONFLICT => ErrorKind::Locked,
         exit_code::AGENT_UNREACHABLE => ErrorKind::AgentUnreachable,
         exit_code::DRIFT => ErrorKind::Drift,
         _ => ErrorKind::Failure,

@@ -88,7 +88,7 @@ impl Inner {
                     start_heartbeat_thread(self);
                 }
             }
-            Event::StageProgress { id, done, total, unit } => {
+            Event::StageProgress { id, amount: done, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
                     stage.advance(*done, *total, *unit, Instant::now());
                 }

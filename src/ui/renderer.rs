@@ -164,7 +164,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
 }
 
 fn redact_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
-    StepWords { tried: redact(&words.tried), done: redact(&words.done) }
+    StepWords { imperative: redact(&words.imperative), past_tense: redact(&words.past_tense) }
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
@@ -176,7 +176,7 @@ fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunR
         reason: redact(&step.reason),
         is_done: step.is_done,
         has_failed_later: step.has_failed_later,
-        skipped: step.skipped.as_ref().map(redact),
+        skip_reason: step.skip_reason.as_ref().map(redact),
     };
     let stage = |stage: &FinishedStage| FinishedStage { name: redact(&stage.name), ..stage.clone() };
     RunReport {
@@ -223,7 +223,7 @@ mod tests {
                 count: 1,
                 step: "create_vm",
                 description: secret(),
-                words: StepWords { tried: secret(), done: secret() },
+                words: StepWords { imperative: secret(), past_tense: secret() },
                 reason: secret(),
             },
             Event::PlanShown { lines: vec![secret()] },
@@ -242,11 +242,11 @@ mod tests {
                 report: Some(Box::new(RunReport {
                     steps: vec![StartedStep {
                         description: secret(),
-                        words: StepWords { tried: secret(), done: secret() },
+                        words: StepWords { imperative: secret(), past_tense: secret() },
                         reason: secret(),
                         is_done: true,
                         has_failed_later: false,
-                        skipped: Some(secret()),
+                        skip_reason: Some(secret()),
                     }],
                     stages: vec![FinishedStage {
                         name: secret(),

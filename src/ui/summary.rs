@@ -66,10 +66,10 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
 
 /// Describes a step, in the past tense if it is done.
 fn step_text(step: &StartedStep) -> String {
-    match &step.skipped {
-        Some(reason) => format!("{} (skipped: {reason})", step.words.tried),
-        None if step.is_done => step.words.done.clone(),
-        None => step.words.tried.clone(),
+    match &step.skip_reason {
+        Some(reason) => format!("{} (skipped: {reason})", step.words.imperative),
+        None if step.is_done => step.words.past_tense.clone(),
+        None => step.words.imperative.clone(),
     }
 }
 
@@ -125,11 +125,11 @@ mod tests {
     fn failed_run_lists_its_steps() {
         let step = |attempt: &str, past: &str, reason: &str, is_done| StartedStep {
             description: String::new(),
-            words: StepWords { tried: attempt.into(), done: past.into() },
+            words: StepWords { imperative: attempt.into(), past_tense: past.into() },
             reason: reason.into(),
             is_done,
             has_failed_later: false,
-            skipped: None,
+            skip_reason: None,
         };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
             name: name.into(),
@@ -153,7 +153,7 @@ mod tests {
                 step("Stop the jobs on VM vm-1", "Stopped the jobs on VM vm-1", "--recreate", true),
                 step("Take a snapshot of disk disk-1", "Took a snapshot of disk disk-1", "--snapshot", true),
                 StartedStep {
-                    skipped: Some("it does not exist any more".into()),
+                    skip_reason: Some("it does not exist any more".into()),
                     ..step("Delete VM vm-1", "Deleted VM vm-1", "--recreate", true)
                 },
                 step(

@@ -23,9 +23,9 @@ pub struct ReportedStep {
 pub struct StepWords {
     /// The step as it is first tried: "Grow disk 'd' to 9 MiB in place". Its description also says what is
     /// done if that is impossible.
-    pub tried: String,
+    pub imperative: String,
     /// The same in the past tense.
-    pub done: String,
+    pub past_tense: String,
 }
 
 /// Identifies a stage within one run.
@@ -56,7 +56,8 @@ pub enum Event {
         /// The stage.
         id: StageId,
         /// The amount done so far.
-        done: u64,
+        #[serde(rename = "done")]
+        amount: u64,
         /// The amount in total. `None` if not known.
         total: Option<u64>,
         /// The unit of both amounts.
@@ -196,8 +197,8 @@ pub struct StartedStep {
     #[serde(rename = "failed_later", skip_serializing_if = "std::ops::Not::not")]
     pub has_failed_later: bool,
     /// The reason why the step was skipped, a clause such as "it does not exist any more".
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<String>,
+    #[serde(rename = "skipped", skip_serializing_if = "Option::is_none")]
+    pub skip_reason: Option<String>,
 }
 
 /// A stage that ended.

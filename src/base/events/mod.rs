@@ -98,7 +98,7 @@ impl Reporter {
             id,
             name,
             kind,
-            started: Instant::now(),
+            start: Instant::now(),
             has_ended: false,
         }
     }
@@ -132,7 +132,7 @@ pub struct Stage {
     id: StageId,
     name: String,
     kind: Option<String>,
-    started: Instant,
+    start: Instant,
     has_ended: bool,
 }
 
@@ -148,8 +148,8 @@ impl Stage {
     }
 
     /// Reports progress; `total` is `None` while unknown.
-    pub fn progress(&self, done: u64, total: Option<u64>, unit: Unit) {
-        self.reporter.emit(Event::StageProgress { id: self.id, done, total, unit });
+    pub fn progress(&self, amount: u64, total: Option<u64>, unit: Unit) {
+        self.reporter.emit(Event::StageProgress { id: self.id, amount, total, unit });
     }
 
     /// Reports the newest log line of the process that this stage waits for.
@@ -174,7 +174,7 @@ impl Stage {
 
     fn end(&mut self, outcome: Outcome) {
         self.has_ended = true;
-        let elapsed = self.started.elapsed();
+        let elapsed = self.start.elapsed();
         if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
             self.reporter.durations.record(kind, elapsed);
         }

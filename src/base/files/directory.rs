@@ -17,10 +17,10 @@ pub fn parent(path: &Path) -> &Path {
 pub fn check_directory(directory: &Path, option: &str) -> Result<()> {
     match fs::metadata(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let shown = directory.display().to_string();
+            let path = directory.display().to_string();
             let option_phrase = if option.is_empty() { String::new() } else { format!(" for {option}") };
-            Err(Error::invalid(format!("the directory '{shown}'{option_phrase} does not exist"))
-                .with_hint(format!("create it: `mkdir -p {}`", shell_word(&shown))))
+            Err(Error::invalid(format!("the directory '{path}'{option_phrase} does not exist"))
+                .with_hint(format!("create it: `mkdir -p {}`", shell_word(&path))))
         }
         _ => Ok(()),
     }

@@ -63,15 +63,15 @@ pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
     const MAX_KEPT_BYTES: u64 = 64 << 20;
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
+        result => result?,
     };
-    let skipped = file.metadata()?.len().saturating_sub(MAX_KEPT_BYTES);
-    file.seek(SeekFrom::Start(skipped))?;
+    let start = file.metadata()?.len().saturating_sub(MAX_KEPT_BYTES);
+    file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(MAX_KEPT_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    let changed = change(&text);
-    if skipped == 0 && changed == text { Ok(()) } else { write_atomically(path, changed.as_bytes()) }
+    let new_text = change(&text);
+    if start == 0 && new_text == text { Ok(()) } else { write_atomically(path, new_text.as_bytes()) }
 }
 
 /// A temporary file that is written and synced beside the file to replace. Dropping it removes it.

@@ -83,16 +83,16 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
 
 /// Returns the error for a file that the operator named and that cannot be read.
 pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
-    let shown = path.display();
+    let path_text = path.display();
     match error.kind() {
         io::ErrorKind::NotFound => missing_error(kind, path),
         io::ErrorKind::IsADirectory => {
-            Error::invalid(format!("{kind} '{shown}' is a directory: name a file in it"))
+            Error::invalid(format!("{kind} '{path_text}' is a directory: name a file in it"))
         }
         io::ErrorKind::FileTooLarge => {
-            Error::invalid(format!("{kind} '{shown}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
+            Error::invalid(format!("{kind} '{path_text}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
-        _ => Error::io(format!("reading {kind} '{shown}'"), error).with_owner_hint(path, ""),
+        _ => Error::io(format!("reading {kind} '{path_text}'"), error).with_owner_hint(path, ""),
     }
 }
 
@@ -197,8 +197,8 @@ mod tests {
     fn waits_for_the_writer_of_a_pipe() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
+        let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(status.success());
         let text = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_millis(120));

@@ -28,7 +28,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(read_error)?,
+        result => result.map_err(read_error)?,
     };
     let mut text = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;

@@ -23,11 +23,11 @@ pub fn start_of_last_lines(
     while end > 0 {
         let start = end.saturating_sub(BLOCK_BYTES as u64);
         let block = &mut block[..usize::try_from(end - start).unwrap_or(BLOCK_BYTES)];
-        let mut filled = 0;
-        while filled < block.len() {
-            match read_at(&mut block[filled..], start + filled as u64) {
+        let mut filled_bytes = 0;
+        while filled_bytes < block.len() {
+            match read_at(&mut block[filled_bytes..], start + filled_bytes as u64) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(bytes) => filled += bytes,
+                Ok(bytes) => filled_bytes += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

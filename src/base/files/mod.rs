@@ -9,13 +9,13 @@ pub mod input;
 mod inside;
 mod json;
 mod lines;
-mod locked;
 mod remove_tree;
 pub mod scratch_claim;
+mod unlock_on_drop;
 
 pub use directory_id::{ID_FILE, directory_id};
 pub use inside::open_inside;
 pub use json::{JsonLayout, read_json, write_json};
 pub use lines::start_of_last_lines;
-pub use locked::UnlockOnDrop;
 pub use remove_tree::remove_tree;
+pub use unlock_on_drop::UnlockOnDrop;

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// Also removes trees with read-only directories, such as Go's module cache and overlayfs.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
+    let result = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 make_writable(path)?;
@@ -20,7 +20,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,
     }

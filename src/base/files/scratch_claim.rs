@@ -11,19 +11,19 @@ use std::path::Path;
 
 use super::durable::create_private_directory;
 use super::input;
-use super::locked::UnlockOnDrop;
+use super::unlock_on_drop::UnlockOnDrop;
 
 /// The directory of claims in a scratch directory.
 const CLAIMS: &str = ".claims";
 /// The maximum size of a claim in bytes.
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
-/// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
-pub fn record(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
+/// Records that a process is about to use `scratch`. The process holds a lock on one of the `lock_files`.
+pub fn record(scratch: &Path, lock_files: &[&Path]) -> io::Result<()> {
     let directory = scratch.join(CLAIMS);
     create_private_directory(&directory)?;
     let mut text = Vec::new();
-    for path in locked {
+    for path in lock_files {
         text.extend_from_slice(std::path::absolute(path)?.as_os_str().as_bytes());
         text.push(0);
     }

@@ -66,8 +66,8 @@ const SPELLINGS: [(&str, Spell); 29] = [
     ("base64 after one byte", |text| STANDARD.encode(format!(":{text}"))),
     ("base64 after two bytes, for URLs", |text| URL_SAFE_NO_PAD.encode(format!("a:{text}"))),
     ("base64 in lines", |text| {
-        let encoded = STANDARD.encode(text);
-        let lines: Vec<_> = encoded.as_bytes().chunks(16).map(String::from_utf8_lossy).collect();
+        let base64 = STANDARD.encode(text);
+        let lines: Vec<_> = base64.as_bytes().chunks(16).map(String::from_utf8_lossy).collect();
         lines.join("\n")
     }),
 ];
@@ -138,8 +138,8 @@ impl LowercaseEscapes for String {
 }
 
 fn json(text: &str) -> String {
-    let quoted = serde_json::to_string(text).unwrap();
-    quoted[1..quoted.len() - 1].to_owned()
+    let json_string = serde_json::to_string(text).unwrap();
+    json_string[1..json_string.len() - 1].to_owned()
 }
 
 fn json_of_ascii(text: &str) -> String {
@@ -153,22 +153,22 @@ fn json_of_ascii(text: &str) -> String {
     output
 }
 
-fn percent(text: &str, kept: &str) -> String {
+fn percent(text: &str, plain_characters: &str) -> String {
     let encode = |byte: u8| match char::from(byte) {
-        plain if plain.is_ascii_alphanumeric() || kept.contains(plain) => plain.to_string(),
+        plain if plain.is_ascii_alphanumeric() || plain_characters.contains(plain) => plain.to_string(),
         _ => format!("%{byte:02X}"),
     };
     text.bytes().map(encode).collect()
 }
 
-fn html(text: &str, double: &str, single: &str) -> String {
+fn html(text: &str, double_quote: &str, single_quote: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', double).replace('\'', single)
+    text.replace('"', double_quote).replace('\'', single_quote)
 }
 
-fn backslashes(text: &str, kept: &str) -> String {
+fn backslashes(text: &str, plain_characters: &str) -> String {
     let quote = |character: char| match character {
-        plain if !plain.is_ascii() || plain.is_ascii_alphanumeric() || kept.contains(plain) => {
+        plain if !plain.is_ascii() || plain.is_ascii_alphanumeric() || plain_characters.contains(plain) => {
             plain.to_string()
         }
         '\n' => "'\n'".to_owned(),
@@ -184,23 +184,23 @@ fn without_quoting(text: &str) -> Vec<u8> {
     compact(&unescaped.as_ref().unwrap_or(&view).bytes)
 }
 
-/// Returns an error if `shown` contains more of the secret than [`VISIBLE`] allows, or if the text around the
-/// secret was changed.
-fn check(shown: &str, before: &str, after: &str, secret_description: &str) -> Result<(), String> {
-    let allowed = VISIBLE.0 + VISIBLE.1 * secret_description.matches("base64").count();
-    let rest = shown.strip_prefix(before).and_then(|shown| shown.strip_suffix(after));
+/// Returns an error if `redacted_text` contains more of the secret than [`VISIBLE`] allows, or if the text
+/// around the secret was changed.
+fn check(redacted_text: &str, before: &str, after: &str, secret_description: &str) -> Result<(), String> {
+    let max_visible = VISIBLE.0 + VISIBLE.1 * secret_description.matches("base64").count();
+    let rest = redacted_text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
     let rest =
-        rest.ok_or_else(|| format!("the text around was changed: {shown}\nof {secret_description}"))?;
+        rest.ok_or_else(|| format!("the text around was changed: {redacted_text}\nof {secret_description}"))?;
     // Part of an HTML entity for a quote after the secret may remain.
     let rest = match rest.rsplit_once("<redacted>&") {
         Some((rest, entity)) if entity.len() < 6 => format!("{rest}{REPLACEMENT}"),
         _ => rest.to_owned(),
     };
     let visible = String::from_utf8_lossy(&without_quoting(&rest.replace(REPLACEMENT, ""))).into_owned();
-    if rest.contains(REPLACEMENT) && visible.chars().count() <= allowed {
+    if rest.contains(REPLACEMENT) && visible.chars().count() <= max_visible {
         return Ok(());
     }
-    Err(format!("visible: {visible}\nin {shown}\nof {secret_description}"))
+    Err(format!("visible: {visible}\nin {redacted_text}\nof {secret_description}"))
 }
 
 #[test]
@@ -210,13 +210,13 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number")))
     };
-    let (started, duration) = (Instant::now(), number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
+    let (start, duration) = (Instant::now(), number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
     let seed = number("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 20,
     });
-    let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| started.elapsed() < duration);
-    let (mut failed, mut count) = (Vec::new(), 0_u64);
+    let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| start.elapsed() < duration);
+    let (mut failures, mut count) = (Vec::new(), 0_u64);
     for (seed, number) in
         SHOWN_CASES.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number)))
     {
@@ -233,11 +233,11 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let (second, spell_again) = random.choose(&SPELLINGS);
             let (before, after) = random.choose(&AROUND);
             let spelt = |text: &str| spell_again(&spell(text));
-            let whole = spelt(&secret);
+            let spelt_secret = spelt(&secret);
             let secret_description =
                 format!("{secret:?} as {first}, then {second} (MONOPILE_FUZZ_SEED={seed}, secret {number})");
-            let shown = redactor.redact(&format!("{before}{whole}{after}")).into_owned();
-            failed.extend(check(&shown, before, after, &secret_description).err());
+            let redacted_text = redactor.redact(&format!("{before}{spelt_secret}{after}")).into_owned();
+            failures.extend(check(&redacted_text, before, after, &secret_description).err());
 
             // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
             let shows_little =
@@ -246,19 +246,21 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             // `inspect` spells a `#` by the character after it.
             let more = usize::from(prefix(&secret, last + 1).ends_with('#'));
             let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
-            if shortest < whole.len() {
-                let cut = whole.ceil_char_boundary(shortest + random.number_below(whole.len() - shortest));
+            if shortest < spelt_secret.len() {
+                let cut = spelt_secret
+                    .ceil_char_boundary(shortest + random.number_below(spelt_secret.len() - shortest));
                 let (mark, secret_description) =
                     (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
                 let end = format!("{mark}{after}");
-                let shown = redactor.redact(&format!("{before}{}{end}", &whole[..cut])).into_owned();
-                failed.extend(check(&shown, before, &end, &secret_description).err());
+                let redacted_text =
+                    redactor.redact(&format!("{before}{}{end}", &spelt_secret[..cut])).into_owned();
+                failures.extend(check(&redacted_text, before, &end, &secret_description).err());
             }
         }
     }
-    eprintln!("MONOPILE_FUZZ_SEED={seed}: {count} secrets, {} failures", failed.len());
-    let some: Vec<_> = failed.iter().take(10).map(String::as_str).collect();
-    assert!(failed.is_empty(), "{} failures:\n{}", failed.len(), some.join("\n\n"));
+    eprintln!("MONOPILE_FUZZ_SEED={seed}: {count} secrets, {} failures", failures.len());
+    let some: Vec<_> = failures.iter().take(10).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), some.join("\n\n"));
 }
 
 fn prefix(text: &str, count: usize) -> String {

@@ -88,13 +88,13 @@ impl Index {
         for (at, key) in self.starts(text) {
             let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
-            while let Some(indexed) = entry {
-                on_match(at, indexed);
-                entry = indexed
+            while let Some(spelling) = entry {
+                on_match(at, spelling);
+                entry = spelling
                     .bytes
                     .len()
                     .checked_sub(1)
-                    .and_then(|less| longest_prefix(bucket, rest.get(..less)?));
+                    .and_then(|length| longest_prefix(bucket, rest.get(..length)?));
             }
         }
     }
@@ -107,8 +107,8 @@ impl Index {
     /// Returns a spelling that begins with `start`.
     pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedSpelling> {
         let bucket = self.bucket(start)?;
-        let first = bucket.partition_point(|indexed| indexed.bytes.as_ref() < start);
-        bucket.get(first).filter(|indexed| indexed.bytes.starts_with(start))
+        let first = bucket.partition_point(|spelling| spelling.bytes.as_ref() < start);
+        bucket.get(first).filter(|spelling| spelling.bytes.starts_with(start))
     }
 
     fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedSpelling>> {
@@ -127,7 +127,7 @@ fn longest_prefix<'b>(bucket: &'b [IndexedSpelling], text: &[u8]) -> Option<&'b 
     let mut text = text;
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
-        let end = bucket.partition_point(|indexed| indexed.bytes.as_ref() <= text);
+        let end = bucket.partition_point(|spelling| spelling.bytes.as_ref() <= text);
         let entry = bucket.get(end.checked_sub(1)?)?;
         let common = entry.bytes.iter().zip(text).take_while(|(one, other)| one == other).count();
         if common == entry.bytes.len() {
@@ -161,7 +161,7 @@ mod tests {
         }
         assert_eq!(index.len(), 5);
         let longest =
-            |text: &str| index.longest_prefix(text.as_bytes()).map(|indexed| indexed.bytes.to_vec());
+            |text: &str| index.longest_prefix(text.as_bytes()).map(|spelling| spelling.bytes.to_vec());
         assert_eq!(longest("abcdefgx").unwrap(), b"abcdef");
         assert_eq!(longest("abcdez").unwrap(), b"abcd");
         assert_eq!(longest("abcy"), None);

@@ -48,7 +48,7 @@ const MAX_EXEMPT_BYTES: usize = 4096;
 /// everywhere.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    shared: Arc<RwLock<Secrets>>,
+    secrets: Arc<RwLock<Secrets>>,
 }
 
 /// A secret without its spellings.
@@ -82,17 +82,17 @@ impl Redactor {
     }
 
     fn insert(&self, secret: &str, is_precaution: bool) {
-        self.shared.write().pending.push(PendingSecret { text: secret.to_owned(), is_precaution });
+        self.secrets.write().pending.push(PendingSecret { text: secret.to_owned(), is_precaution });
     }
 
     /// Returns the secrets with all their spellings.
     fn secrets(&self) -> RwLockReadGuard<'_, Secrets> {
-        let secrets = self.shared.read();
+        let secrets = self.secrets.read();
         if secrets.pending.is_empty() {
             return secrets;
         }
         drop(secrets);
-        let mut secrets = self.shared.write();
+        let mut secrets = self.secrets.write();
         secrets.make_spellings();
         RwLockWriteGuard::downgrade(secrets)
     }
@@ -101,14 +101,14 @@ impl Redactor {
     /// without a slash or dot is ignored.
     pub fn exempt_from_precautions(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= MAX_EXEMPT_BYTES {
-            self.shared.write().exempt.insert(text.as_bytes(), true);
+            self.secrets.write().exempt.insert(text.as_bytes(), true);
         }
     }
 
     /// Keeps every secret visible inside this name or key. A text shorter than every secret is ignored.
     pub fn exempt(&self, text: &str) {
         if text.len() <= MAX_EXEMPT_BYTES {
-            self.shared.write().exempt.insert(text.as_bytes(), false);
+            self.secrets.write().exempt.insert(text.as_bytes(), false);
         }
     }
 
@@ -127,13 +127,13 @@ impl Redactor {
     /// Declares the values of all variables and keys with this name secret.
     pub fn add_name(&self, name: &str) {
         let name = naming::normalized(name);
-        self.shared.write().names.insert(name);
+        self.secrets.write().names.insert(name);
     }
 
     /// Returns the class of the name of a variable or key.
     pub fn naming(&self, name: &str) -> NameClass {
         let name = naming::normalized(name);
-        let is_registered = self.shared.read().names.contains(&name);
+        let is_registered = self.secrets.read().names.contains(&name);
         if is_registered { NameClass::Declared } else { naming::classify(&name) }
     }
 
@@ -165,8 +165,8 @@ impl Redactor {
             return Cow::Borrowed(text);
         }
         let matches = secrets.spellings.find(text, may_be_cut).into_iter();
-        let hidden = matches.filter(|each| !secrets.is_exempt(text.as_bytes(), each));
-        replace(text, hidden.map(|each| each.range).collect())
+        let secret_matches = matches.filter(|each| !secrets.is_exempt(text.as_bytes(), each));
+        replace(text, secret_matches.map(|each| each.range).collect())
     }
 }
 
@@ -205,14 +205,14 @@ fn replace(text: &str, mut ranges: Vec<Range<usize>>) -> Cow<'_, str> {
     }
     ranges.sort_by_key(|range| range.start);
     let mut output = String::with_capacity(text.len());
-    let mut shown = 0;
+    let mut end = 0;
     for range in ranges {
-        if range.start > shown || shown == 0 {
-            output.push_str(text.get(shown..range.start).unwrap_or_default());
+        if range.start > end || end == 0 {
+            output.push_str(text.get(end..range.start).unwrap_or_default());
             output.push_str(REPLACEMENT);
         }
-        shown = shown.max(range.end);
+        end = end.max(range.end);
     }
-    output.push_str(text.get(shown..).unwrap_or_default());
+    output.push_str(text.get(end..).unwrap_or_default());
     Cow::Owned(output)
 }

@@ -76,16 +76,16 @@ pub(super) fn normalized(name: &str) -> String {
 
 /// Classifies a normalized name.
 pub(super) fn classify(name: &str) -> NameClass {
-    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    let contains_any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last = name.rsplit('_').next().unwrap_or(name);
     if DESCRIPTIVE_LAST_WORDS.contains(&last) {
         return NameClass::Plain;
     }
-    if has(&SECRET_PARTS) {
+    if contains_any(&SECRET_PARTS) {
         return NameClass::Secret;
     }
-    let is_key = matches!(last, "key" | "keys") || has(&KEY_PARTS);
-    if is_key && !has(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
+    let is_key = matches!(last, "key" | "keys") || contains_any(&KEY_PARTS);
+    if is_key && !contains_any(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
 }
 
 #[cfg(test)]

@@ -251,10 +251,10 @@ impl Spellings {
     fn search_start(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(part.clone()).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'])>".contains(byte);
-        let skipped = text.iter().position(is_text).unwrap_or(text.len());
-        let end = text.len().min(skipped + EDGE_BYTES);
-        let at = part.start + skipped;
-        let view = DecodedView::of(text.get(skipped..end).unwrap_or_default(), at);
+        let offset = text.iter().position(is_text).unwrap_or(text.len());
+        let end = text.len().min(offset + EDGE_BYTES);
+        let at = part.start + offset;
+        let view = DecodedView::of(text.get(offset..end).unwrap_or_default(), at);
         self.find_cut_off_end(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches);
     }
 
@@ -329,9 +329,10 @@ fn is_word(text: &[u8], range: &Range<usize>) -> bool {
 
 /// Returns true if a fragment looks like part of a key rather than of a word or an address.
 fn is_opaque(fragment: &[u8]) -> bool {
-    let has = |kind: fn(&u8) -> bool| fragment.iter().any(kind);
-    let is_mixed = has(u8::is_ascii_digit) || (has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase));
-    is_mixed && has(u8::is_ascii_alphabetic)
+    let has_byte = |kind: fn(&u8) -> bool| fragment.iter().any(kind);
+    let is_mixed = has_byte(u8::is_ascii_digit)
+        || (has_byte(u8::is_ascii_lowercase) && has_byte(u8::is_ascii_uppercase));
+    is_mixed && has_byte(u8::is_ascii_alphabetic)
 }
 
 /// Returns the places of `…` and `...` in a text. In a longer run of dots, the last three are the ellipsis.

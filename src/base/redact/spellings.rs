@@ -86,17 +86,17 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
     spellings.push(json_spelling.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
     spellings.push(json_spelling);
     spellings.push(secret.escape_debug().to_string());
-    for kept in ["-_.~", "-_.~/", "-_.~$&+,;=", "-_.~!*'()"] {
-        let encoded = percent_encode(secret, kept);
-        spellings.push(encoded.to_ascii_lowercase_escapes());
-        spellings.push(encoded.replace("%20", "+"));
-        spellings.push(encoded);
+    for plain_characters in ["-_.~", "-_.~/", "-_.~$&+,;=", "-_.~!*'()"] {
+        let spelling = percent_encode(secret, plain_characters);
+        spellings.push(spelling.to_ascii_lowercase_escapes());
+        spellings.push(spelling.replace("%20", "+"));
+        spellings.push(spelling);
     }
     let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    for (double, single) in
+    for (double_quote, single_quote) in
         [("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("&quot;", "&apos;"), ("\"", "'")]
     {
-        spellings.push(html.replace('"', double).replace('\'', single));
+        spellings.push(html.replace('"', double_quote).replace('\'', single_quote));
     }
     // The spellings in a shell's trace, and with the quoting of shells and of Python's shlex and repr.
     spellings.push(secret.replace('\'', r"'\''"));
@@ -113,8 +113,8 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
         }),
     );
     // JSON inside JSON, as in a CPI's log line that quotes its request.
-    let nested: Vec<String> = spellings.iter().map(|spelling| json(spelling)).collect();
-    spellings.extend(nested);
+    let json_spellings: Vec<String> = spellings.iter().map(|spelling| json(spelling)).collect();
+    spellings.extend(json_spellings);
     spellings.push(json(&json(&json(secret))));
     spellings.sort_unstable();
     spellings.dedup();
@@ -123,8 +123,8 @@ pub(super) fn spellings(secret: &str) -> Vec<String> {
 
 /// Returns a text in the spelling that it has between the quotes of a JSON string.
 pub(super) fn json(text: &str) -> String {
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
+    let json_string = serde_json::to_string(text).unwrap_or_default();
+    json_string.get(1..json_string.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
 /// Returns JSON of ASCII characters alone, as Python writes it.
@@ -143,11 +143,12 @@ fn ascii_only(json: &str) -> String {
     output
 }
 
-/// Escapes all characters except letters, digits and `kept` with a backslash, as shells do.
-fn shell_escape(secret: &str, kept: &str) -> String {
+/// Escapes all characters except letters, digits and `plain_characters` with a backslash, as shells do.
+fn shell_escape(secret: &str, plain_characters: &str) -> String {
     let mut output = String::with_capacity(secret.len());
     for character in secret.chars() {
-        if character.is_ascii() && !character.is_ascii_alphanumeric() && !kept.contains(character) {
+        if character.is_ascii() && !character.is_ascii_alphanumeric() && !plain_characters.contains(character)
+        {
             output.push('\\');
         }
         output.push(character);
@@ -163,11 +164,11 @@ fn base64(text: &str, spellings: &mut Vec<String>) {
     }
 }
 
-/// Percent-encodes all bytes except ASCII letters, digits and `kept`.
-fn percent_encode(text: &str, kept: &str) -> String {
+/// Percent-encodes all bytes except ASCII letters, digits and `plain_characters`.
+fn percent_encode(text: &str, plain_characters: &str) -> String {
     let mut output = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) {
+        if byte.is_ascii_alphanumeric() || plain_characters.as_bytes().contains(&byte) {
             output.push(char::from(byte));
         } else {
             // Writing to a string cannot fail.
@@ -203,12 +204,12 @@ impl LowercaseEscapes for String {
 fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, spellings: &mut Vec<String>) {
     let mut bytes = vec![0; alignment];
     bytes.extend_from_slice(secret.as_bytes());
-    let encoded = engine.encode(&bytes);
+    let characters = engine.encode(&bytes);
     // 8·n bits before the secret touch ⌈8·n/6⌉ characters. An incomplete last character depends on the text
     // after the secret.
     let first = (alignment * 8).div_ceil(6);
     let end = bytes.len() * 8 / 6;
-    if let Some(inner) = encoded.get(first..end).filter(|inner| inner.len() >= MIN_ENCODED_BYTES) {
+    if let Some(inner) = characters.get(first..end).filter(|inner| inner.len() >= MIN_ENCODED_BYTES) {
         spellings.push(inner.to_owned());
     }
 }

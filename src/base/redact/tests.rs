@@ -78,8 +78,8 @@ fn finds_secrets_inside_base64_documents() {
     let redactor = redactor(&[secret]);
     for before in ["", "x", "xy"] {
         let document = serde_json::json!({ (before): secret }).to_string();
-        let encoded = base64::engine::general_purpose::URL_SAFE.encode(document);
-        assert!(redactor.redact(&encoded).contains("<redacted>"), "{before}");
+        let encoded_document = base64::engine::general_purpose::URL_SAFE.encode(document);
+        assert!(redactor.redact(&encoded_document).contains("<redacted>"), "{before}");
     }
 }
 
@@ -90,21 +90,21 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
     for before in 0..70 {
         let document =
             format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(before), "v".repeat(60));
-        let encoded = base64::engine::general_purpose::STANDARD.encode(document);
+        let encoded_document = base64::engine::general_purpose::STANDARD.encode(document);
         let lines: Vec<&str> =
-            encoded.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
+            encoded_document.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
         let plain: Vec<String> = lines.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
         // At most seven of 32 characters may stay visible at a line break.
-        let hidden: usize = lines
+        let hidden_count: usize = lines
             .iter()
             .zip(&plain)
-            .map(|(line, shown)| line.len() - shown.replace(REPLACEMENT, "").len())
+            .map(|(line, redacted_line)| line.len() - redacted_line.replace(REPLACEMENT, "").len())
             .sum();
-        assert!(hidden >= 22, "{before}: {plain:?}");
+        assert!(hidden_count >= 22, "{before}: {plain:?}");
         for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
-            let shown = redactor.redact(&text);
-            let hidden = text.len() - shown.replace(REPLACEMENT, "").len();
-            assert!(hidden >= 30, "{before}: {shown}");
+            let redacted_text = redactor.redact(&text);
+            let hidden_count = text.len() - redacted_text.replace(REPLACEMENT, "").len();
+            assert!(hidden_count >= 30, "{before}: {redacted_text}");
         }
     }
 }
@@ -194,14 +194,14 @@ fn finds_json_and_debug_escaped_secrets() {
     let redactor = redactor(&[secret]);
     let json = serde_json::to_string(&serde_json::json!({ "k": secret })).unwrap();
     assert_eq!(redactor.redact(&json), r#"{"k":"<redacted>"}"#);
-    let nested = serde_json::to_string(&json).unwrap();
-    assert_eq!(redactor.redact(&nested), r#""{\"k\":\"<redacted>\"}""#);
+    let nested_json = serde_json::to_string(&json).unwrap();
+    assert_eq!(redactor.redact(&nested_json), r#""{\"k\":\"<redacted>\"}""#);
     assert_eq!(redactor.redact(&format!("{secret:?}")), "\"<redacted>\"");
     let go = r#"a\"b\\c\td\u003cé\u003e\u0026"#;
     assert_eq!(redactor.redact(go), "<redacted>");
-    let quoted = |text: &str| serde_json::to_string(text).unwrap();
-    assert_eq!(redactor.redact(&quoted(go)), "\"<redacted>\"");
-    let quoted_three_times = quoted(&quoted(&quoted(secret)));
+    let quote = |text: &str| serde_json::to_string(text).unwrap();
+    assert_eq!(redactor.redact(&quote(go)), "\"<redacted>\"");
+    let quoted_three_times = quote(&quote(&quote(secret)));
     assert_eq!(redactor.redact(&quoted_three_times), r#""\"\\\"<redacted>\\\"\"""#);
 }
 
@@ -209,7 +209,7 @@ fn finds_json_and_debug_escaped_secrets() {
 fn ellipsis_hides_cut_secrets_but_not_words() {
     let redactor = redactor(&["correct horse battery staple", "kU8-unlike/any+other"]);
     redactor.add_as_precaution("https://cloud.example.com/with/a/path");
-    for (text, shown) in [
+    for (text, expected) in [
         (r#"bad password "correct hor..." of admin"#, r#"bad password "<redacted>..." of admin"#),
         ("correct%20hors…", "<redacted>…"),
         (r"kU8-unlike\/an... (9 more)", "<redacted>... (9 more)"),
@@ -220,7 +220,7 @@ fn ellipsis_hides_cut_secrets_but_not_words() {
             "Connecting to https://... Waiting for the agent...",
         ),
     ] {
-        assert_eq!(redactor.redact(text), shown);
+        assert_eq!(redactor.redact(text), expected);
     }
     // Without an ellipsis a word is no secret.
     assert_eq!(redactor.redact_line("this is not the correct horse"), "this is not the correct horse");
@@ -246,10 +246,10 @@ fn finds_base64_of_user_and_password() {
     let redactor = redactor(&[secret]);
     for user in ["", "u", "us", "mbus", "mbus-user"] {
         let header = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
-        let shown = redactor.redact(&header);
-        assert!(shown.contains("<redacted>"), "{shown}");
-        let kept: usize = shown.replace("<redacted>", "").len();
-        assert!(kept <= (user.len() + 1) * 4 / 3 + 4, "{shown}");
+        let redacted_header = redactor.redact(&header);
+        assert!(redacted_header.contains("<redacted>"), "{redacted_header}");
+        let visible_count: usize = redacted_header.replace("<redacted>", "").len();
+        assert!(visible_count <= (user.len() + 1) * 4 / 3 + 4, "{redacted_header}");
     }
 }
 
@@ -272,20 +272,20 @@ proptest! {
     #[test]
     fn no_added_secret_is_shown(secret in "\\PC{4,40}", before in "\\PC{0,8}", after in "\\PC{0,8}") {
         let redactor = redactor(&[&secret]);
-        let trimmed = secret.trim();
-        let text = format!("{before}{trimmed}{after}");
-        prop_assume!(trimmed.chars().count() >= MIN_REDACTED_CHARS);
-        prop_assume!(!["true", "null", "false"].contains(&trimmed));
-        prop_assume!(!REPLACEMENT.contains(trimmed));
+        let secret = secret.trim();
+        let text = format!("{before}{secret}{after}");
+        prop_assume!(secret.chars().count() >= MIN_REDACTED_CHARS);
+        prop_assume!(!["true", "null", "false"].contains(&secret));
+        prop_assume!(!REPLACEMENT.contains(secret));
         // A short word is redacted only as a whole word.
-        let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());
-        prop_assume!(trimmed.len() >= MIN_INSIDE_BYTES || !is_word);
-        let shown = redactor.redact(&text).into_owned();
-        let without = shown.replace(REPLACEMENT, "\u{0}");
-        prop_assert!(!without.contains(trimmed));
+        let is_word = secret.bytes().all(|byte| byte.is_ascii_alphabetic());
+        prop_assume!(secret.len() >= MIN_INSIDE_BYTES || !is_word);
+        let redacted_text = redactor.redact(&text).into_owned();
+        let visible_text = redacted_text.replace(REPLACEMENT, "\u{0}");
+        prop_assert!(!visible_text.contains(secret));
         let json = serde_json::to_string(&text).unwrap();
-        let escaped = serde_json::to_string(trimmed).unwrap();
-        let shown = redactor.redact(&json).replace(REPLACEMENT, "\u{0}");
-        prop_assert!(!shown.contains(&escaped[1..escaped.len() - 1]));
+        let json_secret = serde_json::to_string(secret).unwrap();
+        let redacted_json = redactor.redact(&json).replace(REPLACEMENT, "\u{0}");
+        prop_assert!(!redacted_json.contains(&json_secret[1..json_secret.len() - 1]));
     }
 }

@@ -82,24 +82,24 @@ impl<'t> DecodedView<'t> {
         let mut spans = Vec::new();
         let mut at = self.bytes.iter().position(|byte| is_escape(*byte))?;
         let mut is_changed = false;
-        let mut copied = 0;
+        let mut rest_start = 0;
         loop {
             let rest = self.bytes.get(at..).unwrap_or_default();
             if let Some((length, piece)) = decode(rest) {
                 is_changed = true;
-                bytes.extend_from_slice(self.bytes.get(copied..at).unwrap_or_default());
-                spans.extend((copied..at).map(|at| self.span(at)));
+                bytes.extend_from_slice(self.bytes.get(rest_start..at).unwrap_or_default());
+                spans.extend((rest_start..at).map(|at| self.span(at)));
                 let origin = self.original(&(at..at + length));
                 let mut buffer = [0; 4];
-                let decoded = match &piece {
+                let piece_bytes = match &piece {
                     DecodedEscape::Nothing => &[][..],
                     DecodedEscape::Byte(byte) => std::slice::from_ref(byte),
                     DecodedEscape::Character(character) => character.encode_utf8(&mut buffer).as_bytes(),
                 };
-                bytes.extend_from_slice(decoded);
-                spans.extend(decoded.iter().map(|_| (origin.start, origin.end)));
+                bytes.extend_from_slice(piece_bytes);
+                spans.extend(piece_bytes.iter().map(|_| (origin.start, origin.end)));
                 at += length;
-                copied = at;
+                rest_start = at;
             } else {
                 at += 1;
             }
@@ -110,8 +110,8 @@ impl<'t> DecodedView<'t> {
         if !is_changed {
             return None;
         }
-        bytes.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
-        spans.extend((copied..self.bytes.len()).map(|at| self.span(at)));
+        bytes.extend_from_slice(self.bytes.get(rest_start..).unwrap_or_default());
+        spans.extend((rest_start..self.bytes.len()).map(|at| self.span(at)));
         Some(DecodedView { bytes: Cow::Owned(bytes), origin: Origin::Spans(spans) })
     }
 
@@ -132,8 +132,8 @@ impl<'t> DecodedView<'t> {
                 let is_text = self.alignments(&(at..end), shortest);
                 if is_text.contains(&true) {
                     let base64_run = self.base64_run(at..end);
-                    for (skipped, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
-                        let (texts, _) = self.decoded(&base64_run, skipped, shortest);
+                    for (alignment, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
+                        let (texts, _) = self.decode_run(&base64_run, alignment, shortest);
                         texts.iter().for_each(|(_, text)| visit(text));
                     }
                 }
@@ -214,7 +214,7 @@ impl<'t> DecodedView<'t> {
         is_text
             .into_iter()
             .enumerate()
-            .any(|(skipped, is_text)| is_text && visit(self.decoded(&base64_run, skipped, shortest).0))
+            .any(|(alignment, is_text)| is_text && visit(self.decode_run(&base64_run, alignment, shortest).0))
     }
 
     /// Returns the start of the run that ends at `end`, and its number of base64 characters.
@@ -273,17 +273,17 @@ impl<'t> DecodedView<'t> {
         Base64Run { values: offsets.iter().map(|at| sextet_at(*at)).collect(), offsets }
     }
 
-    /// Decodes a run without its first `skipped` characters. Returns the texts of at least `shortest` bytes
+    /// Decodes a run without its first `alignment` characters. Returns the texts of at least `shortest` bytes
     /// in it that are valid UTF-8, each with its position in the bytes of the run, and the number of these
     /// bytes.
-    pub(super) fn decoded(
+    pub(super) fn decode_run(
         &self,
         base64_run: &Base64Run,
-        skipped: usize,
+        alignment: usize,
         shortest: usize,
     ) -> (Vec<(usize, DecodedView<'static>)>, usize) {
         let mut bytes = Vec::with_capacity(base64_run.values.len());
-        for quantum in base64_run.values.get(skipped..).unwrap_or_default().chunks(4) {
+        for quantum in base64_run.values.get(alignment..).unwrap_or_default().chunks(4) {
             let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
             let [_, first, second, third] = (bits << (6 * (4 - quantum.len()))).to_be_bytes();
             bytes.extend([first, second, third].into_iter().take(quantum.len().saturating_sub(1)));
@@ -294,7 +294,7 @@ impl<'t> DecodedView<'t> {
             let text = chunk.valid();
             if text.len() >= shortest {
                 let origin = |at: usize| {
-                    let first = skipped + at / 3 * 4 + at % 3;
+                    let first = alignment + at / 3 * 4 + at % 3;
                     let offset = |index: usize| base64_run.offsets.get(index).copied().unwrap_or_default();
                     (self.span(offset(first)).0, self.span(offset(first + 1)).1)
                 };
@@ -397,7 +397,7 @@ fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
             (backslashes + 3, DecodedEscape::Byte(octal))
         }
         [b'0', ..] => letter('\0'),
-        [b'u' | b'U' | b'x', ..] => match numbered(after) {
+        [b'u' | b'U' | b'x', ..] => match decode_numeric_escape(after) {
             Some((length, character)) => (backslashes + length, DecodedEscape::Character(character)),
             None => (backslashes, DecodedEscape::Nothing),
         },
@@ -406,7 +406,7 @@ fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
 }
 
 /// Decodes `u00e4`, `u{e4}`, `U000000e4` or `xe4`. Also returns the length.
-fn numbered(text: &[u8]) -> Option<(usize, char)> {
+fn decode_numeric_escape(text: &[u8]) -> Option<(usize, char)> {
     let number = |range: Range<usize>| hex(text.get(range)?);
     match text {
         [b'u', b'{', rest @ ..] => {
@@ -522,7 +522,7 @@ mod tests {
 
     #[test]
     fn decodes_nested_escapes() {
-        for (escaped, plain) in [
+        for (text, plain) in [
             (r"a\u0026b\\u0026c\\\\u0026d", "a&b&c&d"),
             (r"\ud83d\ude00 \\ud83d\\ude00 \u{1f600} \U0001f600", "😀 😀 😀 😀"),
             (r"\xc3\xa4 \xe4 \303\244", "ä ä ä"),
@@ -532,7 +532,7 @@ mod tests {
             (r"a\nb\\nc\\\tz", "a\nb\nc\tz"),
             ("100% & more; &nothing; %zz &#+1;", "100% & more; &nothing; %zz &#+1;"),
         ] {
-            assert_eq!(unescaped(escaped), plain, "{escaped}");
+            assert_eq!(unescaped(text), plain, "{text}");
         }
     }
 

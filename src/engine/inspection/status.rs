@@ -630,7 +630,7 @@ impl StatusCollector<'_> {
 /// Returns true for a run that was rejected before its plan, because of arguments, input or the lock, or by
 /// the operator.
 fn was_refused(recorded_run: &RecordedRun) -> bool {
-    const EXIT_CODES: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
+    const EXIT_CODES: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCK_CONFLICT];
     let was_rejected =
         recorded_run.record.end.as_ref().is_some_and(|end| EXIT_CODES.contains(&end.exit_code));
     was_rejected && recorded_run.record.plan.is_none()

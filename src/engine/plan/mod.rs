@@ -159,7 +159,7 @@ impl Step {
 impl Step {
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
-        let tried = self.words(instance).tried;
+        let tried = self.words(instance).imperative;
         match self {
             Step::ResizeDisk(_) | Step::UpdateDisk(_) => {
                 format!("{tried} if the CPI can, otherwise copy its data to a new disk and delete it")
@@ -194,13 +194,13 @@ impl Step {
             Step::DeployJobs => {
                 let jobs = format!("the jobs of '{instance}'");
                 return StepWords {
-                    tried: format!("Deploy {jobs} and start them"),
-                    done: format!("Deployed {jobs} and started them"),
+                    imperative: format!("Deploy {jobs} and start them"),
+                    past_tense: format!("Deployed {jobs} and started them"),
                 };
             }
             Step::Delete(resource) => ("Delete", "Deleted", resource.to_string()),
         };
-        StepWords { tried: format!("{verb} {object}"), done: format!("{past} {object}") }
+        StepWords { imperative: format!("{verb} {object}"), past_tense: format!("{past} {object}") }
     }
 
     /// Returns the way in which the step deploys, if it does.

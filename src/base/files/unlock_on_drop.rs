@@ -46,11 +46,11 @@ mod tests {
     fn drop_unlocks_even_if_a_duplicate_is_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
-        let locked = UnlockOnDrop::from(File::create(&path).unwrap());
-        locked.try_lock().unwrap();
-        let second_descriptor = locked.try_clone().unwrap();
+        let lock_file = UnlockOnDrop::from(File::create(&path).unwrap());
+        lock_file.try_lock().unwrap();
+        let second_descriptor = lock_file.try_clone().unwrap();
         assert!(File::open(&path).unwrap().try_lock().is_err());
-        drop(locked);
+        drop(lock_file);
         File::open(&path).unwrap().try_lock().unwrap();
         drop(second_descriptor);
     }
