@@ -17,7 +17,7 @@ pub fn duration(duration: Duration) -> String {
 }
 
 /// Joins names with commas. Names after the tenth are only counted: `a, b and 3 more`.
-pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
+pub fn comma_list<S: AsRef<str>>(names: &[S]) -> String {
     const MAX_SHOWN_ITEMS: usize = 10;
     let first_names: Vec<&str> = names.iter().take(MAX_SHOWN_ITEMS).map(AsRef::as_ref).collect();
     let text = first_names.join(", ");
@@ -28,7 +28,7 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// Lists all names: `a, b and c`.
-pub fn and_listed<S: AsRef<str>>(names: &[S]) -> String {
+pub fn and_list<S: AsRef<str>>(names: &[S]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -241,9 +241,9 @@ mod tests {
 
     #[test]
     fn long_lists_are_shortened() {
-        assert_eq!(listed::<&str>(&[]), "");
-        assert_eq!(listed(&["a", "b"]), "a, b");
-        assert_eq!(listed(&["a"; 12]), "a, a, a, a, a, a, a, a, a, a and 2 more");
+        assert_eq!(comma_list::<&str>(&[]), "");
+        assert_eq!(comma_list(&["a", "b"]), "a, b");
+        assert_eq!(comma_list(&["a"; 12]), "a, a, a, a, a, a, a, a, a, a and 2 more");
     }
 
     #[test]

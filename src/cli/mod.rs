@@ -153,7 +153,7 @@ impl Cli {
                     "--json=bosh does not work with --dry-run; --json does",
                 );
             }
-            let commands = base::text::and_listed(scope::BOSH_JSON);
+            let commands = base::text::and_list(scope::BOSH_JSON);
             command.error(
                 clap::error::ErrorKind::ArgumentConflict,
                 format!("--json=bosh works with {commands}; other commands have --json"),

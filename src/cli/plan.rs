@@ -11,7 +11,7 @@ use crate::ui;
 use base::exit_code;
 use base::files::directory::{check_directory, parent};
 use base::files::durable::write_atomically;
-use base::text::{listed, shell_word};
+use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use engine::deploy::{self, PlanAction, PlanReport};
 use engine::history::{self, RecordedRun, RunOutcome};
@@ -106,7 +106,7 @@ fn note_run_in_progress(run: &RunContext) {
 
 /// Returns the error for a plan that no later run could take, because each run generates other values.
 fn unsaved_plan_error(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
-    let names = listed(&plan_report.generated);
+    let names = comma_list(&plan_report.generated);
     // The hint gets the options of the command line, or the env file that names the vars store.
     let store = inputs.default_vars_store.as_ref().filter(|_| inputs.vars_store.is_none());
     let store = store.map(|store| format!(" --vars-store {}", shell_word(&store.to_string_lossy())));

@@ -10,7 +10,7 @@ use super::globals::JsonForm;
 use super::manifest_args::ManifestOptions;
 use super::{env_file, grammar, help, scope};
 use base::error::{nearest, question};
-use base::text::{and_listed, shell_word};
+use base::text::{and_list, shell_word};
 
 /// Words that other programs have for a command.
 const SYNONYMS: [(&str, &str); 13] = [
@@ -158,7 +158,7 @@ fn other_commands_hint(given_option: &str, is_option: &dyn Fn(&Arg) -> bool) -> 
         [first, second, third, _, ..] => Some(format!(
             "{given_option} is an option of other commands, such as {first}, {second} and {third}"
         )),
-        names => Some(format!("{given_option} is an option of {}", and_listed(names))),
+        names => Some(format!("{given_option} is an option of {}", and_list(names))),
     }
 }
 

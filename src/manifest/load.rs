@@ -26,7 +26,7 @@ use base::error::did_you_mean;
 use base::events::Reporter;
 use base::redact::Redactor;
 use base::secret::Secret;
-use base::text::{listed, shell_word};
+use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use yaml::{self, Data, Node, Position};
 
@@ -640,7 +640,7 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
         ([], _) => hints.push(general),
         (_, []) => {}
         (_, remaining_names) => {
-            hints.push(format!("for the others ({}), {general}", listed(remaining_names)))
+            hints.push(format!("for the others ({}), {general}", comma_list(remaining_names)))
         }
     }
     hints
@@ -670,7 +670,7 @@ fn hints_for_files<'n>(
             false => ("variables", "--vars-file"),
         };
         has_store |= option == "--vars-store";
-        let description = format!("the {content} beside the manifest ({})", listed(&names));
+        let description = format!("the {content} beside the manifest ({})", comma_list(&names));
         hints.push(pass_file_hint(&description, option, &path.to_string_lossy()));
         unnamed = remaining_names;
     }

@@ -8,7 +8,7 @@ use rustls::CertificateError;
 use crate::http_client::UnresolvedHost;
 use base::encoding::minute;
 use base::error::os_problem;
-use base::text::listed;
+use base::text::comma_list;
 
 /// Returns true if the connection failed because the server's certificate is not accepted.
 pub fn is_untrusted(error: &ureq::Error) -> bool {
@@ -155,7 +155,7 @@ pub fn ssh_problem(error: &russh::Error) -> String {
         | russh::Error::Elapsed(_) => "the server does not answer".to_owned(),
         russh::Error::Version => "the server does not answer with SSH 2".to_owned(),
         russh::Error::NoCommonAlgo { kind, theirs, .. } => {
-            format!("no algorithm for {kind:?} in common; the server offers {}", listed(theirs))
+            format!("no algorithm for {kind:?} in common; the server offers {}", comma_list(theirs))
         }
         russh::Error::ChannelOpenFailure(ChannelOpenFailure::ConnectFailed) => {
             "the target refused the connection or did not answer".to_owned()

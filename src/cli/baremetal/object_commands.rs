@@ -126,7 +126,7 @@ pub(super) fn delete(call: &Call) -> Result<CommandResult> {
     let (name, collection) = (call.resource().name, call.resource().collection);
     let ids = call.texts("id");
     if collection == Collection::Nodes {
-        let nodes = base::text::and_listed(&ids);
+        let nodes = base::text::and_list(&ids);
         let question = format!("Delete {nodes} with their ports, connectors and targets from Ironic?");
         call.confirm(&question, "nothing was deleted")?;
     }

@@ -25,7 +25,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
     }
     let nodes = call.texts("id");
     if target == "deleted" {
-        let question = format!("Undeploy {}? Its instance ends.", base::text::and_listed(&nodes));
+        let question = format!("Undeploy {}? Its instance ends.", base::text::and_list(&nodes));
         call.confirm(&question, "nothing was undeployed")?;
     }
     if target == "rescue" {

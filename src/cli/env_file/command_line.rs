@@ -15,7 +15,7 @@ use super::{EnvFile, read, trust};
 use crate::cli::hint_commands::EnvironmentWords;
 use crate::cli::{Cli, help, paths};
 use crate::ui;
-use base::text::{and_listed, capitalized, clean_line, shell_word};
+use base::text::{and_list, capitalized, clean_line, shell_word};
 use base::{Error, ErrorKind, Result};
 
 /// The parsed arguments of this process.
@@ -300,7 +300,7 @@ fn find_env_file(
     if !is_named && !trust::is_trusted(&file) && !ask(matches, &file, &opened_file)? {
         return Ok((None, None));
     }
-    let keys = and_listed(&file.content.keys);
+    let keys = and_list(&file.content.keys);
     let text = format!("using {keys} of '{}'", path.display());
     let remark = (!file.content.keys.is_empty()).then_some(Remark::Note(text));
     Ok((Some(file), remark))

@@ -3,7 +3,7 @@
 use super::AgentError;
 use crate::run_context::RunContext;
 use crate::state::{CredentialDigests, RunCredentials, State};
-use base::text::and_listed;
+use base::text::and_list;
 use base::{Error, ErrorKind};
 
 /// The probable cause if an agent refuses the credentials: the operator gave others than the deployed ones.
@@ -29,7 +29,7 @@ impl OtherCredentials {
         let differ = match names.as_slice() {
             [] => return None,
             [name] => format!("{name} differs from the deployed value"),
-            names => format!("{} differ from the deployed values", and_listed(names)),
+            names => format!("{} differ from the deployed values", and_list(names)),
         };
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),

@@ -3,7 +3,7 @@
 
 use crate::run_context::RunContext;
 use crate::state::{Change, State, Store};
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 use manifest::deployment::Az;
 use manifest::{CpiConfig, cpi_label};
@@ -101,7 +101,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
                 )
         }
     };
-    Err(error.with_note(format!("on record: {}", listed(&things))).with_note("nothing was changed"))
+    Err(error.with_note(format!("on record: {}", comma_list(&things))).with_note("nothing was changed"))
 }
 
 #[cfg(test)]

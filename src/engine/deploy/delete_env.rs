@@ -29,7 +29,7 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     let error = match kept {
         // The error of its deletion says so.
         [_] => error,
-        _ => error.with_note(format!("still on record: {}", text::listed(kept))),
+        _ => error.with_note(format!("still on record: {}", text::comma_list(kept))),
     };
     Some(error.with_retry_hint())
 }

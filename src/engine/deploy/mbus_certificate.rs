@@ -10,7 +10,7 @@ use crate::agent::{AgentEndpoint, OtherAddress};
 use crate::prepare::{MbusCertificate, OtherEnvironment};
 use crate::state::State;
 use base::encoding::minute;
-use base::text::{listed, shell_word};
+use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use manifest::Deployment;
 use manifest::variables::VariableOrigin;
@@ -171,7 +171,7 @@ fn other_host_error(
             error.with_hint(format!(
                 "the static address of the VM is {}: if '{host}' is a mistake, correct it in \
                  `cloud_provider.mbus` and in `cloud_provider.properties.agent.mbus`",
-                listed(&addresses)
+                comma_list(&addresses)
             )),
             format!("if '{host}' is right, add it"),
         ),

@@ -347,7 +347,7 @@ impl PlanReport {
 
     /// Lists the credentials that change, for a person.
     fn describe_changed_credentials(&self) -> Option<String> {
-        let names = text::listed(&self.changed_credentials);
+        let names = text::comma_list(&self.changed_credentials);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
@@ -426,7 +426,7 @@ impl PlanReport {
                 .with_hint("pass the state for which the plan was made: --state FILE"))
             }
             () if !now.generated.is_empty() => {
-                refuse(&format!("variables have no saved values: {}", text::listed(&now.generated)))
+                refuse(&format!("variables have no saved values: {}", text::comma_list(&now.generated)))
             }
             () if self.basis.manifest_digest != now.basis.manifest_digest => {
                 refuse("the manifest or a variable changed")

@@ -8,7 +8,7 @@ use crate::run_context::RunContext;
 use crate::run_context::state_lock::no_state_error;
 use crate::state::State;
 use crate::{cpi_set, prepare};
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 use manifest::{LoadedManifest, VariableValue, cpi_label};
 
@@ -98,6 +98,6 @@ fn changes_since_deploy(
     let changes =
         deployed.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &loaded)));
     let names = credentials::changed_credentials(state, &loaded.values);
-    let first_line = (!names.is_empty()).then(|| format!("credentials that change: {}", listed(&names)));
+    let first_line = (!names.is_empty()).then(|| format!("credentials that change: {}", comma_list(&names)));
     Ok(Some(first_line.into_iter().chain(changes.iter().map(ToString::to_string)).collect()))
 }

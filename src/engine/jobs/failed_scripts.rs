@@ -2,7 +2,7 @@
 
 use super::logs;
 use crate::agent::AgentError;
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, LogExcerpt};
 
 /// Extracts the failed jobs from `1 of 2 pre-start scripts failed. Failed Jobs: a, b. Successful Jobs: c.`
@@ -17,7 +17,7 @@ pub(super) fn failure_message(script: &str, jobs: &[&str]) -> String {
     let names: Vec<String> = jobs.iter().map(|job| format!("'{job}'")).collect();
     match names.as_slice() {
         [name] => format!("the {script} script of job {name} failed"),
-        names => format!("the {script} scripts of these jobs failed: {}", listed(names)),
+        names => format!("the {script} scripts of these jobs failed: {}", comma_list(names)),
     }
 }
 

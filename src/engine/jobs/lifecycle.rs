@@ -252,7 +252,7 @@ impl Jobs<'_> {
         format!(
             "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
              `{command}`",
-            text::listed(&names),
+            text::comma_list(&names),
             self.instance,
             if names.len() == 1 { "is" } else { "are" },
             last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
@@ -269,7 +269,7 @@ impl Jobs<'_> {
         if failing.is_empty() {
             return Error::new(ErrorKind::Interrupted(signal), text);
         }
-        let names = text::listed(&quoted_names(&failing));
+        let names = text::comma_list(&quoted_names(&failing));
         Error::new(ErrorKind::Interrupted(signal), format!("{text} (failing: {names})"))
             .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
     }

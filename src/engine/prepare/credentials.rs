@@ -3,7 +3,7 @@
 use super::OtherEnvironment;
 use crate::run_context::RunContext;
 use crate::state::{CredentialDigests, RunCredentials, State};
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest, VariableValue};
 
@@ -60,7 +60,7 @@ pub(super) fn check_source(
         let consequence = if generates { ", and would be generated again" } else { "" };
         let error = Error::invalid(format!(
             "the credentials with which this environment was deployed are missing{consequence}: {}",
-            listed(&forgotten)
+            comma_list(&forgotten)
         ))
         .with_hint(how_to_pass(first));
         let was_stored = deployed.is_none_or(|deployed| deployed.was_stored(first));
@@ -83,7 +83,7 @@ pub(super) fn check_source(
     };
     Err(Error::invalid(format!(
         "{source} probably not of this environment: these values differ from the deployed ones: {}",
-        listed(&foreign)
+        comma_list(&foreign)
     ))
     .with_hint(how_to_pass(first)))
 }

@@ -2,7 +2,7 @@
 
 use crate::protocol::{AnyCid, Cid, CidKind};
 use crate::state::{DiskRecord, Handle, Resource, SnapshotRecord, State, StemcellRecord};
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -31,7 +31,7 @@ pub(crate) fn find<K: CidKind>(
                 || {
                     Some(match cids.is_empty() {
                         true => format!("no {kind} is on record at all"),
-                        false => format!("on record: {}", listed(&cids)),
+                        false => format!("on record: {}", comma_list(&cids)),
                     })
                 },
             ))

@@ -118,7 +118,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                         Some(if request_ids.is_empty() {
                             "no call is on record".into()
                         } else {
-                            format!("on record: {}", text::listed(&request_ids))
+                            format!("on record: {}", text::comma_list(&request_ids))
                         })
                     },
                 ));

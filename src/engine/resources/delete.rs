@@ -196,7 +196,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
             let error = Error::invalid(format!("no stemcell '{name}' is on record"));
             Err(match stemcell_names.collect::<Vec<_>>().as_slice() {
                 [] => error,
-                names => error.with_note(format!("on record: {}", base::text::listed(names))),
+                names => error.with_note(format!("on record: {}", base::text::comma_list(names))),
             })
         }
         true => {

@@ -22,7 +22,7 @@ use crate::vars_store::store::{VarsStore, command_line};
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;
-use base::text::{listed, shell_word};
+use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use yaml::{Data, Node};
 
@@ -355,12 +355,12 @@ fn hints_for_missing(store: &Path, declarations: &Declarations, names: &[&str]) 
         hints.push(format!(
             "generate {} and save it in the vars store first: `monopile interpolate MANIFEST --vars-store {} \
              --path /name`",
-            listed(&generated),
+            comma_list(&generated),
             shell_word(&path)
         ));
     }
     if !other_names.is_empty() {
-        let names = listed(&other_names);
+        let names = comma_list(&other_names);
         hints.push(format!("give a value to {names} with --var NAME=VALUE, --vars-file or --vars-exec"));
     }
     hints
@@ -377,7 +377,7 @@ pub(super) fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
         Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
             name,
             store.names(),
-            || Some(format!("its variables are: {}", listed(&store.names().collect::<Vec<_>>()))),
+            || Some(format!("its variables are: {}", comma_list(&store.names().collect::<Vec<_>>()))),
         )
     })
 }

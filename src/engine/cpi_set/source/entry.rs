@@ -10,7 +10,7 @@ use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;
 use base::files::directory::parent;
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 use manifest::CpiEntry;
 
@@ -169,7 +169,8 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         None => {
             let release_names: Vec<&str> =
                 inputs.releases.iter().map(|release| release.name.as_str()).collect();
-            let release_names = if release_names.is_empty() { "none".into() } else { listed(&release_names) };
+            let release_names =
+                if release_names.is_empty() { "none".into() } else { comma_list(&release_names) };
             Err(Error::invalid(format!("{}: no program found for CPI '{name}' of type '{kind}'", cpi.place))
                 .with_source(format!(
                     "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: \

@@ -20,7 +20,7 @@ use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::console::LastBoot;
-use base::text::listed;
+use base::text::comma_list;
 use base::{Error, Result};
 
 /// The disks that are attached and mounted.
@@ -88,7 +88,7 @@ impl Unchecked {
     fn problem(&self) -> String {
         match self.names.as_slice() {
             [name] => format!("the CPI could not say whether {name} exists"),
-            names => format!("the CPI could not say whether these exist: {}", listed(names)),
+            names => format!("the CPI could not say whether these exist: {}", comma_list(names)),
         }
     }
 

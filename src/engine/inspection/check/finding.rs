@@ -124,7 +124,7 @@ impl CloudReport {
         let names: Vec<String> = distinct.map(|finding| name(finding)).collect();
         let error = Error::new(
             ErrorKind::Drift,
-            format!("the cloud is not as the state says: {}", text::listed(&names)),
+            format!("the cloud is not as the state says: {}", text::comma_list(&names)),
         );
         let has_repairs = drifted.iter().any(|finding| !finding.repairs.is_empty());
         let error = self.unchecked.explain(error).with_hints(&self.hints);

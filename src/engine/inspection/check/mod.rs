@@ -360,7 +360,7 @@ impl CloudCheckResult {
         };
         let mut lines = vec![verdict.to_owned()];
         if !self.undeleted.is_empty() {
-            let undeleted = text::listed(&self.undeleted);
+            let undeleted = text::comma_list(&self.undeleted);
             lines.push(format!(
                 "Still to be deleted: {undeleted}. The next create-env or delete-env tries again."
             ));
@@ -369,7 +369,7 @@ impl CloudCheckResult {
             lines.push(format!(
                 "Failed calls may have created {}: look in the IaaS; `monopile state show MANIFEST` has all \
                  ids. Then drop the records: `monopile state forget MANIFEST --failed-calls`",
-                text::listed(&self.suspects)
+                text::comma_list(&self.suspects)
             ));
         }
         Some(lines.join("\n"))
