@@ -10,7 +10,7 @@ impl Lowerer {
     pub(super) fn sequence(&mut self, list: &[Ast]) -> Lowered<Node> {
         let mut exprs = self.exprs(list)?;
         Ok(match (exprs.len(), exprs.pop()) {
-            (1, Some(only)) => only.node,
+            (1, Some(expr)) => expr.node,
             (_, Some(last)) => {
                 exprs.push(last);
                 Node::Sequence(exprs)

@@ -123,7 +123,7 @@ pub(crate) enum Node {
         target: MultiTarget,
         /// True for a single variable, which receives each value whole.
         has_one_target: bool,
-        iterated: Box<Expr>,
+        iterable: Box<Expr>,
         body: Option<Box<Expr>>,
     },
     Case {

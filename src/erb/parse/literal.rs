@@ -77,7 +77,7 @@ impl Lowerer {
         Ok(parts)
     }
 
-    pub(super) fn interpolated(&mut self, list: &[Ast]) -> Lowered<Node> {
+    pub(super) fn interpolation(&mut self, list: &[Ast]) -> Lowered<Node> {
         let parts = self.parts(list)?;
         if parts.iter().all(|part| matches!(part, Part::Text(_))) {
             let text: String =
@@ -92,7 +92,7 @@ impl Lowerer {
             Some(Ast::RegOpt(options)) => options.options.clone().unwrap_or_default(),
             _ => String::new(),
         };
-        let parts = match self.interpolated(&regexp.parts)? {
+        let parts = match self.interpolation(&regexp.parts)? {
             Node::Str(text) => vec![Part::Text(text)],
             Node::Interpolated(parts) => parts,
             _ => Vec::new(),

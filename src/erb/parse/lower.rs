@@ -168,9 +168,9 @@ impl Lowerer {
         }
         // Parentheses are dropped, so that an error quotes the expression inside them.
         if let Ast::Begin(begin) = ast
-            && let [only] = begin.statements.as_slice()
+            && let [statement] = begin.statements.as_slice()
         {
-            let inner = self.expr(only);
+            let inner = self.expr(statement);
             self.depth -= 1;
             return inner;
         }
@@ -192,8 +192,8 @@ impl Lowerer {
                 Ok(text) => Node::Str(Arc::from(text)),
                 Err(_) => Node::Binary(Arc::from(text.value.as_raw().as_slice())),
             },
-            Ast::Dstr(text) => self.interpolated(&text.parts)?,
-            Ast::Heredoc(text) => self.interpolated(&text.parts)?,
+            Ast::Dstr(text) => self.interpolation(&text.parts)?,
+            Ast::Heredoc(text) => self.interpolation(&text.parts)?,
             Ast::Sym(symbol) => {
                 let text = symbol.name.to_string_lossy();
                 Node::Symbol(self.name(&text))
@@ -217,7 +217,7 @@ impl Lowerer {
             Ast::Cvar(var) => Node::ClassVariable(self.name(&var.name)),
             Ast::Gvar(var) => Node::Global(self.name(&var.name)),
             Ast::NthRef(nth) => Node::NthMatch(nth.name.trim_start_matches('$').parse().unwrap_or(0)),
-            Ast::BackRef(back) => Node::BackReference(back.name.chars().nth(1).unwrap_or('&')),
+            Ast::BackRef(node) => Node::BackReference(node.name.chars().nth(1).unwrap_or('&')),
             Ast::Const(constant) => {
                 let scope = match constant.scope.as_deref() {
                     None => ConstScope::Lexical,
@@ -245,10 +245,10 @@ impl Lowerer {
             Ast::WhilePost(node) => self.repeat(&node.cond, Some(&node.body), false, true)?,
             Ast::UntilPost(node) => self.repeat(&node.cond, Some(&node.body), true, true)?,
             Ast::For(node) => {
-                let iterated = self.boxed(&node.iteratee)?;
+                let iterable = self.boxed(&node.iteratee)?;
                 let (target, has_one_target) = self.for_target(&node.iterator)?;
                 let body = self.in_loop(|lowerer| lowerer.maybe_box(node.body.as_deref()))?;
-                Node::For { target, has_one_target, iterated, body }
+                Node::For { target, has_one_target, iterable, body }
             }
             Ast::Case(case) => self.case(case)?,
             Ast::CaseMatch(case) => self.case_in(case)?,

@@ -119,7 +119,7 @@ impl Interp {
     }
 
     pub(super) fn set_local(&self, slot: Slot, value: Value, env: &Rc<Env>) {
-        set(env.up(slot.depth), slot.index, value);
+        set(env.outer_scope(slot.depth), slot.index, value);
     }
 
     fn evaluate_target(&mut self, target: &Target, env: &Rc<Env>) -> EvalResult<EvaluatedTarget> {
@@ -203,7 +203,7 @@ impl Interp {
                 if let Value::Class(unnamed_class) = &value
                     && unnamed_class.name.borrow().is_none()
                 {
-                    let full = self.qualified(&class, name);
+                    let full = self.qualified_name(&class, name);
                     *unnamed_class.name.borrow_mut() = Some(full);
                 }
                 class.constants.borrow_mut().insert(Arc::clone(name), value);

@@ -47,7 +47,7 @@ impl Interp {
             self.dispatch(&receiver, &call.name, args, false, false, Some(env))
         };
         match result {
-            Err(Flow::Break(thrown, value)) if tag != 0 && thrown == tag => Ok(value),
+            Err(Flow::Break(break_tag, value)) if tag != 0 && break_tag == tag => Ok(value),
             other => other,
         }
     }

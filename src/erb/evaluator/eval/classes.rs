@@ -128,7 +128,7 @@ impl Interp {
     }
 
     /// Returns the full name of a constant in a class.
-    pub(super) fn qualified(&mut self, outer: &Rc<Class>, name: &str) -> Name {
+    pub(super) fn qualified_name(&mut self, outer: &Rc<Class>, name: &str) -> Name {
         let is_top_level = matches!(&*outer.label(), "Object");
         Arc::from(if is_top_level { name.to_owned() } else { format!("{}::{name}", outer.label()) })
     }
@@ -294,7 +294,7 @@ impl Interp {
         if let Some(Value::Class(class)) = constant {
             return Ok(class);
         }
-        let full = self.qualified(&outer, name);
+        let full = self.qualified_name(&outer, name);
         // The template is inside the evaluation context class. So, as in Ruby, `class String` creates a new
         // class there, and only `class ::String` reopens Ruby's own.
         if let Some(class) = self.named_class(&full) {
@@ -419,10 +419,10 @@ impl Interp {
         *env.frame.last_match.borrow_mut() = last_match;
     }
 
-    pub(super) fn back_reference(&self, which: char, env: &Rc<Env>) -> Value {
+    pub(super) fn back_reference(&self, character: char, env: &Rc<Env>) -> Value {
         let Some(match_data) = self.last_match(env) else { return Value::Nil };
         let Some((from, to)) = match_data.groups.first().copied().flatten() else { return Value::Nil };
-        match which {
+        match character {
             '&' => match_data.value(0),
             '`' => Value::str(&match_data.subject[..from]),
             '\'' => Value::str(&match_data.subject[to..]),

@@ -26,8 +26,8 @@ impl Interp {
             Node::While { condition, body, is_until, runs_body_first } => {
                 self.eval_while(condition, body.as_deref(), *is_until, *runs_body_first, env)
             }
-            Node::For { target, has_one_target, iterated, body } => {
-                self.eval_for(target, *has_one_target, iterated, body.as_deref(), env)
+            Node::For { target, has_one_target, iterable, body } => {
+                self.eval_for(target, *has_one_target, iterable, body.as_deref(), env)
             }
             Node::Case { subject, whens, otherwise } => {
                 self.eval_case(subject.as_deref(), whens, otherwise.as_deref(), env)
@@ -102,12 +102,12 @@ impl Interp {
         &mut self,
         target: &MultiTarget,
         has_one_target: bool,
-        iterated: &Expr,
+        iterable: &Expr,
         body: Option<&Expr>,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
-        let collection = self.eval(iterated, env)?;
-        self.span = iterated.span;
+        let collection = self.eval(iterable, env)?;
+        self.span = iterable.span;
         for value in self.collect(&collection)? {
             self.step(1)?;
             if has_one_target {
@@ -217,14 +217,14 @@ impl Interp {
                 }
                 Err(other) => return Err(other),
             };
-            let thrown = Value::Object(Rc::clone(&exception));
-            let Some(arm) = self.find_rescue(rescues, &thrown, env)? else {
+            let exception_value = Value::Object(Rc::clone(&exception));
+            let Some(arm) = self.find_rescue(rescues, &exception_value, env)? else {
                 return Err(Flow::Raise(exception));
             };
             if let Some(target) = &arm.target {
-                self.assign(target, thrown.clone(), env)?;
+                self.assign(target, exception_value.clone(), env)?;
             }
-            let outer = self.globals.insert("$!".into(), thrown.clone()).unwrap_or(Value::Nil);
+            let outer = self.globals.insert("$!".into(), exception_value.clone()).unwrap_or(Value::Nil);
             let result = self.eval_maybe(arm.body.as_ref(), env);
             self.globals.insert("$!".into(), outer);
             match result {
@@ -234,7 +234,7 @@ impl Interp {
                         && inner.cause.is_nil()
                         && !Rc::ptr_eq(&next, &exception)
                     {
-                        inner.cause = thrown;
+                        inner.cause = exception_value;
                     }
                     return Err(Flow::Raise(next));
                 }

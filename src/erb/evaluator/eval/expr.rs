@@ -123,7 +123,7 @@ impl Interp {
 
     #[inline(always)]
     pub(super) fn local(&self, slot: Slot, env: &Rc<Env>) -> Value {
-        env.up(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
+        env.outer_scope(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
     }
 
     /// Appends to the output, which is the first variable of the template (`_erbout`), and returns it.

@@ -324,7 +324,7 @@ impl Env {
     }
 
     /// Returns the scope `depth` levels outwards.
-    pub(super) fn up(self: &Rc<Env>, depth: u32) -> &Rc<Env> {
+    pub(super) fn outer_scope(self: &Rc<Env>, depth: u32) -> &Rc<Env> {
         let mut env = self;
         for _ in 0..depth {
             match &env.parent {

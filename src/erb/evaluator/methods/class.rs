@@ -58,14 +58,14 @@ impl Interp {
                 let Value::Class(other) = self.arg(args, 0)? else {
                     return self.raise_type_error("compared with non class/module");
                 };
-                let same = Rc::ptr_eq(class, &other);
-                let (down, up) = (class.descends_from(&other), other.descends_from(class));
+                let is_same = Rc::ptr_eq(class, &other);
+                let (is_below, is_above) = (class.descends_from(&other), other.descends_from(class));
                 match name {
-                    "<" if same => Value::Bool(false),
-                    ">" if same => Value::Bool(false),
-                    "<" | "<=" if down => Value::Bool(true),
-                    ">" | ">=" if up => Value::Bool(true),
-                    _ if down || up => Value::Bool(false),
+                    "<" if is_same => Value::Bool(false),
+                    ">" if is_same => Value::Bool(false),
+                    "<" | "<=" if is_below => Value::Bool(true),
+                    ">" | ">=" if is_above => Value::Bool(true),
+                    _ if is_below || is_above => Value::Bool(false),
                     _ => Value::Nil,
                 }
             }

@@ -318,13 +318,13 @@ impl Interp {
             }
             "sort_by" => {
                 let block = self.block(args)?;
-                let mut keyed = Vec::new();
+                let mut keyed_items = Vec::new();
                 for item in self.collect(receiver)? {
                     let key = self.yield_one(&block, item.clone())?;
-                    keyed.push(Value::array(vec![key, item]));
+                    keyed_items.push(Value::array(vec![key, item]));
                 }
                 let sorted_pairs =
-                    self.sort_with(keyed, |interp, a, b| interp.order(&first(a), &first(b)))?;
+                    self.sort_with(keyed_items, |interp, a, b| interp.order(&first(a), &first(b)))?;
                 Value::array(sorted_pairs.iter().map(second).collect())
             }
             "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => {

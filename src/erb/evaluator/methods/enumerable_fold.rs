@@ -117,13 +117,13 @@ impl Interp {
         let items = self.collect(receiver)?;
         let is_by_key = name.ends_with("_by");
         let block = args.block.clone();
-        let mut keyed = Vec::with_capacity(items.len());
+        let mut keyed_items = Vec::with_capacity(items.len());
         for item in items {
             let key = match &block {
                 Some(block) if is_by_key => self.yield_one(block, item.clone())?,
                 _ => item.clone(),
             };
-            keyed.push((key, item));
+            keyed_items.push((key, item));
         }
         let order = |interp: &mut Interp, a: &Value, b: &Value| -> EvalResult<Ordering> {
             match &block {
@@ -133,8 +133,8 @@ impl Interp {
         };
         if let Some(count) = count {
             let count = count as usize;
-            let selects = count < keyed.len();
-            let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
+            let selects = count < keyed_items.len();
+            let pairs = keyed_items.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
             let mut sorted_pairs = self.sort_with(pairs, |interp, a, b| {
                 let ordering = order(interp, &first(a), &first(b));
                 let is_unclear = match &ordering {
@@ -155,7 +155,7 @@ impl Interp {
         }
         let mut min: Option<(Value, Value)> = None;
         let mut max: Option<(Value, Value)> = None;
-        for (key, item) in keyed {
+        for (key, item) in keyed_items {
             let replace = match &min {
                 _ if name.starts_with("max") => false,
                 None => true,

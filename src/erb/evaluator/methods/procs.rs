@@ -75,9 +75,9 @@ impl Interp {
 }
 
 /// Returns a proc that calls `block` once it has collected `count` arguments.
-fn curry(block: Rc<RProc>, count: usize, collected: Vec<Value>) -> Value {
+fn curry(block: Rc<RProc>, count: usize, collected_args: Vec<Value>) -> Value {
     Value::native(move |interp, values| {
-        let mut all = collected.clone();
+        let mut all = collected_args.clone();
         all.extend(values);
         if all.len() >= count {
             interp.call_proc(&block, Args::new(all))

@@ -246,14 +246,14 @@ impl Interp {
 
     /// Raises `RangeError` if the range lacks the end that the method needs.
     fn need_end(&mut self, range: &RRange, name: &str) -> EvalResult<()> {
-        let (what, which) = match name {
+        let (end_name, range_kind) = match name {
             "min" if range.from.is_nil() => ("minimum", "beginless"),
             "max" if range.to.is_nil() => ("maximum", "endless"),
             "minmax" if range.to.is_nil() => ("maximum", "endless"),
             "minmax" if range.from.is_nil() => ("minimum", "beginless"),
             _ => return Ok(()),
         };
-        Err(self.ruby_error("RangeError", format!("cannot get the {what} of {which} range")))
+        Err(self.ruby_error("RangeError", format!("cannot get the {end_name} of {range_kind} range")))
     }
 
     /// Calls a method of Range. Returns `None` if Range does not implement it.

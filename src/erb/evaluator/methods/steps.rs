@@ -18,10 +18,10 @@ impl Interp {
             let limit_text = self.compared_with(&limit)?;
             return self.raise_argument_error(format!("comparison of Integer with {limit_text} failed"));
         }
-        let past = if name == "downto" { Ordering::Less } else { Ordering::Greater };
+        let order_past_limit = if name == "downto" { Ordering::Less } else { Ordering::Greater };
         let mut at = Some(if name == "times" { 0 } else { from });
         while let Some(index) = at {
-            if compare_numbers(&Value::Int(index), &limit).is_none_or(|order| order == past) {
+            if compare_numbers(&Value::Int(index), &limit).is_none_or(|order| order == order_past_limit) {
                 break;
             }
             self.yield_one(&block, Value::Int(index))?;
@@ -68,9 +68,9 @@ impl Interp {
             })?;
             return Ok(receiver.clone());
         }
-        let past = if goes_down { Ordering::Less } else { Ordering::Greater };
+        let order_past_limit = if goes_down { Ordering::Less } else { Ordering::Greater };
         let mut at = receiver.clone();
-        while limit.is_nil() || compare_numbers(&at, &limit) != Some(past) {
+        while limit.is_nil() || compare_numbers(&at, &limit) != Some(order_past_limit) {
             self.yield_one(&block, at.clone())?;
             at = self.call(&at, "+", vec![step.clone()])?;
         }

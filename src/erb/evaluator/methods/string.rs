@@ -217,12 +217,12 @@ impl Interp {
                 }
             },
             "chop" => {
-                let mut chopped = text;
-                if chopped.ends_with("\r\n") {
-                    chopped.pop();
+                let mut text = text;
+                if text.ends_with("\r\n") {
+                    text.pop();
                 }
-                chopped.pop();
-                Value::str(chopped)
+                text.pop();
+                Value::str(text)
             }
             "chr" => Value::str(text.chars().next().map(String::from).unwrap_or_default()),
             "reverse" => Value::str(text.chars().rev().collect::<String>()),

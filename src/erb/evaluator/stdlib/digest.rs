@@ -190,13 +190,13 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
             .collect();
         let [mut a, mut b, mut c, mut d] = state;
         for step in 0..64 {
-            let (mixed, word) = match step / 16 {
+            let (mix, word) = match step / 16 {
                 0 => ((b & c) | (!b & d), step),
                 1 => ((d & b) | (!d & c), (5 * step + 1) % 16),
                 2 => (b ^ c ^ d, (3 * step + 5) % 16),
                 _ => (c ^ (b | !d), (7 * step) % 16),
             };
-            let sum = a.wrapping_add(mixed).wrapping_add(constants[step]).wrapping_add(words[word]);
+            let sum = a.wrapping_add(mix).wrapping_add(constants[step]).wrapping_add(words[word]);
             (a, d, c) = (d, c, b);
             b = b.wrapping_add(sum.rotate_left(SHIFTS[step / 16][step % 4]));
         }

@@ -110,7 +110,7 @@ impl Address {
     }
 
     /// Returns the name for a reverse lookup, without its domain.
-    fn reversed(&self) -> String {
+    fn reverse_name(&self) -> String {
         if self.family == Family::V4 {
             let [a, b, c, d] = (self.bits as u32).to_be_bytes();
             return format!("{d}.{c}.{b}.{a}");
@@ -477,18 +477,18 @@ pub(crate) fn method(
         }
         "mask" | "prefix=" => {
             let mask = interp.arg(args, 0)?;
-            let masked = match &mask {
+            let result = match &mask {
                 Value::Int(length) => address.with_prefix(*length),
                 Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&mask)?),
                 _ if name == "mask" => return Err(interp.unsupported_error("IPAddr#mask with this value")),
                 _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
             };
-            let masked = raise_if_refused(interp, masked)?;
+            let new_address = raise_if_refused(interp, result)?;
             if name == "prefix=" {
-                *object.data.borrow_mut() = Data::Address(masked);
+                *object.data.borrow_mut() = Data::Address(new_address);
                 return Ok(Some(mask));
             }
-            make(interp, masked)
+            make(interp, new_address)
         }
         "to_range" => {
             let (from, to) =
@@ -518,13 +518,13 @@ pub(crate) fn method(
         }
         "reverse" => {
             let domain = if family == Family::V4 { "in-addr" } else { "ip6" };
-            Value::str(format!("{}.{domain}.arpa", address.reversed()))
+            Value::str(format!("{}.{domain}.arpa", address.reverse_name()))
         }
         "ip6_arpa" | "ip6_int" => {
             if family == Family::V4 {
                 return raise_if_refused(interp, Err(no_v6()));
             }
-            Value::str(format!("{}.{}", address.reversed(), name.replacen('_', ".", 1)))
+            Value::str(format!("{}.{}", address.reverse_name(), name.replacen('_', ".", 1)))
         }
         "private?" => Value::Bool(address.is_private()),
         "loopback?" => Value::Bool(address.is_loopback()),
@@ -535,12 +535,12 @@ pub(crate) fn method(
             if family == Family::V6 {
                 return raise_if_refused(interp, Err(no_v4()));
             }
-            let mut converted = Address { family: Family::V6, ..address.clone() };
+            let mut new_address = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
-                converted.bits |= V4_MAPPED_PREFIX;
-                converted.mask |= Family::V6.max_bits() ^ Family::V4.max_bits();
+                new_address.bits |= V4_MAPPED_PREFIX;
+                new_address.mask |= Family::V6.max_bits() ^ Family::V4.max_bits();
             }
-            make(interp, converted)
+            make(interp, new_address)
         }
         "native" => {
             if !address.is_mapped() && !address.is_compatible() {

@@ -59,15 +59,15 @@ fn digits_of(text: &str, radix: u32) -> (String, usize) {
 /// Returns the radix, and the text after a prefix such as `0x`. Without a prefix, a radix of 0 becomes 8 if
 /// the text starts with a zero, and `default` otherwise.
 fn strip_radix(text: &str, radix: u32, default: u32) -> (u32, &str) {
-    let prefixed = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
+    let prefix_radix = match text.get(..2).map(str::to_ascii_lowercase).as_deref() {
         Some("0x") => Some(16),
         Some("0b") => Some(2),
         Some("0o") => Some(8),
         Some("0d") => Some(10),
         _ => None,
     };
-    match prefixed {
-        Some(prefixed) if radix == 0 || radix == prefixed => (prefixed, &text[2..]),
+    match prefix_radix {
+        Some(prefix_radix) if radix == 0 || radix == prefix_radix => (prefix_radix, &text[2..]),
         _ if radix == 0 && text.len() > 1 && text.starts_with('0') => (8, text),
         _ if radix == 0 => (default, text),
         _ => (radix, text),

@@ -247,7 +247,7 @@ impl Class {
             list.push(Rc::clone(&class));
             for module in class.included_modules.borrow().iter().rev() {
                 for ancestor in module.ancestors() {
-                    if !list.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &ancestor)) {
+                    if !list.iter().any(|entry: &Rc<Class>| Rc::ptr_eq(entry, &ancestor)) {
                         list.push(ancestor);
                     }
                 }

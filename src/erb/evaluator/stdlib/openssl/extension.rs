@@ -58,7 +58,7 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
 /// Returns the short name of an extension, or its object identifier if OpenSSL has no name for it.
 fn oid(extension: &X509Extension<'_>) -> String {
     let identifier = extension.oid.to_id_string();
-    match NAMES.iter().find(|(dotted, _)| *dotted == identifier) {
+    match NAMES.iter().find(|(dotted_id, _)| *dotted_id == identifier) {
         Some((_, name)) => (*name).to_owned(),
         None => identifier,
     }

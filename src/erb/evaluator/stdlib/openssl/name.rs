@@ -105,7 +105,7 @@ fn object(interp: &mut Interp, name: Name) -> Value {
 pub(super) fn of(interp: &mut Interp, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
-        let names = ATTRIBUTES.iter().find(|(dotted, ..)| *dotted == identifier);
+        let names = ATTRIBUTES.iter().find(|(dotted_id, ..)| *dotted_id == identifier);
         let value = attribute.attr_value();
         Attribute {
             key: names.map_or(identifier.clone(), |(_, short, _)| (*short).to_owned()),

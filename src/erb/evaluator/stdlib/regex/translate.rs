@@ -147,24 +147,24 @@ impl<'s> Translator<'s> {
             if matches!(self.last, Token::Blank(_)) && self.out.ends_with('(') {
                 return Err("a group that begins with a quantifier".into());
             }
-            let is_fixed = interval.is_some_and(|inside| !inside.contains(','));
+            let is_fixed = interval.is_some_and(|bounds| !bounds.contains(','));
             if looks_behind && !is_fixed {
                 return Err("a look-behind of variable length".into());
             }
             self.last = Token::Quantifier;
-            let Some(inside) = interval else {
+            let Some(bounds) = interval else {
                 self.out.push(character);
                 return Ok(());
             };
-            match rest[inside.len() + 1..].chars().next() {
+            match rest[bounds.len() + 1..].chars().next() {
                 Some('+') => return Err("'+' after an interval".into()),
                 // Ruby reads it as an optional repetition.
                 Some('?') if is_fixed => return Err("'?' after '{n}'".into()),
                 _ => {}
             }
-            self.skip(inside.len() + 1);
-            self.out.push_str(if inside.starts_with(',') { "{0" } else { "{" });
-            self.out.push_str(inside);
+            self.skip(bounds.len() + 1);
+            self.out.push_str(if bounds.starts_with(',') { "{0" } else { "{" });
+            self.out.push_str(bounds);
             self.out.push('}');
             return Ok(());
         }

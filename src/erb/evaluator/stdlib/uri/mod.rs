@@ -486,8 +486,8 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
     {
         return Err(interp.unsupported_error(format!("URI#{part}= with '{text}'")));
     }
-    let refuse = |interp: &mut Interp, what: &str, text: &str| -> EvalResult<()> {
-        Err(interp.ruby_error(INVALID_PART, format!("bad component(expected {what}): {text}")))
+    let refuse = |interp: &mut Interp, expected: &str, text: &str| -> EvalResult<()> {
+        Err(interp.ruby_error(INVALID_PART, format!("bad component(expected {expected}): {text}")))
     };
     match (part, text) {
         ("scheme", Some(text)) if !grammar::is_scheme(&text) => {

@@ -49,8 +49,8 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     let result = syntax_tree::parse(&text, |tree| match tree.root() {
         Some(root) => Loader { tree, rules, values: HashMap::new() }.load_node(interp, root),
         None => {
-            let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
-            Ok(option("fallback").unwrap_or(nothing))
+            let empty_value = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
+            Ok(option("fallback").unwrap_or(empty_value))
         }
     });
     result.unwrap_or_else(|error| {
