@@ -23,7 +23,7 @@ pub struct CloudConfig {
 
 impl CloudConfig {
     /// Returns a cloud config with all its entries.
-    pub(crate) fn unreduced(node: Node) -> Self {
+    pub(crate) fn with_all_entries(node: Node) -> Self {
         CloudConfig { node, unused_entries: Vec::new() }
     }
 

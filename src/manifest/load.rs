@@ -303,7 +303,7 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     partial.definitions = Definitions::of(&partial.root).unwrap_or_default();
     partial.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
     let cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
-    partial.cloud_config = cloud_config.map(CloudConfig::unreduced);
+    partial.cloud_config = cloud_config.map(CloudConfig::with_all_entries);
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
     partial.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
     partial.interpolate_known();
@@ -383,7 +383,7 @@ impl PartialInputs {
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
         // Values of variables, which interpolation inserts, may have parentheses.
-        let unclosed = unclosed_warnings(&self.root);
+        let open_reference_warnings = unclosed_warnings(&self.root);
         let mbus = MbusOutline::of(&self.root);
         let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
@@ -410,7 +410,7 @@ impl PartialInputs {
         let unused = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
-            self.warnings.extend(unclosed);
+            self.warnings.extend(open_reference_warnings);
             self.warnings.extend(prefix_warnings(inputs));
         }
         match (missing, unused) {
@@ -654,11 +654,11 @@ fn hints_for_files<'n>(
     definitions: &Definitions,
 ) -> (Vec<String>, Vec<&'n str>) {
     let other_paths = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
-    let (mut hints, mut unnamed, mut has_store) = (Vec::new(), missing.to_vec(), false);
+    let (mut hints, mut missing_names, mut has_store) = (Vec::new(), missing.to_vec(), false);
     for path in std::iter::once(path_beside(&inputs.manifest)).chain(other_paths) {
         let Ok(store) = VarsStore::open(&path, &inputs.encryption) else { continue };
         let (names, remaining_names): (Vec<&str>, Vec<&str>) =
-            unnamed.iter().copied().partition(|name| store.get(name).is_some());
+            missing_names.iter().copied().partition(|name| store.get(name).is_some());
         if names.is_empty() {
             continue;
         }
@@ -672,9 +672,9 @@ fn hints_for_files<'n>(
         has_store |= option == "--vars-store";
         let description = format!("the {content} beside the manifest ({})", comma_list(&names));
         hints.push(pass_file_hint(&description, option, &path.to_string_lossy()));
-        unnamed = remaining_names;
+        missing_names = remaining_names;
     }
-    (hints, unnamed)
+    (hints, missing_names)
 }
 
 /// Formats the hint for a file with variables that the operator left out.
@@ -747,8 +747,8 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
 
 /// Returns a warning for each reference without its closing parentheses, which stays text.
 fn unclosed_warnings(root: &Node) -> Vec<String> {
-    let unclosed = unclosed_references(root).into_iter();
-    unclosed
+    let references = unclosed_references(root).into_iter();
+    references
         .map(|(text, position)| {
             let place = position.describe();
             format!("{place}: '{text}' is not closed, so it is no variable: write '{text}))'")

@@ -50,8 +50,8 @@ impl ProblemList {
             return error;
         }
         let source_name = format!("{} with its variables", list.source_name);
-        let explained = ProblemList { source_name, ..list.clone() }.into_error().with_advice_of(&error);
-        origins.values().fold(explained, |error, origin| origin.explain(error))
+        let list_error = ProblemList { source_name, ..list.clone() }.into_error().with_advice_of(&error);
+        origins.values().fold(list_error, |error, origin| origin.explain(error))
     }
 }
 

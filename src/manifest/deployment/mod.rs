@@ -134,9 +134,9 @@ pub struct VmResources {
 
 impl VmSpec {
     /// Returns all cloud properties, with those that the CPI calculated from `vm_resources`.
-    pub fn cloud_properties_with(&self, calculated: Map<String, Value>) -> Map<String, Value> {
+    pub fn cloud_properties_with(&self, calculated_properties: Map<String, Value>) -> Map<String, Value> {
         let mut properties = self.cloud_properties.clone();
-        properties.extend(calculated);
+        properties.extend(calculated_properties);
         properties.extend(self.resources.iter().flat_map(|resources| resources.extensions.clone()));
         properties
     }

@@ -141,7 +141,7 @@ impl Op {
         let operation = format!("({kind} {path_text})");
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
-            ("replace", Some(value)) => Action::Replace(reparsed(value)),
+            ("replace", Some(value)) => Action::Replace(round_trip(value)),
             ("replace", None) => {
                 return Err(operation_error(format!(
                     "{operation} has no value{}",
@@ -271,12 +271,12 @@ fn absent(map: &Mapping) -> Result<Option<bool>, String> {
 
 /// Converts a value as if it were written and read again, as the bosh CLI does: a float without a fraction
 /// becomes an integer.
-fn reparsed(value: &Node) -> Node {
+fn round_trip(value: &Node) -> Node {
     let data = match &value.data {
         Data::Float(_) => yaml::after_round_trip(&value.data),
-        Data::Seq(items) => Data::Seq(items.iter().map(reparsed).collect()),
+        Data::Seq(items) => Data::Seq(items.iter().map(round_trip).collect()),
         Data::Map(map) => {
-            Data::Map(map.iter().map(|(key, value)| (reparsed(key), reparsed(value))).collect())
+            Data::Map(map.iter().map(|(key, value)| (round_trip(key), round_trip(value))).collect())
         }
         data => data.clone(),
     };

@@ -7,16 +7,17 @@ const MAX_LISTED_NAMES: usize = 8;
 /// The maximum length of a name in an error.
 const MAX_NAME_BYTES: usize = 60;
 
-/// Describes the candidate nearest to `mistyped`, or a few candidates if none is near. `show` formats a name.
+/// Describes the candidate nearest to `mistyped_name`, or a few candidates if none is near. `show` formats a
+/// name.
 pub(super) fn nearest<'a>(
-    mistyped: &str,
+    mistyped_name: &str,
     candidates: impl Iterator<Item = &'a str>,
     show: impl Fn(&str) -> String,
 ) -> String {
     let mut listed_names = std::collections::HashSet::new();
     let names: Vec<&str> =
         candidates.filter(|name| name.len() <= MAX_NAME_BYTES && listed_names.insert(*name)).collect();
-    match (base::error::nearest(mistyped, names.iter().copied()), names.as_slice()) {
+    match (base::error::nearest(mistyped_name, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
         (Some(name), _) => base::error::question(&show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),
@@ -34,7 +35,11 @@ pub(super) fn nearest<'a>(
 
 /// Describes the nearest value of an entry among the items of a sequence. Values under keys named like
 /// secrets are not shown.
-pub(super) fn nearest_entry<'a>(key: &str, mistyped: &str, values: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn nearest_entry<'a>(
+    key: &str,
+    mistyped_name: &str,
+    values: impl Iterator<Item = &'a str>,
+) -> String {
     let lower = key.to_lowercase();
     if ["password", "secret", "token", "private", "credential"].iter().any(|word| lower.contains(word)) {
         return "the existing values are not shown, because they may be secret".into();
@@ -43,7 +48,7 @@ pub(super) fn nearest_entry<'a>(key: &str, mistyped: &str, values: impl Iterator
     if values.peek().is_none() {
         return format!("no item has a string as its '{key}'");
     }
-    nearest(mistyped, values, |value| format!("{key}={value}"))
+    nearest(mistyped_name, values, |value| format!("{key}={value}"))
 }
 
 /// Returns true if a value that is not a string reads like this text.

@@ -40,10 +40,10 @@ pub enum PathErrorKind {
 impl From<PathError> for base::Error {
     fn from(error: PathError) -> Self {
         let hint = error.hint.clone();
-        let converted = base::Error::invalid(error.message);
+        let base_error = base::Error::invalid(error.message);
         match hint {
-            Some(hint) => converted.with_hint(hint),
-            None => converted,
+            Some(hint) => base_error.with_hint(hint),
+            None => base_error,
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct Resolver<'a> {
     used_names: BTreeSet<String>,
     missing: MissingVariables,
     /// The number of references without a value so far.
-    unresolved: usize,
+    unresolved_count: usize,
     /// The bytes that variables may still add to documents.
     budget: usize,
     /// True if missing values are not generated.
@@ -85,7 +85,7 @@ impl<'a> Resolver<'a> {
             making: Vec::new(),
             used_names: BTreeSet::new(),
             missing: MissingVariables::default(),
-            unresolved: 0,
+            unresolved_count: 0,
             budget: MAX_ADDED_BYTES,
             is_read_only: false,
             notes: Vec::new(),
@@ -156,7 +156,7 @@ impl<'a> Resolver<'a> {
             }
         };
         if value.is_none() {
-            self.unresolved += 1;
+            self.unresolved_count += 1;
             self.missing.add_variable(name, position, self.making.last().map(String::as_str));
         }
         Ok(value)
@@ -237,11 +237,11 @@ impl<'a> Resolver<'a> {
         kind: &str,
     ) -> Result<Option<(GeneratorSpec, Option<Authority>)>> {
         let mut options = definition.options.clone();
-        let unresolved = self.unresolved;
+        let count_before = self.unresolved_count;
         if let Some(options) = &mut options {
             self.interpolate(options)?;
         }
-        if self.unresolved > unresolved {
+        if self.unresolved_count > count_before {
             return Ok(None);
         }
         let spec = GeneratorSpec::parse(kind, options.as_ref())?;
@@ -367,7 +367,7 @@ impl<'a> Resolver<'a> {
         let part = match descend(&value, reference.keys()) {
             Ok(part) => part,
             Err(reason) => {
-                self.unresolved += 1;
+                self.unresolved_count += 1;
                 let note = self.origin(reference.variable()).map(|origin| origin.note());
                 self.missing.add_part(reference.name, position, reason, note);
                 return Ok(None);
@@ -386,17 +386,17 @@ impl<'a> Resolver<'a> {
     /// Removes the definitions with values from `variables:`, as the bosh CLI does, and marks the variables
     /// in their options as used.
     pub fn take_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
-        let mut satisfied = BTreeSet::new();
+        let mut satisfied_indexes = BTreeSet::new();
         for definition in self.definitions.iter() {
             if self.resolve(&definition.name, &definition.position)?.is_some() {
-                satisfied.insert(definition.index);
+                satisfied_indexes.insert(definition.index);
             }
         }
         let Data::Map(map) = &mut root.data else { return Ok(()) };
         let Some(Node { data: Data::Seq(items), .. }) = map.get_mut("variables") else { return Ok(()) };
         let mut index = 0;
         items.retain(|item| {
-            let is_satisfied = satisfied.contains(&index);
+            let is_satisfied = satisfied_indexes.contains(&index);
             if is_satisfied {
                 mark_used(item, &mut self.used_names);
             }

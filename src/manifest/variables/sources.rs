@@ -459,12 +459,12 @@ mod tests {
         std::fs::write(&text, "from var-file\n").unwrap();
         let vars = directory.path().join("vars.yml");
         std::fs::write(&vars, "a: vars-file\nb: vars-file\nc: vars-file\n12: number\n").unwrap();
-        let later = directory.path().join("later.yml");
-        std::fs::write(&later, "c: later vars-file\n").unwrap();
+        let later_path = directory.path().join("later.yml");
+        std::fs::write(&later_path, "c: later vars-file\n").unwrap();
         let sources = sources(Inputs {
             vars: vec!["a=var".into()],
             var_files: vec![format!("a={}", text.display()), format!("b={}", text.display())],
-            vars_files: vec![vars, later],
+            vars_files: vec![vars, later_path],
             vars_exec: vec![prints("{a: program, c: program, d: program}"), prints("d: later program")],
             vars_env: vec!["MY".into()],
             env_vars: ["a", "b", "c", "d", "f"]

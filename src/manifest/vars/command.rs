@@ -216,13 +216,13 @@ fn check(
     let count = count_text(lines.len(), "problem");
     let mut names = check_result.findings.iter().map(|finding| finding.name.as_str());
     let first = names.next().unwrap_or("NAME");
-    let renewed = if names.all(|name| name == first) { first } else { "NAME" };
+    let name_to_renew = if names.all(|name| name == first) { first } else { "NAME" };
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
         lines.join("\n  ")
     ))
-    .with_hint(format!("to generate a new value: `{}`", rotate::command(store, renewed)));
+    .with_hint(format!("to generate a new value: `{}`", rotate::command(store, name_to_renew)));
     Err(match check_result.has_invalid_dates {
         true => {
             error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))
@@ -232,7 +232,7 @@ fn check(
 }
 
 fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
-    let (values, old, new) = match rotation.renewed.len() {
+    let (values, old, new) = match rotation.renewed_names.len() {
         1 => ("New value", "The old one is", "the new one"),
         _ => ("New values", "The old ones are", "the new ones"),
     };
@@ -241,7 +241,7 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
          password of its agent changes: `monopile plan MANIFEST` shows that. {old} kept under '{}' until \
          then, so that the agent of the VM can be reached.\n",
         path.display(),
-        rotation.renewed.join(", "),
+        rotation.renewed_names.join(", "),
         previous::KEY,
     );
     if let Some(first) = rotation.authorities.first() {

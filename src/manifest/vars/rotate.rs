@@ -30,7 +30,7 @@ use yaml::{Data, Node};
 #[derive(Debug, Default)]
 pub struct RotationResult {
     /// The variables with new values, in order of generation.
-    pub renewed: Vec<String>,
+    pub renewed_names: Vec<String>,
     /// The CAs whose old certificate stays trusted. After the second step, those whose old certificate was
     /// removed.
     pub authorities: Vec<String>,
@@ -152,7 +152,7 @@ impl Rotation<'_> {
             .and_then(|inputs| check_authority(store, inputs.1.as_ref(), self.now).map(|()| inputs))
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
-        self.result.renewed.push(name.to_owned());
+        self.result.renewed_names.push(name.to_owned());
         self.replaced_values.push((name.to_owned(), old.clone()));
         let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
             store.set(name, keep_unknown(&old, new));

@@ -16,8 +16,8 @@ pub fn warnings<'n>(
 ) -> Vec<String> {
     let mut sentences: Vec<_> = certificates(variables)
         .into_iter()
-        .filter(|dated| dated.not_after < now + min_validity)
-        .map(|dated| (dated.not_after, sentence(&dated.path, dated.not_after, now)))
+        .filter(|certificate| certificate.not_after < now + min_validity)
+        .map(|certificate| (certificate.not_after, sentence(&certificate.path, certificate.not_after, now)))
         .collect();
     sentences.sort();
     sentences.into_iter().map(|(_, sentence)| sentence).collect()
@@ -41,13 +41,13 @@ pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) ->
     }
     certificates.sort_by_key(|(path, _)| (path.len(), path.clone()));
     let mut known_ders = BTreeSet::new();
-    let mut dated: Vec<CertificateExpiry> = certificates
+    let mut expiries: Vec<CertificateExpiry> = certificates
         .into_iter()
         .filter(|(_, certificate)| known_ders.insert(certificate.der.clone()))
         .map(|(path, certificate)| CertificateExpiry { not_after: certificate.not_after, path })
         .collect();
-    dated.sort();
-    dated
+    expiries.sort();
+    expiries
 }
 
 /// Describes the certificates in a text by the day on which the first of them expires. Returns `None` if the
