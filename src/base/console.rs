@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn only_the_last_boot_counts() {
-        let panicked = "[    2.0] Kernel panic - not syncing: x\n";
+        let panic_line = "[    2.0] Kernel panic - not syncing: x\n";
         for boot in [
             "SeaBIOS (version rel-1.16.2-0-gea1b7a0-prebuilt.qemu.org)\n",
             "\x1b[2J\x1b[1;1HSeaBIOS (version 1.16.2-debian-1.16.2-1)\r\n",
@@ -353,17 +353,17 @@ mod tests {
             "[    0.000000][    T0] Linux version 6.12.0\n",
             "Linux version 6.1.0\n",
         ] {
-            let text = describe(&format!("{panicked}{boot}agent: starting\n"));
+            let text = describe(&format!("{panic_line}{boot}agent: starting\n"));
             assert!(
                 text.starts_with("the last lines of the console") && text.ends_with("starting"),
                 "{text}"
             );
             assert!(!text.contains("panic"), "{text}");
-            let text = describe(&format!("earlier\n{boot}{panicked}"));
+            let text = describe(&format!("earlier\n{boot}{panic_line}"));
             assert!(text.ends_with("panicked: Kernel panic - not syncing: x"), "{text}");
         }
         for other in ["job: Linux version 6 is required\n", "[    7.000000] Linux version 6\n"] {
-            assert!(describe(&format!("{panicked}{other}")).contains("panicked"), "{other}");
+            assert!(describe(&format!("{panic_line}{other}")).contains("panicked"), "{other}");
         }
     }
 

@@ -316,9 +316,9 @@ mod tests {
         let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
         let ciphertext = encryption.encrypt(&[b'x'; 500]).unwrap();
         for at in (40..ciphertext.len() - 40).step_by(37) {
-            let mut damaged = ciphertext.clone();
-            damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
-            assert!(encryption.decrypt(damaged).is_err(), "at {at}");
+            let mut damaged_bytes = ciphertext.clone();
+            damaged_bytes[at] = if damaged_bytes[at] == b'A' { b'B' } else { b'A' };
+            assert!(encryption.decrypt(damaged_bytes).is_err(), "at {at}");
         }
         assert!(encryption.decrypt(ciphertext[..ciphertext.len() / 2].to_vec()).is_err());
     }

@@ -146,7 +146,7 @@ fn reorders(character: char) -> bool {
 /// Returns true if any byte has the property. Checks blocks of bytes without a branch for each, so that the
 /// compiler uses vector instructions.
 pub(crate) fn contains_any(bytes: &[u8], has_property: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has_property(*byte)))
+    bytes.chunks(64).any(|block| block.iter().fold(false, |has_any, byte| has_any | has_property(*byte)))
 }
 
 /// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a

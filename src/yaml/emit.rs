@@ -369,15 +369,15 @@ fn style(text: &str, context: Context) -> Style {
     let traits = Traits::of(text);
     let is_simple_key = context == Context::SimpleKey;
     let resolves = scalar::resolve(text) != ResolvedScalar::Text || scalar::is_base60(text);
-    let preferred = if text.contains('\n') {
+    let preference = if text.contains('\n') {
         Style::Literal
     } else if resolves {
         Style::Double
     } else {
         Style::Plain
     };
-    let preferred = if is_simple_key && traits.is_multiline { Style::Double } else { preferred };
-    match preferred {
+    let preference = if is_simple_key && traits.is_multiline { Style::Double } else { preference };
+    match preference {
         Style::Plain if traits.allows_plain => Style::Plain,
         Style::Plain if traits.allows_single => Style::Single,
         Style::Literal if traits.allows_literal && !is_simple_key => Style::Literal,

@@ -27,19 +27,19 @@ pub fn make_private() -> Result<(), String> {
 /// Returns the path of the directory `path` below `root`, and creates it if it is missing. Fails if a
 /// component is a link. A new directory gets `mode`.
 pub fn create_directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<PathBuf, String> {
-    let mut walked = root.to_owned();
+    let mut directory = root.to_owned();
     let mut is_new = false;
     for part in path.components() {
         let Component::Normal(part) = part else {
             return Err(format!("'{}' must be a path without '..'", path.display()));
         };
-        walked.push(part);
-        is_new = match fs::create_dir(&walked) {
+        directory.push(part);
+        is_new = match fs::create_dir(&directory) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(format!("creating '/{}' failed: {error}", path.display())),
         };
-        if !fs::symlink_metadata(&walked).is_ok_and(|metadata| metadata.is_dir()) {
+        if !fs::symlink_metadata(&directory).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(format!(
                 "'/{}' is not a directory: the image or a process in it has replaced it",
                 path.display()
@@ -47,10 +47,10 @@ pub fn create_directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<P
         }
     }
     if let Some(mode) = mode.filter(|_| is_new) {
-        fs::set_permissions(&walked, Permissions::from_mode(mode))
+        fs::set_permissions(&directory, Permissions::from_mode(mode))
             .map_err(|error| format!("setting the mode of '/{}' failed: {error}", path.display()))?;
     }
-    Ok(walked)
+    Ok(directory)
 }
 
 /// Returns the path of the file `path` below `root`, over which a file can be mounted. Creates an empty file

@@ -19,7 +19,7 @@ pub(super) struct IndexedSpelling {
     pub(super) is_precaution: bool,
     /// The numbers of quotes and whitespace characters before and after the spelling in the secret; see
     /// [`super::view::compact`].
-    pub(super) around: (usize, usize),
+    pub(super) margins: (usize, usize),
 }
 
 /// A set of spellings.
@@ -36,23 +36,28 @@ impl Index {
     /// Adds a spelling. Spellings shorter than [`KEY_BYTES`] are ignored. A spelling that was once added as a
     /// secret stays a secret, even if it is later added as a precaution.
     pub(super) fn insert(&mut self, spelling: &[u8], is_precaution: bool) {
-        self.insert_within(spelling, is_precaution, (0, 0));
+        self.insert_with_margins(spelling, is_precaution, (0, 0));
     }
 
-    /// Adds a spelling. `around` is the number of quotes and whitespace characters before and after it in the
-    /// secret.
-    pub(super) fn insert_within(&mut self, spelling: &[u8], is_precaution: bool, around: (usize, usize)) {
+    /// Adds a spelling. `margins` is the number of quotes and whitespace characters before and after it in
+    /// the secret.
+    pub(super) fn insert_with_margins(
+        &mut self,
+        spelling: &[u8],
+        is_precaution: bool,
+        margins: (usize, usize),
+    ) {
         let Some(key) = key(spelling) else { return };
         let bucket = self.buckets.entry(key).or_default();
         match bucket.binary_search_by(|entry| entry.bytes.as_ref().cmp(spelling)) {
             Ok(offset) => {
                 if let Some(entry) = bucket.get_mut(offset) {
                     entry.is_precaution &= is_precaution;
-                    entry.around = (entry.around.0.max(around.0), entry.around.1.max(around.1));
+                    entry.margins = (entry.margins.0.max(margins.0), entry.margins.1.max(margins.1));
                 }
             }
             Err(offset) => {
-                bucket.insert(offset, IndexedSpelling { bytes: spelling.into(), is_precaution, around });
+                bucket.insert(offset, IndexedSpelling { bytes: spelling.into(), is_precaution, margins });
                 self.count += 1;
                 self.longest = self.longest.max(spelling.len());
                 if self.filter.is_empty() {

@@ -65,7 +65,7 @@ struct Secrets {
     spellings: Spellings,
     /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.
     exempt: Index,
-    /// Names that the operator declared secret, normalized by [`naming::normalized`].
+    /// Names that the operator declared secret, normalized by [`naming::normalize`].
     names: BTreeSet<String>,
 }
 
@@ -126,13 +126,13 @@ impl Redactor {
 
     /// Declares the values of all variables and keys with this name secret.
     pub fn add_name(&self, name: &str) {
-        let name = naming::normalized(name);
+        let name = naming::normalize(name);
         self.secrets.write().names.insert(name);
     }
 
     /// Returns the class of the name of a variable or key.
     pub fn naming(&self, name: &str) -> NameClass {
-        let name = naming::normalized(name);
+        let name = naming::normalize(name);
         let is_registered = self.secrets.read().names.contains(&name);
         if is_registered { NameClass::Declared } else { naming::classify(&name) }
     }

@@ -58,20 +58,20 @@ const DESCRIPTIVE_LAST_WORDS: &[&str] = &[
 
 /// Converts a name to lower case with words separated by `_`: `accessKey` and `Access-Key` become
 /// `access_key`.
-pub(super) fn normalized(name: &str) -> String {
-    let mut normalized = String::with_capacity(name.len() + 4);
+pub(super) fn normalize(name: &str) -> String {
+    let mut output = String::with_capacity(name.len() + 4);
     let mut was_lowercase = false;
     for character in name.chars() {
         if was_lowercase && character.is_uppercase() {
-            normalized.push('_');
+            output.push('_');
         }
         was_lowercase = character.is_lowercase();
         match character {
-            '-' | '.' | ' ' => normalized.push('_'),
-            other => normalized.extend(other.to_lowercase()),
+            '-' | '.' | ' ' => output.push('_'),
+            other => output.extend(other.to_lowercase()),
         }
     }
-    normalized
+    output
 }
 
 /// Classifies a normalized name.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn tells_secret_names_from_names_about_secrets() {
-        let naming = |name: &str| classify(&normalized(name));
+        let naming = |name: &str| classify(&normalize(name));
         for name in [
             "password",
             "admin_password",

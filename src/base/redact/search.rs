@@ -75,17 +75,17 @@ impl Spellings {
                 self.exact.insert(&unescaped.bytes, is_precaution);
             }
             let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
-            let mut compacted = compact(plain);
-            if compacted.len() >= MIN_COMPACT_BYTES {
+            let mut compact_bytes = compact(plain);
+            if compact_bytes.len() >= MIN_COMPACT_BYTES {
                 let offsets = compact_offsets(plain);
                 let after = plain.len() - offsets.last().map_or(0, |last| last + 1);
-                self.compact.insert_within(
-                    &compacted,
+                self.compact.insert_with_margins(
+                    &compact_bytes,
                     is_precaution,
                     (offsets.first().copied().unwrap_or(0), after),
                 );
-                compacted.reverse();
-                self.reversed.insert(&compacted, is_precaution);
+                compact_bytes.reverse();
+                self.reversed.insert(&compact_bytes, is_precaution);
                 // A backslash before an escaped secret hides where it begins.
                 self.exact.insert(spellings::json(part).as_bytes(), is_precaution);
             } else {
@@ -162,8 +162,8 @@ impl Spellings {
         let mut ranges = Vec::new();
         self.compact.visit_matches(
             &compact(&plain.bytes),
-            |at, IndexedSpelling { bytes, is_precaution, around }| {
-                ranges.push((at, at + bytes.len() - 1, *is_precaution, *around));
+            |at, IndexedSpelling { bytes, is_precaution, margins }| {
+                ranges.push((at, at + bytes.len() - 1, *is_precaution, *margins));
             },
         );
         if ranges.is_empty() {
@@ -188,8 +188,8 @@ impl Spellings {
         // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
         // secret.
         let before = text.get(..at).unwrap_or_default().iter().rev();
-        let between = before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
-        for at in (at - between..=at).rev() {
+        let gap = before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
+        for at in (at - gap..=at).rev() {
             let start = part.start.max(at.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
             if self.find_cut_off_start(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches) {
@@ -233,7 +233,7 @@ impl Spellings {
             }
         }
         if let Some((at, entry)) = longest {
-            let offset = start_of(&compact_offsets(&plain.bytes), at, entry.around.0);
+            let offset = start_of(&compact_offsets(&plain.bytes), at, entry.margins.0);
             let start = plain.original(&(offset..offset + 1)).start;
             matches.push(Match { range: start..edge.at, is_precaution: entry.is_precaution });
             return true;

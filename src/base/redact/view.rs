@@ -222,10 +222,9 @@ impl<'t> DecodedView<'t> {
         let (mut start, mut count) = (end, 0);
         while start > 0 && end - start < MAX_EDGE_BYTES {
             let before = self.bytes.get(..start).unwrap_or_default();
-            let between = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
-            let length = start - between;
-            let is_break =
-                between == 0 || before.get(length..).is_some_and(|between| between.contains(&b'\n'));
+            let gap = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
+            let length = start - gap;
+            let is_break = gap == 0 || before.get(length..).is_some_and(|gap| gap.contains(&b'\n'));
             match before.get(length.wrapping_sub(1)) {
                 Some(byte) if is_break && sextet(*byte) != NOT_BASE64 => {
                     start = length - 1;

@@ -186,11 +186,11 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         };
         if let Failure::Parser(error) = &failure
             && reread_bytes < MAX_REREAD_BYTES
-            && let Some((patched, width)) = correct_syntax(&text, error)
+            && let Some((new_text, width)) = correct_syntax(&text, error)
         {
             reread_bytes += text.len();
             *added_columns.entry(LineColumn::from(*error.marker()).line).or_insert(0) += narrow(width);
-            text = Cow::Owned(patched);
+            text = Cow::Owned(new_text);
             continue;
         }
         let mut error = match failure {
