@@ -34,7 +34,7 @@ impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let directory = env_vars::HISTORY.path()?;
         let state = match self.selection.named()? {
-            Some(state) => Some(session.storage(&state)?.resolved()?.path_or_url()),
+            Some(state) => Some(session.storage(&state)?.resolve_links()?.path_or_url()),
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;
@@ -84,7 +84,7 @@ fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> Strin
         // The result of a run without steps repeats its plan.
         let plan = record.plan.as_ref().filter(|plan| !details.starts_with(&plan.headline));
         let mut row = vec![
-            record.started.clone(),
+            record.started_at.clone(),
             record.command.clone(),
             run_duration(recorded_run),
             outcome_label(recorded_run),
@@ -105,7 +105,7 @@ fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
     for recorded_run in runs {
         let record = &recorded_run.record;
         let mut head = vec![
-            record.started.clone(),
+            record.started_at.clone(),
             record.command.clone(),
             run_duration(recorded_run),
             outcome_label(recorded_run),

@@ -99,7 +99,7 @@ fn note_run_in_progress(run: &RunContext) {
     {
         run.reporter.note(format!(
             "`{}` (pid {}, since {}) is in progress; when it ends, this plan is outdated",
-            record.command, record.pid, record.started
+            record.command, record.pid, record.started_at
         ));
     }
 }

@@ -177,7 +177,7 @@ impl Session {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let result = env_vars::HISTORY.path().and_then(|directory| {
-            self.recorder.begin(&directory, command, &state.resolved()?.path_or_url(), log)
+            self.recorder.begin(&directory, command, &state.resolve_links()?.path_or_url(), log)
         });
         if let Err(error) = result {
             self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
@@ -323,7 +323,7 @@ impl Session {
             env_vars::CALLS.path().map(|calls| calls.join(name))
         };
         let Some(address) = BucketUrl::parse(&text)? else {
-            return Ok(Storage::from(state).encrypted(encryption, calls_directory(&text)?));
+            return Ok(Storage::from(state).with_encryption(encryption, calls_directory(&text)?));
         };
         let mut bucket =
             BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);

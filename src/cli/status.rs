@@ -200,12 +200,13 @@ fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(recorded_run) = status.running() {
-        let RunRecord { command, started, pid, .. } = &recorded_run.record;
+        let RunRecord { command, started_at: started, pid, .. } = &recorded_run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
-        let stop_note =
-            status.stopped_by().map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started));
+        let stop_note = status
+            .stopped_by()
+            .map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started_at));
         let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
         facts.push((
@@ -261,7 +262,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     if !status.runs.is_empty() {
         let mut table = Table::of_kind("run", ["Last runs", "Command", "Took", "Result"]);
         for recorded_run in &status.runs {
-            let age = history::age(&recorded_run.record.started, OffsetDateTime::now_utc());
+            let age = history::age(&recorded_run.record.started_at, OffsetDateTime::now_utc());
             table.row([
                 age,
                 recorded_run.record.command.clone(),

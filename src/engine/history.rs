@@ -43,7 +43,8 @@ pub struct RunRecord {
     /// The path or URL of its state.
     pub state: PathBuf,
     /// The time at which it began, RFC 3339 UTC.
-    pub started: String,
+    #[serde(rename = "started")]
+    pub started_at: String,
     /// The process id.
     pub pid: u32,
     /// The version of this program.
@@ -66,8 +67,8 @@ impl RunRecord {
     /// Returns true if the run began to change the VM, its jobs or its resources. A run of an older version
     /// counts as one if it had something to do.
     pub fn has_begun(&self) -> bool {
-        let planned = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
-        self.begun_steps.unwrap_or_else(planned) > 0
+        let planned_step_count = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        self.begun_steps.unwrap_or_else(planned_step_count) > 0
     }
 }
 
@@ -162,7 +163,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let record = RunRecord {
         command: command.to_owned(),
         state: state.clone(),
-        started: encoding::rfc3339(now),
+        started_at: encoding::rfc3339(now),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         log: log.map(Path::to_owned),
@@ -264,7 +265,7 @@ fn read_error(directory: &Path, error: io::Error) -> Error {
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
 fn canonical_path(state: &Path) -> Result<PathBuf> {
-    let path = Storage::from(state).resolved()?.path_or_url();
+    let path = Storage::from(state).resolve_links()?.path_or_url();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),
@@ -326,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(exit_code: u8) -> RunEnd {
+    fn run_end(exit_code: u8) -> RunEnd {
         RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), stages: Vec::new(), was_declined: false }
     }
 
@@ -349,12 +350,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(outcomes(), [RunOutcome::Running]);
-        let reported = ReportedStep {
+        let step = ReportedStep {
             step: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
-        let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![reported] };
+        let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![step] };
         run.record_plan(plan.clone()).unwrap();
         assert!(!run.record.has_begun());
         run.record_step().unwrap();
@@ -366,7 +367,7 @@ mod tests {
             elapsed_ms: 5,
         }];
         let summary = "Deployed".to_owned();
-        run.finish(RunEnd { elapsed_ms: 1500, summary, stages: stages.clone(), ..ended(0) }).unwrap();
+        run.finish(RunEnd { elapsed_ms: 1500, summary, stages: stages.clone(), ..run_end(0) }).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].outcome, RunOutcome::Succeeded);
@@ -379,10 +380,10 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
         assert_eq!(outcomes(), [RunOutcome::Killed, RunOutcome::Succeeded]);
-        let declined = RunEnd { was_declined: true, ..ended(2) };
+        let declined = RunEnd { was_declined: true, ..run_end(2) };
         let ends = [
-            (ended(5), RunOutcome::Failed),
-            (ended(130), RunOutcome::Interrupted),
+            (run_end(5), RunOutcome::Failed),
+            (run_end(130), RunOutcome::Interrupted),
             (declined, RunOutcome::Declined),
         ];
         for (end, outcome) in ends {
@@ -421,12 +422,14 @@ mod tests {
     #[test]
     fn run_of_an_older_version_has_begun_if_it_had_steps() {
         let base = tempfile::tempdir().unwrap();
-        let reported = || ReportedStep {
+        let example_step = || ReportedStep {
             step: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
-        for (steps, has_begun) in [(None, false), (Some(Vec::new()), false), (Some(vec![reported()]), true)] {
+        for (steps, has_begun) in
+            [(None, false), (Some(Vec::new()), false), (Some(vec![example_step()]), true)]
+        {
             let run = begin_at(base.path(), "/x");
             let mut record = serde_json::to_value(&run.record).unwrap();
             record.as_object_mut().unwrap().remove("begun_steps");
@@ -446,20 +449,20 @@ mod tests {
         for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
-                RunRecord { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
+                RunRecord { started_at: number.to_string(), state: "/x".into(), ..other.record.clone() };
             fs::write(directory.join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");
-        let kept = list(base.path(), Some(Path::new("/x"))).unwrap();
+        let kept_runs = list(base.path(), Some(Path::new("/x"))).unwrap();
         // The record of the current run is an additional one.
-        assert_eq!((kept.len(), kept[2].record.started.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
+        assert_eq!((kept_runs.len(), kept_runs[2].record.started_at.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
         assert_eq!(list(base.path(), Some(Path::new("/other"))).unwrap().len(), 1);
         assert!(directory.join("19990101T000000.000Z-notes.json").exists());
         let all = list(base.path(), None).unwrap();
-        assert_eq!(all.len(), kept.len() + 1);
+        assert_eq!(all.len(), kept_runs.len() + 1);
         let times: Vec<OffsetDateTime> = all[..3]
             .iter()
-            .map(|recorded_run| OffsetDateTime::parse(&recorded_run.record.started, &Rfc3339).unwrap())
+            .map(|recorded_run| OffsetDateTime::parse(&recorded_run.record.started_at, &Rfc3339).unwrap())
             .collect();
         assert!(times.is_sorted_by(|one, other| one >= other), "newest first: {times:?}");
     }

@@ -58,10 +58,10 @@ impl TypedCommandLine {
     /// Returns the kept versions of the state, newest first.
     pub(super) fn versions(&self) -> Vec<DescribedName> {
         let Some(path) = self.state() else { return Vec::new() };
-        let storage = Storage::from(path.as_path()).resolved();
+        let storage = Storage::from(path.as_path()).resolve_links();
         let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
         let names = versions.into_iter().map(|version| {
-            let time = encoding::rfc3339(OffsetDateTime::from(version.written));
+            let time = encoding::rfc3339(OffsetDateTime::from(version.written_at));
             DescribedName::new(&version.name, format!("written {time}"))
         });
         names.collect()

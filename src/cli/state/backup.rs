@@ -50,7 +50,7 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
-            let versions = state::versions(&session.storage(&self.selection.path()?)?.resolved()?)?;
+            let versions = state::versions(&session.storage(&self.selection.path()?)?.resolve_links()?)?;
             let rows: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.prints_json() {
                 true => CommandResult::json(&rows),
@@ -96,7 +96,7 @@ impl From<Version> for ListedVersion {
         ListedVersion {
             version: version.name,
             path: version.path_or_url,
-            written_at: encoding::rfc3339(OffsetDateTime::from(version.written)),
+            written_at: encoding::rfc3339(OffsetDateTime::from(version.written_at)),
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),

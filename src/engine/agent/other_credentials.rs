@@ -25,7 +25,7 @@ impl OtherCredentials {
     ) -> Option<Self> {
         let deployed_digests =
             state.monopile.credential_digests.as_ref().filter(|_| error.is_of_other_credentials())?;
-        let names = deployed_digests.replaced(&run_credentials.values);
+        let names = deployed_digests.names_unknown_to_agent(&run_credentials.values);
         let differ = match names.as_slice() {
             [] => return None,
             [name] => format!("{name} differs from the deployed value"),
@@ -64,7 +64,7 @@ pub(crate) fn explain_error(
 /// other ones may be the cause.
 pub(crate) fn may_explain(error: &AgentError, state: &State, run_credentials: &RunCredentials) -> bool {
     let deployed_digests = state.monopile.credential_digests.as_ref();
-    let are_deployed =
-        deployed_digests.is_some_and(|digests| digests.replaced(&run_credentials.values).is_empty());
+    let are_deployed = deployed_digests
+        .is_some_and(|digests| digests.names_unknown_to_agent(&run_credentials.values).is_empty());
     error.is_of_other_credentials() && !are_deployed
 }

@@ -84,7 +84,7 @@ pub struct Deletions {
 /// Lists everything that a `delete-env` would delete. Returns `None` if there is neither a state nor an open
 /// call. Takes no lock, so it may change. `name` is that of the manifest, if known.
 pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
-    let storage = storage.resolved()?;
+    let storage = storage.resolve_links()?;
     let state = match State::read(&storage)? {
         Some(state) => Some(state),
         None => legacy_state::read(manifest)?.map(|(_, state)| state),

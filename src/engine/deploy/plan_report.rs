@@ -185,7 +185,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
 /// these may have created the VM, so that its agent answers.
 fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
     let mut is_vm_expected = false;
-    for (intent, call) in Journal::of(&run.paths.state.resolved()?).open_calls::<Effect>()? {
+    for (intent, call) in Journal::of(&run.paths.state.resolve_links()?).open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
         is_vm_expected |= matches!(intent.effect, Effect::CreateVm { .. });
         match open_calls::status(state, &intent, &call)? {

@@ -17,7 +17,7 @@ const MAX_SHOWN_CHANGES: usize = 5;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
-    let storage = run.paths.state.resolved()?;
+    let storage = run.paths.state.resolve_links()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state_error(&storage))?;
     let is_unfinished = state.current_deploy_digest.is_empty();
     // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.

@@ -290,7 +290,7 @@ impl<'a> DeployRun<'a> {
         Change::Deployed {
             deploy_digest: self.prepared.deploy_digest.clone(),
             releases,
-            manifest: Some(Leaves::of(leaves).showing(shown)),
+            manifest: Some(Leaves::of(leaves).with_descriptions(shown)),
             credential_digests: self.prepared.credential_digests.clone(),
             durations: self.step_timer.so_far(self.run.reporter.finished_durations()),
         }

@@ -48,6 +48,6 @@ impl StepTimer {
     pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
         self.end_step();
         let steps = self.durations.iter().map(|(name, duration)| ((*name).to_owned(), *duration));
-        steps.chain(stages.into_iter().map(|(kind, duration)| (Durations::stage(&kind), duration))).collect()
+        steps.chain(stages.into_iter().map(|(kind, duration)| (Durations::stage_name(&kind), duration))).collect()
     }
 }

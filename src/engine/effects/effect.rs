@@ -259,7 +259,7 @@ impl Effect {
             Effect::ResizeDisk { disk, size } => {
                 let Answer::Nothing = answer else { return refuse() };
                 let (disk, size) = (disk.clone(), *size);
-                Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }
+                Change::DiskUpdated { disk, size, cloud_properties: None, renamed_disk: None }
             }
             Effect::UpdateDisk { disk, size, cloud_properties, old_record_id } => {
                 let renamed = match answer {
@@ -270,7 +270,7 @@ impl Effect {
                     _ => return refuse(),
                 };
                 let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
-                Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }
+                Change::DiskUpdated { disk, size: *size, cloud_properties, renamed_disk: renamed }
             }
             Effect::DetachDisk { .. }
             | Effect::DeleteVm(_)
@@ -360,7 +360,7 @@ mod tests {
         let effect: Effect = serde_json::from_str(text).unwrap();
         assert!(effect.creates(), "the answer may name a disk that nothing else knows");
         let renamed = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {
-            [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed, .. }] => renamed.clone(),
+            [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed_disk: renamed, .. }] => renamed.clone(),
             other => panic!("{other:?}"),
         };
         assert_eq!(renamed(Answer::Nothing), None);

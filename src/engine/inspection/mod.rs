@@ -51,7 +51,7 @@ struct ReachedVm {
 
 /// Reads the state, which must exist.
 fn read_state(run: &RunContext) -> Result<State> {
-    let storage = run.paths.state.resolved()?;
+    let storage = run.paths.state.resolve_links()?;
     State::read(&storage)?.ok_or_else(|| no_state_error(&storage))
 }
 
@@ -85,7 +85,7 @@ fn reach(
 
 /// Returns the recorded runs of the environment in this directory, newest first.
 fn recorded_runs(run: &RunContext, directory: &Path) -> Result<Vec<RecordedRun>> {
-    history::list(directory, Some(&run.paths.state.resolved()?.path_or_url()))
+    history::list(directory, Some(&run.paths.state.resolve_links()?.path_or_url()))
 }
 
 /// Returns true if a VM is on record, but the last deploy to it did not finish. The state does not show that

@@ -862,7 +862,7 @@ impl Status {
             return (jobs != "running").then(|| Error::failure(text));
         }
         let reason = match self.stopped_by() {
-            Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started)),
+            Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started_at)),
             // The `stop-env` may have run on another machine.
             None if jobs == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
             None => None,

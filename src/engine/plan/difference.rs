@@ -51,7 +51,7 @@ pub enum LeafChange {
 pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference> {
     let desired_paths: BTreeSet<&str> = desired.iter().map(|leaf| leaf.path.as_str()).collect();
     let deployed_paths: BTreeSet<&str> = deployed.paths().collect();
-    let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
+    let old_value = |path: &str| deployed.description(path).map(str::to_owned);
     let mut differences: Vec<Difference> = desired
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
@@ -145,7 +145,7 @@ mod tests {
             ("/filled", "{}"),
             ("/emptied/0", "1"),
         ])
-        .showing(
+        .with_descriptions(
             [("/a", "1"), ("/b", "x"), ("/gone", "true")].map(|(path, value)| (path.into(), value.into())),
         );
         let long = format!("\"{}\"", "long ".repeat(40));
@@ -184,7 +184,7 @@ mod tests {
         let (old, same_day, later) = (pem(2027), pem(2027), pem(2028));
         let old = leaf("/ca", &old, false);
         let deployed =
-            Leaves::of([("/ca", old.value.as_str())]).showing([("/ca".into(), old.shown().unwrap())]);
+            Leaves::of([("/ca", old.value.as_str())]).with_descriptions([("/ca".into(), old.shown().unwrap())]);
         for (value, expected) in [
             (same_day, "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01"),
             (later, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),

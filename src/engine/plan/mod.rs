@@ -267,7 +267,7 @@ impl Plan {
         if names.is_empty() {
             return None;
         }
-        names.into_iter().map(|name| durations.usual(name)).sum()
+        names.into_iter().map(|name| durations.usual_duration(name)).sum()
     }
 
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
@@ -280,7 +280,7 @@ impl Plan {
             false if stops => DOWNTIME_BY_NEW_VM,
             false => return None,
         };
-        durations.usual(name)
+        durations.usual_duration(name)
     }
 
     fn push(&mut self, step: Step, reason: impl Into<String>) {

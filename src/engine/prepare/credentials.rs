@@ -53,7 +53,7 @@ pub(super) fn check_source(
     let how_to_pass =
         |name: &str| CredentialDigests::how_to_pass(deployed, name, &run_credentials, &run.redactor);
     let forgotten = match deployed {
-        Some(deployed) => deployed.forgotten(values),
+        Some(deployed) => deployed.names_with_missing_source(values),
         None => all_of_bosh(state, values),
     };
     if let Some(first) = forgotten.first() {
@@ -74,7 +74,7 @@ pub(super) fn check_source(
     }
     // Without a VM and its disks, other values harm nothing.
     let exists = state.vms().next().is_some() || !state.disks.is_empty();
-    let foreign = deployed.filter(|_| exists).map(|deployed| deployed.foreign(values)).unwrap_or_default();
+    let foreign = deployed.filter(|_| exists).map(|deployed| deployed.names_from_other_source(values)).unwrap_or_default();
     let Some(first) = foreign.first() else { return Ok(()) };
     let is_stored = values.iter().any(|value| value.name == **first && value.is_stored);
     let source = match run_credentials.vars_store.as_ref().filter(|_| is_stored) {
@@ -101,7 +101,7 @@ fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
 /// Returns the names of the variables whose values differ from the deployed ones.
 pub(crate) fn changed_credentials(state: &State, values: &[VariableValue]) -> Vec<String> {
     let deployed = state.monopile.credential_digests.as_ref();
-    deployed.into_iter().flat_map(|deployed| deployed.changed(values)).map(str::to_owned).collect()
+    deployed.into_iter().flat_map(|deployed| deployed.changed_names(values)).map(str::to_owned).collect()
 }
 
 /// Returns the record of the values in a loaded manifest.

@@ -43,7 +43,7 @@ impl OtherEnvironment {
         let leaves = state.monopile.manifest.as_ref()?;
         let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
         differs.then(|| OtherEnvironment {
-            name: leaves.shown("/name").map(str::to_owned),
+            name: leaves.description("/name").map(str::to_owned),
             address: state.vm_address(),
             manifest_name: manifest_name.to_owned(),
             manifest_address: None,

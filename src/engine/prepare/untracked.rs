@@ -207,7 +207,7 @@ fn recorded_in(
     vm: &str,
     records: impl Fn(&State) -> bool,
 ) -> Option<String> {
-    let storage = run.paths.state.resolved().ok()?;
+    let storage = run.paths.state.resolve_links().ok()?;
     let kept = versions(&storage).unwrap_or_default();
     if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
         let state = shell_word(&storage.to_string()).into_owned();

@@ -122,7 +122,7 @@ pub struct ShownCall {
 
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
 pub fn show(storage: &Storage) -> Result<StateOverview> {
-    let storage = storage.resolved()?;
+    let storage = storage.resolve_links()?;
     let open = Journal::of(&storage).open_calls::<Effect>()?;
     let state = match State::read(&storage)? {
         Some(state) => state,

@@ -64,7 +64,7 @@ pub struct ListedDisk {
 }
 
 fn read(storage: &Storage) -> Result<State> {
-    let storage = storage.resolved()?;
+    let storage = storage.resolve_links()?;
     State::read(&storage)?.ok_or_else(|| no_state_error(&storage))
 }
 

@@ -28,13 +28,13 @@ pub(super) const ANSWER_KIND: &str = "answer";
 /// The kind of document that states that a call was never made.
 pub(super) const NEVER_STARTED_KIND: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
-const MARK: &str = "announced";
+const MARK_KIND: &str = "announced";
 /// The kind of the answer file until the process becomes the CPI.
-const PREPARED: &str = "prepared";
+const PREPARED_KIND: &str = "prepared";
 /// The kind of file with the log of the CPI process.
-const LOG: &str = "log";
+const LOG_KIND: &str = "log";
 /// The kind of file with the ending of a CPI process that gave no usable answer.
-const END: &str = "end";
+const END_KIND: &str = "end";
 
 /// Returns the name of the journal document of this kind about a call.
 pub(super) fn document(request_id: &RequestId, kind: &str) -> String {
@@ -68,9 +68,9 @@ pub(super) struct WatchedCall {
 }
 
 /// Returns the calls with the mark of this machine. There are none if answers are written in the journal.
-pub(super) fn marked(directory: &Path) -> Vec<CallFiles> {
+pub(super) fn marked_calls(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, MARK));
+    let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, MARK_KIND));
     let ids = marks.filter_map(|path| path.file_stem()?.to_str()?.parse().ok());
     ids.map(|request_id| CallFiles { directory: directory.to_owned(), request_id }).collect()
 }
@@ -113,13 +113,13 @@ impl CallFiles {
         if let Some(state) = state {
             give_directory_to_owner_of(&self.directory, state)?;
         }
-        let mark = create_private(&self.file(MARK))?;
+        let mark = create_private(&self.file(MARK_KIND))?;
         give_file_to_owner_of(&mark, &self.directory)
     }
 
     /// Returns true if this machine has a file of the call.
     pub(super) fn is_known(&self) -> bool {
-        [MARK, PREPARED, ANSWER_KIND].iter().any(|kind| self.file(kind).exists())
+        [MARK_KIND, PREPARED_KIND, ANSWER_KIND].iter().any(|kind| self.file(kind).exists())
     }
 
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
@@ -134,7 +134,7 @@ impl CallFiles {
 
     /// Returns the path of the answer file until the process becomes the CPI.
     pub(super) fn prepared_path(&self) -> PathBuf {
-        self.file(PREPARED)
+        self.file(PREPARED_KIND)
     }
 
     /// Returns the path of the answer file once the process is the CPI.
@@ -143,23 +143,23 @@ impl CallFiles {
     }
 
     pub(super) fn log_path(&self) -> PathBuf {
-        self.file(LOG)
+        self.file(LOG_KIND)
     }
 
     pub(super) fn end_path(&self) -> PathBuf {
-        self.file(END)
+        self.file(END_KIND)
     }
 
     /// Returns the progress of the process.
     pub(super) fn progress(&self) -> io::Result<ProcessProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
-        let prepared = file_state(open_if_there(&self.prepared_path())?.as_ref())?;
+        let prepared_file = file_state(open_if_there(&self.prepared_path())?.as_ref())?;
         let file = open_if_there(&self.answer_path())?;
-        let answer = file_state(file.as_ref())?;
-        Ok(match call_rules::progress(Evidence::Files { prepared, answer }) {
+        let answer_file = file_state(file.as_ref())?;
+        Ok(match call_rules::progress(Evidence::Files { prepared_file, answer_file }) {
             call_rules::EvidentProgress::Running => ProcessProgress::Running,
             call_rules::EvidentProgress::Ended => {
-                ProcessProgress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
+                ProcessProgress::Ended(file.as_ref().map(read_output).transpose()?.unwrap_or_default())
             }
             // Evidence from files never gives `OnOtherMachine`; the compiler asks for it.
             call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::OnOtherMachine => {
@@ -172,7 +172,7 @@ impl CallFiles {
     pub(super) fn watch(self) -> io::Result<WatchedCall> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
         let file = match open_if_there(&self.prepared_path())? {
-            Some(prepared) => Some(prepared),
+            Some(file) => Some(file),
             None => open_if_there(&self.answer_path())?,
         };
         Ok(WatchedCall { files: self, file })
@@ -181,7 +181,7 @@ impl CallFiles {
     /// Returns the output so far. The process may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
         match open_if_there(&self.answer_path())? {
-            Some(file) => written(&file),
+            Some(file) => read_output(&file),
             None => Ok(Vec::new()),
         }
     }
@@ -189,12 +189,12 @@ impl CallFiles {
     /// Removes the mark of an announced call whose outcome is in the journal. The output stays for the
     /// operator to read.
     pub(super) fn remove_mark(&self) {
-        let _ = fs::remove_file(self.file(MARK));
+        let _ = fs::remove_file(self.file(MARK_KIND));
     }
 
     /// Removes the files of the call.
     pub(super) fn remove(&self) {
-        for kind in [PREPARED, ANSWER_KIND, LOG, END, MARK] {
+        for kind in [PREPARED_KIND, ANSWER_KIND, LOG_KIND, END_KIND, MARK_KIND] {
             let _ = fs::remove_file(self.file(kind));
         }
         // Succeeds only after the last open call.
@@ -214,7 +214,7 @@ impl WatchedCall {
     /// Returns the progress of the process, or `None` if its files were removed too early to know.
     pub(super) fn progress(&self) -> io::Result<Option<ProcessProgress>> {
         let Some(file) = &self.file else {
-            return Ok(self.files.file(MARK).exists().then_some(ProcessProgress::NeverStarted));
+            return Ok(self.files.file(MARK_KIND).exists().then_some(ProcessProgress::NeverStarted));
         };
         if is_held(file)? {
             return Ok(Some(ProcessProgress::Running));
@@ -229,11 +229,11 @@ impl WatchedCall {
 
     /// Returns the output so far. The process may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
-        self.file.as_ref().map_or(Ok(Vec::new()), written)
+        self.file.as_ref().map_or(Ok(Vec::new()), read_output)
     }
 }
 
-fn written(mut file: &File) -> io::Result<Vec<u8>> {
+fn read_output(mut file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.take(crate::cpi::MAX_ANSWER_BYTES + 1).read_to_end(&mut bytes)?;

@@ -67,7 +67,7 @@ pub enum Change {
         /// The new cloud properties; `None` if they stay.
         cloud_properties: Option<Map<String, Value>>,
         /// The new CID, if the CPI returned another one.
-        renamed: Option<RenamedDisk>,
+        renamed_disk: Option<RenamedDisk>,
     },
     /// This disk record is now the one in use.
     DiskUsed(DiskHandle),
@@ -167,7 +167,7 @@ pub struct RenamedDisk {
 
 /// The reason why a change is not allowed in this state.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Rejected {
+pub enum Rejection {
     /// Another VM is on record, and would be lost from the record.
     #[error("VM {existing} is still on record, so VM {new} cannot be recorded")]
     VmExists {
@@ -204,7 +204,7 @@ pub enum Rejected {
 impl State {
     /// Applies a change, or rejects it and leaves the state as it was. All transitions go through this
     /// function.
-    pub fn apply(&mut self, change: Change) -> Result<(), Rejected> {
+    pub fn apply(&mut self, change: Change) -> Result<(), Rejection> {
         match change {
             Change::StemcellCreated(stemcell) => {
                 let record = self
@@ -228,7 +228,7 @@ impl State {
             }
             Change::StemcellUsed { id } => {
                 if !self.stemcells.iter().any(|record| record.id == id) {
-                    return Err(Rejected::Unknown { kind: "stemcell", name: id });
+                    return Err(Rejection::Unknown { kind: "stemcell", name: id });
                 }
                 self.current_stemcell_id = id;
             }
@@ -250,7 +250,7 @@ impl State {
             Change::VmCreated(vm) => {
                 let handle = vm.handle();
                 if let Some(existing) = self.vm_handle().filter(|existing| *existing != handle) {
-                    return Err(Rejected::VmExists { existing, new: handle });
+                    return Err(Rejection::VmExists { existing, new: handle });
                 }
                 // A CPI may reuse the CID of an earlier VM.
                 self.unmark(&handle.into());
@@ -272,10 +272,10 @@ impl State {
                 let vm_record = self.monopile.vm.as_mut().filter(|vm_record| vm_record.cid == vm);
                 let vm_record = match vm_record.filter(|_| self.current_vm_cid.as_ref() == Some(&vm)) {
                     Some(vm_record) => vm_record,
-                    None => return Err(Rejected::Unknown { kind: "VM", name: vm.to_string() }),
+                    None => return Err(Rejection::Unknown { kind: "VM", name: vm.to_string() }),
                 };
                 if vm_record.ssh_host_key.as_ref().is_some_and(|on_record| *on_record != key) {
-                    return Err(Rejected::HostKeyKnown { vm });
+                    return Err(Rejection::HostKeyKnown { vm });
                 }
                 vm_record.ssh_host_key = Some(key);
             }
@@ -289,8 +289,8 @@ impl State {
                 let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == disk);
                 disk_record.ok_or_else(|| not_recorded_error(&disk.into()))?.hint = hint;
             }
-            Change::DiskUpdated { disk, size, cloud_properties, renamed } => {
-                let disk = match renamed {
+            Change::DiskUpdated { disk, size, cloud_properties, renamed_disk } => {
+                let disk = match renamed_disk {
                     Some(RenamedDisk { cid, old_record_id }) => {
                         self.rename_disk(&disk, cid, old_record_id)?
                     }
@@ -387,7 +387,7 @@ impl State {
                 if !self.has_on_record(&resource) {
                     return Err(not_recorded_error(&resource));
                 }
-                let used = match &resource {
+                let in_use = match &resource {
                     Resource::Vm(vm) => self.vm_handle().as_ref() == Some(vm),
                     Resource::Disk(disk) => {
                         self.current_disk().is_some_and(|record| record.handle() == *disk)
@@ -397,14 +397,14 @@ impl State {
                     }
                     Resource::Snapshot(_) => false,
                 };
-                if used {
+                if in_use {
                     self.apply(Change::DeployRequired)?;
                 }
                 self.apply(Change::deletion_of(resource))?;
             }
             Change::VmAdopted { handle, vm } => {
                 if let Some(existing) = self.vm_handle() {
-                    return Err(Rejected::VmExists { existing, new: handle });
+                    return Err(Rejection::VmExists { existing, new: handle });
                 }
                 self.monopile.vm = vm.map(|vm| VmRecord { cid: handle.cid.clone(), ..*vm });
                 self.current_vm_cid = Some(handle.cid.clone());
@@ -420,7 +420,7 @@ impl State {
             }
             Change::CredentialsChosen(credential_digests) => {
                 if let Some(vm) = self.vm_handle().filter(|_| self.monopile.credential_digests.is_some()) {
-                    return Err(Rejected::CredentialsOfVm { vm });
+                    return Err(Rejection::CredentialsOfVm { vm });
                 }
                 self.monopile.credential_digests = Some(credential_digests);
             }
@@ -504,17 +504,17 @@ impl State {
         disk: &DiskHandle,
         cid: DiskCid,
         old_record_id: String,
-    ) -> Result<DiskHandle, Rejected> {
-        let renamed = Handle { cid, ..disk.clone() };
+    ) -> Result<DiskHandle, Rejection> {
+        let new_handle = Handle { cid, ..disk.clone() };
         if self.disks.iter().any(|record| record.id == old_record_id) {
-            return Ok(renamed);
+            return Ok(new_handle);
         }
-        if self.disk(&renamed).is_some() {
-            return Err(Rejected::SameHandle(renamed.into()));
+        if self.disk(&new_handle).is_some() {
+            return Err(Rejection::SameHandle(new_handle.into()));
         }
         let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == *disk);
         let disk_record = disk_record.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
-        let old = std::mem::replace(&mut disk_record.cid, renamed.cid.clone());
+        let old = std::mem::replace(&mut disk_record.cid, new_handle.cid.clone());
         let old_record = DiskRecord {
             id: old_record_id,
             cid: old,
@@ -523,16 +523,16 @@ impl State {
             ..disk_record.clone()
         };
         self.disks.push(old_record);
-        self.unmark(&renamed.clone().into());
-        Ok(renamed)
+        self.unmark(&new_handle.clone().into());
+        Ok(new_handle)
     }
 
     /// Gives the resources of a CPI to the CPI with the new name. Fails if two would have the same handle.
-    fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejected> {
+    fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejection> {
         for resource in self.resources().filter(|resource| resource.cpi() == from) {
             let same = resource.at_cpi(Some(to));
             if !matches!(same, Resource::Stemcell(_)) && self.has_on_record(&same) {
-                return Err(Rejected::SameHandle(same));
+                return Err(Rejection::SameHandle(same));
             }
         }
         let adopt = |cpi: &mut Option<String>| {
@@ -562,8 +562,8 @@ impl State {
     }
 }
 
-fn not_recorded_error(resource: &Resource) -> Rejected {
-    Rejected::Unknown { kind: resource.kind().name(), name: resource.cid().to_owned() }
+fn not_recorded_error(resource: &Resource) -> Rejection {
+    Rejection::Unknown { kind: resource.kind().name(), name: resource.cid().to_owned() }
 }
 
 #[cfg(test)]

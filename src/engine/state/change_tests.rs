@@ -46,7 +46,7 @@ fn rejects_a_second_vm() {
     let before = state.clone();
     assert_eq!(
         state.apply(vm("vm-2")),
-        Err(Rejected::VmExists { existing: handle("vm-1"), new: handle("vm-2") })
+        Err(Rejection::VmExists { existing: handle("vm-1"), new: handle("vm-2") })
     );
     assert_eq!(state, before);
 }
@@ -70,7 +70,7 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
     state.apply(vm("vm-1")).unwrap();
     let before = state.clone();
     let other = state.apply(Change::CredentialsChosen(credentials("third")));
-    assert_eq!(other, Err(Rejected::CredentialsOfVm { vm: handle("vm-1") }));
+    assert_eq!(other, Err(Rejection::CredentialsOfVm { vm: handle("vm-1") }));
     assert_eq!(state, before);
     // States of `bosh` have a VM without credentials.
     state.monopile.credential_digests = None;
@@ -95,9 +95,9 @@ fn suspect(cpi: Option<&str>) -> Suspect {
 fn suspects_stay_until_they_are_forgotten() {
     let mut state = State::new();
     let before = state.clone();
-    let failed = Change::CreationFailed(suspect(Some("old")));
-    state.apply(failed.clone()).unwrap();
-    state.apply(failed).unwrap();
+    let failure = Change::CreationFailed(suspect(Some("old")));
+    state.apply(failure.clone()).unwrap();
+    state.apply(failure).unwrap();
     assert_eq!(state.monopile.suspects.len(), 1);
     assert!(state.suspected_vm("a").is_some() && state.suspected_vm("b").is_none());
     let read = State::parse(&state.to_bytes().unwrap()).unwrap();
@@ -124,11 +124,11 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
     state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
     state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
     let properties = serde_json::Map::from_iter([("type".to_owned(), "ssd".into())]);
-    let update = |cid: &str, renamed: Option<&str>| Change::DiskUpdated {
+    let update = |cid: &str, new_cid: Option<&str>| Change::DiskUpdated {
         disk: handle(cid),
         size: 2048,
-        cloud_properties: renamed.map(|_| properties.clone()),
-        renamed: renamed
+        cloud_properties: new_cid.map(|_| properties.clone()),
+        renamed_disk: new_cid
             .map(|cid| RenamedDisk { cid: cid.parse().unwrap(), old_record_id: "id-of-left".to_owned() }),
     };
     assert!(state.apply(update("disk-2", None)).is_err());
@@ -141,12 +141,12 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
     state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
     assert_eq!(
         state.apply(update("disk-1", Some("disk-2"))),
-        Err(Rejected::SameHandle(Resource::Disk(handle("disk-2"))))
+        Err(Rejection::SameHandle(Resource::Disk(handle("disk-2"))))
     );
     for _ in 0..2 {
         state.apply(update("disk-1", Some("disk-3"))).unwrap();
-        let used = state.current_disk().unwrap();
-        assert_eq!((used.cid.as_str(), &used.cloud_properties), ("disk-3", &properties));
+        let current_disk = state.current_disk().unwrap();
+        assert_eq!((current_disk.cid.as_str(), &current_disk.cloud_properties), ("disk-3", &properties));
         let unused_disk = state.disk(&handle("disk-1")).unwrap();
         assert!(unused_disk.is_kept() && unused_disk.id == "id-of-left", "{unused_disk:?}");
         assert_eq!(state.disks.len(), 3);
@@ -164,7 +164,7 @@ fn undeleted(resource: Resource, not_found: bool) -> Change {
     })
 }
 
-fn recorded(state: &State) -> Option<&str> {
+fn vm_on_record(state: &State) -> Option<&str> {
     state.vm_cid().map(VmCid::as_str)
 }
 
@@ -173,7 +173,7 @@ fn vm_not_found_is_replaced_but_stays_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), false)).unwrap();
-    assert_eq!(recorded(&state), Some("vm-1"), "it may still be there");
+    assert_eq!(vm_on_record(&state), Some("vm-1"), "it may still be there");
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     assert_eq!((state.vm_cid(), state.vm()), (None, None));
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-1")]);
@@ -181,7 +181,7 @@ fn vm_not_found_is_replaced_but_stays_on_record() {
     state.apply(vm("vm-2")).unwrap();
     State::parse(&state.to_bytes().unwrap()).unwrap();
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
-    assert_eq!((recorded(&state), state.undeleted_vms().count()), (Some("vm-2"), 0));
+    assert_eq!((vm_on_record(&state), state.undeleted_vms().count()), (Some("vm-2"), 0));
 }
 
 #[test]
@@ -205,30 +205,30 @@ fn chosen_disk_is_used_by_the_next_deploy() {
     state.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
     assert!(state.apply(Change::DiskChosen(handle("disk-4"))).is_err());
     assert_eq!(state, before);
-    let kept = |state: &State| -> Vec<String> {
+    let kept_cids = |state: &State| -> Vec<String> {
         state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.to_string()).collect()
     };
     state.apply(undeleted(Resource::Disk(handle("disk-2")), false)).unwrap();
     for _ in 0..2 {
         state.apply(Change::DiskChosen(handle("disk-2"))).unwrap();
-        assert_eq!(kept(&state), ["disk-1"]);
+        assert_eq!(kept_cids(&state), ["disk-1"]);
         assert!(state.current_deploy_digest.is_empty() && state.monopile.undeleted.is_empty());
     }
     // A disk that was chosen but never attached is not on the VM.
     state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
-    assert_eq!(kept(&state), ["disk-1", "disk-2"]);
+    assert_eq!(kept_cids(&state), ["disk-1", "disk-2"]);
     assert_eq!(state.disk_left_on_vm().map(DiskRecord::handle), Some(handle("disk-1")));
-    let written = State::parse(&state.to_bytes().unwrap()).unwrap();
-    assert_eq!(written, state);
-    let mut restored = state.clone();
-    restored.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
+    let reparsed_state = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(reparsed_state, state);
+    let mut restored_state = state.clone();
+    restored_state.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
     assert_eq!(
-        (kept(&restored), restored.disk_left_on_vm()),
+        (kept_cids(&restored_state), restored_state.disk_left_on_vm()),
         (vec!["disk-2".to_owned(), "disk-3".to_owned()], None)
     );
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
     state.apply(vm("vm-2")).unwrap();
-    assert_eq!((state.disk_left_on_vm(), kept(&state).len()), (None, 2));
+    assert_eq!((state.disk_left_on_vm(), kept_cids(&state).len()), (None, 2));
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn recreating_a_cid_clears_its_undeleted_mark() {
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     state.apply(vm("vm-1")).unwrap();
-    assert_eq!((recorded(&state), state.undeleted_vms().count()), (Some("vm-1"), 0));
+    assert_eq!((vm_on_record(&state), state.undeleted_vms().count()), (Some("vm-1"), 0));
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn adopts_a_vm_only_if_none_is_on_record() {
     let adopt = |cid: &str| Change::VmAdopted { handle: handle(cid), vm: None };
     state.apply(adopt("vm-1")).unwrap();
     assert!(state.apply(adopt("vm-2")).is_err());
-    assert_eq!((recorded(&state), state.vm()), (Some("vm-1"), None));
+    assert_eq!((vm_on_record(&state), state.vm()), (Some("vm-1"), None));
 }
 
 /// Returns a state with a VM, and with two disks, of which the first is in use.
@@ -333,13 +333,13 @@ fn stemcell(cpi: Option<&str>) -> StemcellRecord {
 
 #[test]
 fn changes_of_answers_can_be_repeated() {
-    let resized = |renamed: Option<RenamedDisk>| Change::DiskUpdated {
+    let resize_change = |renamed_disk: Option<RenamedDisk>| Change::DiskUpdated {
         disk: handle("disk-1"),
         size: 2048,
         cloud_properties: None,
-        renamed,
+        renamed_disk,
     };
-    let renamed = RenamedDisk { cid: "disk-3".parse().unwrap(), old_record_id: "old".to_owned() };
+    let renamed_disk = RenamedDisk { cid: "disk-3".parse().unwrap(), old_record_id: "old".to_owned() };
     let absent = AbsentMethod { method: "snapshot_disk".into(), cpi: None };
     let mut state = state_with_vm_and_disks();
     for change in [
@@ -348,8 +348,8 @@ fn changes_of_answers_can_be_repeated() {
         Change::DiskCreated(disk("disk-4")),
         Change::DiskAttached { disk: handle("disk-1"), hint: None },
         Change::SnapshotCreated(SnapshotRecord::example("snapshot-1")),
-        resized(None),
-        resized(Some(renamed)),
+        resize_change(None),
+        resize_change(Some(renamed_disk)),
         Change::CreationFailed(suspect(None)),
         Change::MethodAbsent(absent),
         undeleted(Resource::Disk(handle("disk-2")), false),
@@ -368,19 +368,19 @@ fn changes_of_answers_can_be_repeated() {
 
 #[test]
 fn repeated_changes_of_an_operator_are_rejected_or_have_no_effect() {
-    let mut recorded = state_with_vm_and_disks();
-    recorded.apply(Change::StemcellCreated(stemcell(None))).unwrap();
-    recorded.apply(Change::CreationFailed(suspect(None))).unwrap();
+    let mut initial_state = state_with_vm_and_disks();
+    initial_state.apply(Change::StemcellCreated(stemcell(None))).unwrap();
+    initial_state.apply(Change::CreationFailed(suspect(None))).unwrap();
     for (change, is_rejected) in [
         (Change::StemcellKept { stemcell: handle("same"), is_kept: true }, false),
         (Change::DiskChosen(handle("disk-2")), false),
         (Change::SuspectForgotten { request_id: "r".parse().unwrap() }, false),
-        (Change::Replaced(Box::new(recorded.clone())), false),
+        (Change::Replaced(Box::new(initial_state.clone())), false),
         (Change::Forgotten(Resource::Disk(handle("disk-2"))), true),
         (Change::Forgotten(Resource::Vm(handle("vm-1"))), true),
         (Change::VmAdopted { handle: handle("vm-2"), vm: None }, true),
     ] {
-        let mut state = recorded.clone();
+        let mut state = initial_state.clone();
         if matches!(change, Change::VmAdopted { .. }) {
             state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
         }
@@ -466,7 +466,7 @@ fn renamed_cpi_keeps_its_resources() {
 
     add_resources_of_cpi(&mut state, Some("c"));
     let before = state.clone();
-    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameHandle(_))));
+    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejection::SameHandle(_))));
     assert_eq!(state, before);
 
     let mut state = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };
@@ -593,20 +593,20 @@ fn old_states_are_rewritten_byte_for_byte() {
     assert_eq!(String::from_utf8(state.to_bytes().unwrap()).unwrap(), text);
 
     // A change of one record leaves the keys of the others, and a second failure those of the same resource.
-    let mut changed = state.clone();
+    let mut changed_state = state.clone();
     let disk = Resource::Disk(Handle::new("disk-8".parse().unwrap(), Some("a")));
-    changed.apply(undeleted(disk.clone(), true)).unwrap();
-    changed.apply(Change::VmReady).unwrap();
-    changed.apply(Change::Forgotten(Resource::Disk(handle("disk-7")))).unwrap();
-    let changed = State::parse(&changed.to_bytes().unwrap()).unwrap();
-    assert_eq!(changed.undeleted(&disk).unwrap().unknown["later"], serde_json::json!([1]));
-    assert_eq!(changed.vm().unwrap().unknown["later"]["cid"], "x");
-    assert_eq!(changed.monopile.suspects[0].unknown["later"], true);
+    changed_state.apply(undeleted(disk.clone(), true)).unwrap();
+    changed_state.apply(Change::VmReady).unwrap();
+    changed_state.apply(Change::Forgotten(Resource::Disk(handle("disk-7")))).unwrap();
+    let changed_state = State::parse(&changed_state.to_bytes().unwrap()).unwrap();
+    assert_eq!(changed_state.undeleted(&disk).unwrap().unknown["later"], serde_json::json!([1]));
+    assert_eq!(changed_state.vm().unwrap().unknown["later"]["cid"], "x");
+    assert_eq!(changed_state.monopile.suspects[0].unknown["later"], true);
 
     let none = State { director_id: "d".into(), ..State::default() };
-    let written = String::from_utf8(none.to_bytes().unwrap()).unwrap();
-    assert!(written.contains("\"current_vm_cid\": \"\","), "{written}");
-    assert_eq!(State::parse(written.as_bytes()).unwrap(), none);
+    let text = String::from_utf8(none.to_bytes().unwrap()).unwrap();
+    assert!(text.contains("\"current_vm_cid\": \"\","), "{text}");
+    assert_eq!(State::parse(text.as_bytes()).unwrap(), none);
 }
 
 #[test]
@@ -614,30 +614,33 @@ fn rejects_deletion_of_a_vm_that_is_not_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     assert!(state.apply(Change::VmDeleted(handle("vm-2"))).is_err());
-    assert_eq!(recorded(&state), Some("vm-1"));
+    assert_eq!(vm_on_record(&state), Some("vm-1"));
 }
 
 #[test]
 fn host_key_is_recorded_once_per_vm() {
-    let learned = |vm: &str, key: &str| Change::HostKeyLearned {
+    let host_key_change = |vm: &str, key: &str| Change::HostKeyLearned {
         vm: vm.parse().unwrap(),
         key: format!("ssh-ed25519 {key}"),
     };
     let mut state = State::new();
-    assert_eq!(state.apply(learned("vm-1", "A")), Err(Rejected::Unknown { kind: "VM", name: "vm-1".into() }));
-    state.apply(vm("vm-1")).unwrap();
-    state.apply(learned("vm-1", "A")).unwrap();
-    state.apply(learned("vm-1", "A")).unwrap();
     assert_eq!(
-        state.apply(learned("vm-1", "B")),
-        Err(Rejected::HostKeyKnown { vm: "vm-1".parse().unwrap() })
+        state.apply(host_key_change("vm-1", "A")),
+        Err(Rejection::Unknown { kind: "VM", name: "vm-1".into() })
+    );
+    state.apply(vm("vm-1")).unwrap();
+    state.apply(host_key_change("vm-1", "A")).unwrap();
+    state.apply(host_key_change("vm-1", "A")).unwrap();
+    assert_eq!(
+        state.apply(host_key_change("vm-1", "B")),
+        Err(Rejection::HostKeyKnown { vm: "vm-1".parse().unwrap() })
     );
     assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
-    let parsed = State::parse(&state.to_bytes().unwrap()).unwrap();
-    assert_eq!(parsed, state);
+    let reparsed_state = State::parse(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(reparsed_state, state);
     state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
     state.apply(vm("vm-2")).unwrap();
-    state.apply(learned("vm-2", "B")).unwrap();
+    state.apply(host_key_change("vm-2", "B")).unwrap();
 }
 
 #[test]
@@ -683,11 +686,11 @@ fn reads_states_of_bosh_and_keeps_unknown_keys() {
         "disks": [{"id": "x", "cid": "disk-9", "size": 5, "cloud_properties": {"type": "ssd"}, "more": 1}]
     }"#;
     let state = State::parse(text).unwrap();
-    assert_eq!(recorded(&state), Some("vm-9"));
+    assert_eq!(vm_on_record(&state), Some("vm-9"));
     assert!(state.vm().is_none(), "only the CID is known of it");
-    let written: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
-    assert_eq!(written["later"]["a"][0], 1);
-    assert_eq!(written["disks"][0]["more"], 1);
+    let json: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
+    assert_eq!(json["later"]["a"][0], 1);
+    assert_eq!(json["disks"][0]["more"], 1);
 }
 
 #[test]

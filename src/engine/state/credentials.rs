@@ -30,16 +30,16 @@ impl RunCredentials {
 }
 
 impl From<&LoadedManifest> for RunCredentials {
-    fn from(loaded: &LoadedManifest) -> Self {
-        RunCredentials::new(&loaded.values, loaded.vars_store.as_deref())
+    fn from(manifest: &LoadedManifest) -> Self {
+        RunCredentials::new(&manifest.values, manifest.vars_store.as_deref())
     }
 }
 
 /// The minimum number of values that differ before they seem to come from another source. One value alone may
 /// have been changed on purpose.
-const MIN_FOREIGN: usize = 2;
+const MIN_DIFFERING_VALUES: usize = 2;
 /// The minimum number of values that differ for each value that is as deployed.
-const FOREIGN_FOR_EACH_KNOWN: usize = 3;
+const DIFFERING_FOR_EACH_UNCHANGED: usize = 3;
 
 /// Salted digests of the values of declared variables, whatever their source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,15 +73,15 @@ impl CredentialDigests {
     }
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
-    pub fn changed<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+    pub fn changed_names<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         let has_changed = |variable: &&VariableValue| self.had_value(variable) != Some(true);
-        self.recorded(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
+        self.recorded_variables(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
     }
 
     /// Returns the names of the variables whose source is missing in this run. These are all variables that
     /// were in the vars store, or all that were given in another way, if each of them would be generated
     /// again.
-    pub fn forgotten<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+    pub fn names_with_missing_source<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         self.names_by_source(values, |group| match group.iter().all(|variable| variable.value.is_none()) {
             true => group,
             false => Vec::new(),
@@ -91,15 +91,19 @@ impl CredentialDigests {
     /// Returns the names of the variables that seem to come from another source than the deployed ones, such
     /// as the vars store of another environment: nearly all values of a source differ. Rotated values do not
     /// count, because only the right vars store keeps their earlier values.
-    pub fn foreign<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+    pub fn names_from_other_source<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         self.names_by_source(values, |group| {
-            let (unchanged, others): (Vec<&VariableValue>, Vec<&VariableValue>) = group
-                .into_iter()
-                .filter(|variable| variable.value.is_some())
-                .partition(|variable| self.had_value(variable) == Some(true));
-            let others: Vec<_> = others.into_iter().filter(|variable| !variable.was_rotated).collect();
-            match others.len() >= MIN_FOREIGN.max(FOREIGN_FOR_EACH_KNOWN * unchanged.len()) {
-                true => others,
+            let (unchanged_variables, differing_variables): (Vec<&VariableValue>, Vec<&VariableValue>) =
+                group
+                    .into_iter()
+                    .filter(|variable| variable.value.is_some())
+                    .partition(|variable| self.had_value(variable) == Some(true));
+            let differing_variables: Vec<_> =
+                differing_variables.into_iter().filter(|variable| !variable.was_rotated).collect();
+            match differing_variables.len()
+                >= MIN_DIFFERING_VALUES.max(DIFFERING_FOR_EACH_UNCHANGED * unchanged_variables.len())
+            {
+                true => differing_variables,
                 false => Vec::new(),
             }
         })
@@ -107,10 +111,10 @@ impl CredentialDigests {
 
     /// Returns the names of the variables that an agent with the deployed credentials may not accept: they
     /// differ, and no rotation kept their earlier values.
-    pub fn replaced<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+    pub fn names_unknown_to_agent<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         let has_changed =
             |variable: &&VariableValue| !variable.was_rotated && self.had_value(variable) != Some(true);
-        self.recorded(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
+        self.recorded_variables(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
     }
 
     /// Describes how to pass the deployed value of a variable in place of the given one. The record may be
@@ -121,8 +125,8 @@ impl CredentialDigests {
         run_credentials: &RunCredentials,
         redactor: &Redactor,
     ) -> String {
-        let stored = record.filter(|record| record.was_stored(name));
-        let path = stored.and_then(|record| record.vars_store.as_ref());
+        let path =
+            record.filter(|record| record.was_stored(name)).and_then(|record| record.vars_store.as_ref());
         for path in path.into_iter().chain(&run_credentials.vars_store) {
             let path = Path::new(path);
             redactor.exempt_path(path);
@@ -151,7 +155,7 @@ impl CredentialDigests {
         let choose_from_source = |is_given| {
             let is_of_source =
                 |variable: &&VariableValue| self.given_names.contains(&variable.name) == is_given;
-            choose(self.recorded(values).filter(is_of_source).collect())
+            choose(self.recorded_variables(values).filter(is_of_source).collect())
         };
         [false, true]
             .map(choose_from_source)
@@ -166,7 +170,7 @@ impl CredentialDigests {
         self.digests.contains_key(name) && !self.given_names.contains(name)
     }
 
-    fn recorded<'v>(&self, values: &'v [VariableValue]) -> impl Iterator<Item = &'v VariableValue> {
+    fn recorded_variables<'v>(&self, values: &'v [VariableValue]) -> impl Iterator<Item = &'v VariableValue> {
         values.iter().filter(|variable| self.digests.contains_key(&variable.name))
     }
 
@@ -191,60 +195,74 @@ mod tests {
         all.iter().map(variable).collect()
     }
 
-    fn recorded(values: &[VariableValue]) -> Option<CredentialDigests> {
+    fn digests_of(values: &[VariableValue]) -> Option<CredentialDigests> {
         CredentialDigests::of(&RunCredentials::new(values, Some(Path::new("/nowhere/vars.yml"))))
     }
 
     #[test]
     fn digests_reveal_no_value_but_show_changes() {
-        let deployed = values(&[("a", Some("hunter2"), true), ("b", Some("2"), true), ("c", None, false)]);
-        let record = recorded(&deployed).unwrap();
+        let deployed_values =
+            values(&[("a", Some("hunter2"), true), ("b", Some("2"), true), ("c", None, false)]);
+        let record = digests_of(&deployed_values).unwrap();
         assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
-        assert_eq!(record.changed(&deployed), Vec::<&str>::new());
+        assert_eq!(record.changed_names(&deployed_values), Vec::<&str>::new());
         let now = values(&[("a", Some("hunter3"), true), ("b", None, false), ("c", Some("3"), true)]);
-        assert_eq!(record.changed(&now), ["a", "b"], "c had no value");
-        assert_eq!(record.forgotten(&now), Vec::<&str>::new());
-        assert_eq!(recorded(&values(&[("a", None, false)])), None);
+        assert_eq!(record.changed_names(&now), ["a", "b"], "c had no value");
+        assert_eq!(record.names_with_missing_source(&now), Vec::<&str>::new());
+        assert_eq!(digests_of(&values(&[("a", None, false)])), None);
     }
 
     #[test]
     fn vars_store_is_missing_if_all_its_values_are() {
-        let deployed = values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
-        let record = recorded(&deployed).unwrap();
-        let forgotten = |all: &[(&str, Option<&str>, bool)]| record.forgotten(&values(all)).join(" ");
+        let deployed_values =
+            values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
+        let record = digests_of(&deployed_values).unwrap();
+        let missing_names =
+            |all: &[(&str, Option<&str>, bool)]| record.names_with_missing_source(&values(all)).join(" ");
         let given_value = ("c", Some("3"), false);
-        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given_value]), "a b");
-        assert_eq!(forgotten(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");
-        assert_eq!(forgotten(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", None, false)]), "c");
+        assert_eq!(missing_names(&[("a", None, false), ("b", None, false), given_value]), "a b");
+        assert_eq!(missing_names(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");
+        assert_eq!(missing_names(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", None, false)]), "c");
         // A value that differs, or is given in another way, shows that the operator did not forget it.
-        assert_eq!(forgotten(&[("a", Some("9"), false), ("b", None, false), given_value]), "");
+        assert_eq!(missing_names(&[("a", Some("9"), false), ("b", None, false), given_value]), "");
         // A variable that is no longer declared does not count.
-        assert_eq!(forgotten(&[("b", None, false), given_value]), "b");
-        assert_eq!(forgotten(&[given_value]), "");
+        assert_eq!(missing_names(&[("b", None, false), given_value]), "b");
+        assert_eq!(missing_names(&[given_value]), "");
     }
 
     #[test]
     fn values_are_foreign_if_nearly_all_of_a_source_differ() {
         let all = ["a", "b", "c", "d", "e"];
-        let with = |value: &'static str, names: &[&'static str]| -> Vec<(&str, Option<&str>, bool)> {
-            names.iter().map(|name| (*name, Some(value), true)).collect()
-        };
+        let stored_values =
+            |value: &'static str, names: &[&'static str]| -> Vec<(&str, Option<&str>, bool)> {
+                names.iter().map(|name| (*name, Some(value), true)).collect()
+            };
         let given_value = |value| ("g", Some(value), false);
-        let deployed = values(&[with("old", &all), vec![given_value("old")]].concat());
-        let record = recorded(&deployed).unwrap();
-        let foreign =
-            |now: Vec<(&'static str, Option<&'static str>, bool)>| record.foreign(&values(&now)).join(" ");
-        assert_eq!(foreign(with("old", &all)), "");
-        assert_eq!(foreign([with("new", &all), vec![given_value("old")]].concat()), "a b c d e");
-        assert_eq!(foreign([with("new", &all[..4]), with("old", &all[4..])].concat()), "a b c d");
-        assert_eq!(foreign([with("new", &all[..3]), with("old", &all[3..])].concat()), "");
+        let deployed_values = values(&[stored_values("old", &all), vec![given_value("old")]].concat());
+        let record = digests_of(&deployed_values).unwrap();
+        let foreign_names = |now: Vec<(&'static str, Option<&'static str>, bool)>| {
+            record.names_from_other_source(&values(&now)).join(" ")
+        };
+        assert_eq!(foreign_names(stored_values("old", &all)), "");
+        assert_eq!(
+            foreign_names([stored_values("new", &all), vec![given_value("old")]].concat()),
+            "a b c d e"
+        );
+        assert_eq!(
+            foreign_names([stored_values("new", &all[..4]), stored_values("old", &all[4..])].concat()),
+            "a b c d"
+        );
+        assert_eq!(
+            foreign_names([stored_values("new", &all[..3]), stored_values("old", &all[3..])].concat()),
+            ""
+        );
         // A single value may have been changed on purpose, and missing ones would be generated.
-        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", None, false), given_value("new")]), "");
-        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", Some("new"), true)]), "a b");
-        let mut rotated = values(&with("new", &["a", "b"]));
-        rotated.iter_mut().for_each(|variable| variable.was_rotated = true);
-        assert_eq!(record.foreign(&rotated), Vec::<&str>::new());
-        assert_eq!(record.changed(&rotated), ["a", "b"]);
-        assert_eq!(record.replaced(&rotated), Vec::<&str>::new());
+        assert_eq!(foreign_names(vec![("a", Some("new"), true), ("b", None, false), given_value("new")]), "");
+        assert_eq!(foreign_names(vec![("a", Some("new"), true), ("b", Some("new"), true)]), "a b");
+        let mut rotated_values = values(&stored_values("new", &["a", "b"]));
+        rotated_values.iter_mut().for_each(|variable| variable.was_rotated = true);
+        assert_eq!(record.names_from_other_source(&rotated_values), Vec::<&str>::new());
+        assert_eq!(record.changed_names(&rotated_values), ["a", "b"]);
+        assert_eq!(record.names_unknown_to_agent(&rotated_values), Vec::<&str>::new());
     }
 }

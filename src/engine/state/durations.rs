@@ -28,7 +28,7 @@ impl Durations {
     }
 
     /// Returns the median of the last runs, or the lower of the two middle values.
-    pub fn usual(&self, name: &str) -> Option<Duration> {
+    pub fn usual_duration(&self, name: &str) -> Option<Duration> {
         self.0.get(name).and_then(Runs::median)
     }
 
@@ -38,16 +38,16 @@ impl Durations {
     }
 
     /// Returns the name under which stages of this kind are remembered.
-    pub fn stage(kind: &str) -> String {
+    pub fn stage_name(kind: &str) -> String {
         format!("{STAGE}{kind}")
     }
 
     /// Records the durations of a run.
     pub fn record(&mut self, run: BTreeMap<String, Duration>) {
         let names: Vec<String> = run.keys().cloned().collect();
-        for (name, took) in run {
+        for (name, duration) in run {
             let runs = &mut self.0.entry(name).or_default().0;
-            runs.push(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+            runs.push(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
             runs.drain(..runs.len().saturating_sub(REMEMBERED_RUNS));
         }
         if self.0.len() > MAX_NAMES {
@@ -58,10 +58,10 @@ impl Durations {
 
 impl Runs {
     fn median(&self) -> Option<Duration> {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        let middle = sorted.len().checked_sub(1)? / 2;
-        sorted.get(middle).copied().map(Duration::from_millis)
+        let mut runs = self.0.clone();
+        runs.sort_unstable();
+        let middle = runs.len().checked_sub(1)? / 2;
+        runs.get(middle).copied().map(Duration::from_millis)
     }
 }
 
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Runs {
             Runs(Vec<u64>),
         }
         Form::deserialize(deserializer).map(|form| match form {
-            Form::Last(took) => Runs(vec![took]),
+            Form::Last(milliseconds) => Runs(vec![milliseconds]),
             Form::Runs(runs) => Runs(runs),
         })
     }
@@ -87,15 +87,16 @@ mod tests {
 
     fn durations_of(runs: &[u64]) -> Durations {
         let mut durations = Durations::default();
-        for took in runs {
-            durations.record([("a".to_owned(), Duration::from_millis(*took))].into());
+        for milliseconds in runs {
+            durations.record([("a".to_owned(), Duration::from_millis(*milliseconds))].into());
         }
         durations
     }
 
     #[test]
     fn median_ignores_one_unusual_run() {
-        let usual = |runs: &[u64]| durations_of(runs).usual("a").map(|took| took.as_millis());
+        let usual =
+            |runs: &[u64]| durations_of(runs).usual_duration("a").map(|duration| duration.as_millis());
         assert_eq!(usual(&[]), None);
         assert_eq!(usual(&[7]), Some(7));
         assert_eq!(usual(&[600, 7]), Some(7));
@@ -107,8 +108,8 @@ mod tests {
     #[test]
     fn reads_the_format_of_the_first_version() {
         let durations: Durations = serde_json::from_str(r#"{"a": 7, "b": [1, 2, 3]}"#).unwrap();
-        assert_eq!(durations.usual("a"), Some(Duration::from_millis(7)));
-        assert_eq!(durations.usual("b"), Some(Duration::from_millis(2)));
+        assert_eq!(durations.usual_duration("a"), Some(Duration::from_millis(7)));
+        assert_eq!(durations.usual_duration("b"), Some(Duration::from_millis(2)));
         assert_eq!(serde_json::to_string(&durations).unwrap(), r#"{"a":[7],"b":[1,2,3]}"#);
     }
 
@@ -116,7 +117,7 @@ mod tests {
     fn number_of_names_is_limited() {
         let mut durations = Durations::default();
         for number in 0..=MAX_NAMES {
-            durations.record([(Durations::stage(&format!("package {number}")), Duration::ZERO)].into());
+            durations.record([(Durations::stage_name(&format!("package {number}")), Duration::ZERO)].into());
         }
         assert_eq!(durations.stages().count(), 1);
     }

@@ -180,7 +180,7 @@ impl Journal {
             Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
         };
         let mut calls = Vec::new();
-        for (name, written) in self.storage.list(JOURNAL).map_err(read_error)? {
+        for (name, written_at) in self.storage.list(JOURNAL).map_err(read_error)? {
             if !calls::has_kind(Path::new(&name), INTENT_KIND) {
                 continue;
             }
@@ -198,9 +198,9 @@ impl Journal {
                 .with_hint("or look in the IaaS for the resource that it describes, then remove the file")
             })?;
             let call = self.open(&intent.request_id, true);
-            calls.push((written, intent, call));
+            calls.push((written_at, intent, call));
         }
-        calls.sort_by_key(|(written, ..)| *written);
+        calls.sort_by_key(|(written_at, ..)| *written_at);
         Ok(calls.into_iter().map(|(_, intent, call)| (intent, call)).collect())
     }
 
@@ -348,9 +348,9 @@ mod tests {
 
     /// Retries for a short time, because a process forked by another test briefly holds every open file.
     fn eventually(condition: &str, holds: impl Fn() -> bool) {
-        let started = std::time::Instant::now();
+        let start = std::time::Instant::now();
         while !holds() {
-            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{condition}");
+            assert!(start.elapsed() < std::time::Duration::from_secs(10), "{condition}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -377,8 +377,8 @@ mod tests {
         fs::write(call.answer_path(), "half").unwrap();
         assert_eq!(call.answer_so_far().unwrap(), b"half");
         drop(running);
-        let ended = || matches!(call.progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
-        eventually("it has ended", ended);
+        let has_ended = || matches!(call.progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
+        eventually("it has ended", has_ended);
 
         assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
         call.settle().unwrap();

@@ -32,8 +32,8 @@ pub enum CurrentLocation {
 
 impl CpiLocation {
     /// Creates the record. Returns `None` if the directory has no id.
-    pub fn of(cpi: Option<&str>, in_use: &CurrentLocation) -> Option<Self> {
-        let (id, properties) = match in_use {
+    pub fn of(cpi: Option<&str>, current_location: &CurrentLocation) -> Option<Self> {
+        let (id, properties) = match current_location {
             CurrentLocation::Directory(id) => (Some(id.clone()?), None),
             CurrentLocation::Properties(properties) => (None, Some(Leaves::of(pairs(properties)))),
         };
@@ -41,18 +41,22 @@ impl CpiLocation {
     }
 
     /// Returns true if the record describes this location.
-    pub fn matches(&self, in_use: &CurrentLocation) -> bool {
-        match in_use {
+    pub fn matches(&self, current_location: &CurrentLocation) -> bool {
+        match current_location {
             CurrentLocation::Directory(id) => self.id == *id,
-            CurrentLocation::Properties(_) => self.id.is_none() && self.differences(in_use).is_empty(),
+            CurrentLocation::Properties(_) => {
+                self.id.is_none() && self.differences(current_location).is_empty()
+            }
         }
     }
 
     /// Returns the paths of properties that differ from the record, sorted. A directory has no properties, so
     /// that a CPI of the other kind is a difference of its own.
-    pub fn differences(&self, in_use: &CurrentLocation) -> Vec<String> {
-        let (properties, recorded) = match (in_use, &self.properties) {
-            (CurrentLocation::Properties(properties), Some(recorded)) => (properties, recorded),
+    pub fn differences(&self, current_location: &CurrentLocation) -> Vec<String> {
+        let (properties, recorded_properties) = match (current_location, &self.properties) {
+            (CurrentLocation::Properties(properties), Some(recorded_properties)) => {
+                (properties, recorded_properties)
+            }
             (CurrentLocation::Properties(_), None) if self.id.is_some() => {
                 return vec![ANOTHER_KIND.to_owned()];
             }
@@ -60,11 +64,12 @@ impl CpiLocation {
             (CurrentLocation::Properties(_) | CurrentLocation::Directory(_), None) => return Vec::new(),
         };
         let mut paths: Vec<String> = pairs(properties)
-            .filter(|(path, value)| recorded.had_value(path, value) != Some(true))
+            .filter(|(path, value)| recorded_properties.had_value(path, value) != Some(true))
             .map(|(path, _)| path.to_owned())
             .collect();
-        let gone = recorded.paths().filter(|path| !properties.iter().any(|(name, _)| name == path));
-        paths.extend(gone.map(str::to_owned));
+        let removed_paths =
+            recorded_properties.paths().filter(|path| !properties.iter().any(|(name, _)| name == path));
+        paths.extend(removed_paths.map(str::to_owned));
         paths.sort();
         paths
     }
@@ -81,8 +86,8 @@ mod tests {
     #[test]
     fn lists_changed_new_and_missing_properties() {
         let properties = |pairs: &[(&str, &str)]| {
-            let owned = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
-            CurrentLocation::Properties(pairs.iter().map(owned).collect())
+            let to_owned_pair = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
+            CurrentLocation::Properties(pairs.iter().map(to_owned_pair).collect())
         };
         let before = properties(&[("aws/region", "\"eu\""), ("aws/old", "1"), ("aws/same", "2")]);
         let location = CpiLocation::of(None, &before).unwrap();

@@ -50,8 +50,8 @@ impl Holder {
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Holder { pid, host, user, command, held_since, .. } = self;
-        let by = if user.is_empty() { String::new() } else { format!("{user}@") };
-        write!(f, "`{command}` on {by}{host} (pid {pid}, since {held_since})")
+        let user_prefix = if user.is_empty() { String::new() } else { format!("{user}@") };
+        write!(f, "`{command}` on {user_prefix}{host} (pid {pid}, since {held_since})")
     }
 }
 
@@ -83,10 +83,10 @@ pub(super) enum StateLock {
 
 impl StateLock {
     /// Returns the earlier holder if this run took over an expired lease.
-    pub(super) fn taken_over(&self) -> Option<&str> {
+    pub(super) fn previous_holder(&self) -> Option<&str> {
         match self {
             StateLock::File(_) => None,
-            StateLock::Lease(lease) => lease.taken_over.as_deref(),
+            StateLock::Lease(lease) => lease.previous_holder.as_deref(),
         }
     }
 }
@@ -95,7 +95,7 @@ impl StateLock {
 #[derive(Debug)]
 pub(super) struct FileLock {
     _file: UnlockOnDrop,
-    held: HeldLockFile,
+    lock_file: HeldLockFile,
 }
 
 /// A lock file that this run holds: its path, and the device and inode of the locked file.
@@ -166,7 +166,10 @@ impl FileLock {
                 continue;
             }
             write_holder(&file, holder).map_err(lock_error)?;
-            return Ok(FileLock { _file: file, held: HeldLockFile { path, file: (ours.dev(), ours.ino()) } });
+            return Ok(FileLock {
+                _file: file,
+                lock_file: HeldLockFile { path, file: (ours.dev(), ours.ino()) },
+            });
         }
     }
 }
@@ -174,7 +177,7 @@ impl FileLock {
 impl FileLock {
     /// Returns the file that is held.
     pub(super) fn file(&self) -> HeldLockFile {
-        self.held.clone()
+        self.lock_file.clone()
     }
 }
 
@@ -182,8 +185,8 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         // The file is removed while it is still locked, so that no other run locks a file that is about to
         // vanish; see `take`. The lock file of another run stays.
-        if self.held.is_in_place() {
-            let _ = std::fs::remove_file(&self.held.path);
+        if self.lock_file.is_in_place() {
+            let _ = std::fs::remove_file(&self.lock_file.path);
         }
     }
 }

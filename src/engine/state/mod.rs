@@ -23,7 +23,7 @@ mod suspect_group;
 mod versions;
 mod wait;
 
-pub use change::{Change, Rejected, RenamedDisk};
+pub use change::{Change, Rejection, RenamedDisk};
 pub use credentials::{CredentialDigests, RunCredentials};
 pub use durations::Durations;
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas};

@@ -584,8 +584,8 @@ impl State {
                 _ => damage_error(error),
             }
         };
-        let parsed = serde_json::from_slice::<State>(bytes);
-        let misspelt = match &parsed {
+        let parse_result = serde_json::from_slice::<State>(bytes);
+        let misspelt_key = match &parse_result {
             Ok(state) => key_in_other_case(&state.unknown, STATE_KEYS)
                 .or_else(|| {
                     state.disks.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
@@ -599,14 +599,14 @@ impl State {
             // A required key may be written in another case.
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
         };
-        if let Some((written, correct)) = misspelt {
-            let problem = format!("it has the key '{written}', which must be '{correct}'");
-            let error = at_its_line(&written, problem).error;
+        if let Some((actual_key, correct_key)) = misspelt_key {
+            let problem = format!("it has the key '{actual_key}', which must be '{correct_key}'");
+            let error = at_its_line(&actual_key, problem).error;
             return Err(damage_error(
-                error.with_hint(format!("rename '{written}' to '{correct}', or remove it")),
+                error.with_hint(format!("rename '{actual_key}' to '{correct_key}', or remove it")),
             ));
         }
-        let state: State = parsed.map_err(|error| {
+        let state: State = parse_result.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match parse_problem(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
@@ -770,7 +770,7 @@ impl State {
             let paths = leaves
                 .paths()
                 .filter(|path| path.rsplit_once('/').is_some_and(|(list, _)| list.ends_with("/static_ips")));
-            paths.filter_map(|path| serde_json::from_str::<String>(leaves.shown(path)?).ok())
+            paths.filter_map(|path| serde_json::from_str::<String>(leaves.description(path)?).ok())
         });
         addresses.collect()
     }
@@ -792,7 +792,7 @@ impl State {
 
     /// Returns true if the resource is on record.
     pub fn has_on_record(&self, resource: &Resource) -> bool {
-        self.resources().any(|recorded| recorded == *resource)
+        self.resources().any(|other| other == *resource)
     }
 
     /// Returns the disk with this handle.
@@ -966,8 +966,8 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
             format!("line {line}: {kind}, but a state is a JSON object")
         }
         _ => match (key_before(error, bytes), mismatch(&problem)) {
-            (Some(key), Some((actual, needed))) => {
-                format!("line {line}: `{key}` must be {needed}, not {actual}")
+            (Some(key), Some((actual, required_type))) => {
+                format!("line {line}: `{key}` must be {required_type}, not {actual}")
             }
             _ => problem,
         },
@@ -977,9 +977,9 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
 /// Splits the description of a value of the wrong type into the value and the type that is needed.
 fn mismatch(problem: &str) -> Option<(String, &str)> {
     let (_, problem) = problem.split_once(": ")?;
-    let (actual, needed) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
-    let needed = if needed == "a text" { "a string" } else { needed };
-    Some((actual.replace('`', ""), needed))
+    let (actual, required_type) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
+    let required_type = if required_type == "a text" { "a string" } else { required_type };
+    Some((actual.replace('`', ""), required_type))
 }
 
 /// Returns the key whose value has this error: the last key in its line, if its value is no list of values.

@@ -39,8 +39,9 @@ impl Salt {
 pub struct Leaves {
     salt: Salt,
     digests: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    shown: BTreeMap<String, String>,
+    /// Descriptions of the values that are not secret.
+    #[serde(default, rename = "shown", skip_serializing_if = "BTreeMap::is_empty")]
+    descriptions: BTreeMap<String, String>,
 }
 
 impl Leaves {
@@ -49,23 +50,23 @@ impl Leaves {
         let salt = Salt::fresh();
         let digests =
             leaves.into_iter().map(|(path, value)| (path.to_owned(), salt.digest(path, value))).collect();
-        Leaves { salt, digests, shown: BTreeMap::new() }
+        Leaves { salt, digests, descriptions: BTreeMap::new() }
     }
 
     /// Records descriptions of values that are not secret, by path.
     #[must_use]
-    pub fn showing(self, shown: impl IntoIterator<Item = (String, String)>) -> Self {
-        Leaves { shown: shown.into_iter().collect(), ..self }
+    pub fn with_descriptions(self, descriptions: impl IntoIterator<Item = (String, String)>) -> Self {
+        Leaves { descriptions: descriptions.into_iter().collect(), ..self }
     }
 
     /// Returns the description of the value at this path, if it was not secret.
-    pub fn shown(&self, path: &str) -> Option<&str> {
-        self.shown.get(path).map(String::as_str)
+    pub fn description(&self, path: &str) -> Option<&str> {
+        self.descriptions.get(path).map(String::as_str)
     }
 
     /// Returns true if the leaf at this path had this value, or `None` if there was no such leaf.
     pub fn had_value(&self, path: &str, value: &str) -> Option<bool> {
-        self.digests.get(path).map(|recorded| *recorded == self.salt.digest(path, value))
+        self.digests.get(path).map(|digest| *digest == self.salt.digest(path, value))
     }
 
     /// Returns the paths of all leaves, sorted.

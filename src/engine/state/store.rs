@@ -39,7 +39,7 @@ impl Store {
         holder: &Holder,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
-        let storage = storage.resolved()?;
+        let storage = storage.resolve_links()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let read = State::read_with_form(&storage)?;
@@ -73,7 +73,7 @@ impl Store {
         version: &str,
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
-        let storage = storage.resolved()?;
+        let storage = storage.resolve_links()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let stored_form = storage.stored_form().map_err(|error| {
@@ -85,16 +85,19 @@ impl Store {
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
         let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
-        let requested =
-            versions.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
-        let requested = requested.state.context(|| format!("version '{version}' cannot be used"))?;
+        let requested_version = versions
+            .into_iter()
+            .find(|candidate| candidate.name == version)
+            .ok_or_else(|| Error::invalid(no_such))?;
+        let requested_state =
+            requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
         let (exists, present) = match State::read(&storage) {
             Ok(present) => (present.is_some(), present),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
-        agree(present.as_ref(), &requested)?;
+        agree(present.as_ref(), &requested_state)?;
         let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
         let mut store = Store {
@@ -106,7 +109,7 @@ impl Store {
             has_kept_version: false,
             lock,
         };
-        store.commit(Change::Replaced(Box::new(requested)))
+        store.commit(Change::Replaced(Box::new(requested_state)))
     }
 
     /// Keeps the current state as a version, and returns its number.
@@ -117,8 +120,8 @@ impl Store {
     }
 
     /// Returns the earlier holder if this run took over an expired lease.
-    pub fn taken_over(&self) -> Option<&str> {
-        self.lock.taken_over()
+    pub fn previous_holder(&self) -> Option<&str> {
+        self.lock.previous_holder()
     }
 
     /// Returns the recorded state.
@@ -152,7 +155,7 @@ impl Store {
         let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
         next.apply(change)
-            .map_err(|rejected| Error::failure("the state rejects a change").with_source(rejected))?;
+            .map_err(|rejection| Error::failure("the state rejects a change").with_source(rejection))?;
         self.write(next)?;
         if ends_vm { self.remove_registry() } else { Ok(()) }
     }
@@ -313,12 +316,14 @@ mod tests {
                 durations: Default::default(),
             })
             .unwrap();
-        let kept = versions::versions(&at(&path)).unwrap();
-        let versions: Vec<_> = kept
+        let kept_versions = versions::versions(&at(&path)).unwrap();
+        let digests: Vec<_> = kept_versions
             .iter()
-            .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_deploy_digest.as_str()))
+            .map(|version| {
+                (version.name.as_str(), version.state.as_ref().unwrap().current_deploy_digest.as_str())
+            })
             .collect();
-        assert_eq!(versions, [("bak", ""), ("1", "abc")], "one version for each run");
+        assert_eq!(digests, [("bak", ""), ("1", "abc")], "one version for each run");
         store.remove().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -367,8 +372,11 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"{");
         restore("1", true).unwrap();
         assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
-        let kept = versions::versions(&at(&path)).unwrap();
-        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().path_or_url).unwrap(), b"{");
+        let kept_versions = versions::versions(&at(&path)).unwrap();
+        assert_eq!(
+            fs::read(&kept_versions.iter().find(|version| version.name == "2").unwrap().path_or_url).unwrap(),
+            b"{"
+        );
     }
 
     #[test]

@@ -136,14 +136,15 @@ mod tests {
             suspect("r7", Some("b"), "a VM whose agent id is b", None),
         ];
         let groups = SuspectGroup::all(&suspects);
-        let shown: Vec<_> = groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
+        let descriptions: Vec<_> =
+            groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
         let expected = [
             ("up to 3 VMs with 2 agent ids: a, b", "requests r1, r3, r7, the last at r7"),
             ("up to 2 disks of 1 MiB", "requests r2, r5, the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
-        assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
+        assert_eq!(descriptions, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
         assert_eq!(groups[0].in_short(), "up to 3 VMs with 2 agent ids");
         assert_eq!(groups[1].in_short(), groups[1].how_to_find());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);

@@ -11,7 +11,7 @@ use base::{Error, Result};
 /// The number of versions that are kept.
 pub const KEPT_VERSIONS: usize = 10;
 /// The name of the version before the last write, if the storage keeps one.
-const BEFORE: &str = "bak";
+const BACKUP_NAME: &str = "bak";
 
 /// An earlier version of a state.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Version {
     /// Its path or URL.
     pub path_or_url: String,
     /// The time at which it was written.
-    pub written: SystemTime,
+    pub written_at: SystemTime,
     /// Its state, or the error if it cannot be parsed.
     pub state: Result<State>,
 }
@@ -31,13 +31,18 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let read_error = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
     let mut numbers = numbers(storage).map_err(read_error)?;
     numbers.reverse();
-    let before = storage.keeps_backup().then(|| (BEFORE.to_owned(), BACKUP.to_owned()));
-    let numbered = numbers.into_iter().map(|number| (number.to_string(), document(number)));
+    let backup = storage.keeps_backup().then(|| (BACKUP_NAME.to_owned(), BACKUP.to_owned()));
+    let numbered_documents = numbers.into_iter().map(|number| (number.to_string(), document(number)));
     let mut versions = Vec::new();
-    for (name, document) in before.into_iter().chain(numbered) {
+    for (name, document) in backup.into_iter().chain(numbered_documents) {
         if let Some(read_document) = storage.read(&document).map_err(read_error)? {
-            let (path_or_url, written) = (storage.path_or_url_of(&document), read_document.written);
-            versions.push(Version { name, path_or_url, written, state: State::parse(&read_document.bytes) });
+            let (path_or_url, written_at) = (storage.path_or_url_of(&document), read_document.written_at);
+            versions.push(Version {
+                name,
+                path_or_url,
+                written_at,
+                state: State::parse(&read_document.bytes),
+            });
         }
     }
     Ok(versions)
@@ -50,13 +55,14 @@ pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let current = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
-    if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == current.bytes) {
+    if newest > 0 && storage.read(&document(newest))?.is_some_and(|document| document.bytes == current.bytes)
+    {
         return Ok(newest);
     }
     let number = newest + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
     storage.write(&document(number), &current.bytes)?;
-    storage.set_written_time(&document(number), current.written);
+    storage.set_written_time(&document(number), current.written_at);
     for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
         storage.remove(&document(*old))?;
     }
@@ -99,11 +105,11 @@ mod tests {
             assert_eq!(keep(&storage).unwrap(), run as u64);
             assert_eq!(keep(&storage).unwrap(), run as u64, "the same version twice");
         }
-        let kept = versions(&storage).unwrap();
-        let names: Vec<&str> = kept.iter().map(|version| version.name.as_str()).collect();
+        let kept_versions = versions(&storage).unwrap();
+        let names: Vec<&str> = kept_versions.iter().map(|version| version.name.as_str()).collect();
         assert_eq!(names, ["13", "12", "11", "10", "9", "8", "7", "6", "5", "4"]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        for version in &kept {
+        for version in &kept_versions {
             assert_eq!(version.state.as_ref().unwrap().current_deploy_digest, version.name);
             assert_eq!(mode(Path::new(&version.path_or_url)), 0o600);
         }
@@ -123,8 +129,8 @@ mod tests {
         let directory = base.path().join("m-state.json.versions");
         fs::write(directory.join(".2.json.x.tmp"), "").unwrap();
         storage.clean_up().unwrap();
-        let kept = versions(&storage).unwrap();
-        assert!(kept.len() == 1 && kept[0].state.is_err());
+        let kept_versions = versions(&storage).unwrap();
+        assert!(kept_versions.len() == 1 && kept_versions[0].state.is_err());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }
 }

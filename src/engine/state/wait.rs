@@ -9,24 +9,26 @@ const FILE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Waits until the process of a call has ended, or until a complete answer has been there for
 /// [`FILE_LOCK_TIMEOUT`].
 ///
-/// `ended` returns the outcome once the process has ended. `whole` returns the outcome if the output so far
-/// is a complete answer. `pause` sleeps between two checks.
+/// `check_process` returns the outcome once the process has ended. `check_output` returns the outcome if the
+/// output so far is a complete answer. `pause` sleeps between two checks.
 pub fn wait_for_answer<T, E>(
-    mut ended: impl FnMut() -> Result<Option<T>, E>,
-    mut whole: impl FnMut() -> Result<Option<T>, E>,
+    mut check_process: impl FnMut() -> Result<Option<T>, E>,
+    mut check_output: impl FnMut() -> Result<Option<T>, E>,
     mut pause: impl FnMut() -> Result<(), E>,
 ) -> Result<T, E> {
-    let mut whole_since: Option<Instant> = None;
+    let mut complete_since: Option<Instant> = None;
     loop {
-        if let Some(outcome) = ended()? {
+        if let Some(outcome) = check_process()? {
             return Ok(outcome);
         }
-        match whole()? {
-            Some(outcome) if whole_since.get_or_insert_with(Instant::now).elapsed() > FILE_LOCK_TIMEOUT => {
+        match check_output()? {
+            Some(outcome)
+                if complete_since.get_or_insert_with(Instant::now).elapsed() > FILE_LOCK_TIMEOUT =>
+            {
                 return Ok(outcome);
             }
             Some(_) => {}
-            None => whole_since = None,
+            None => complete_since = None,
         }
         pause()?;
     }
@@ -39,7 +41,7 @@ mod tests {
     #[test]
     fn waits_for_the_process_or_a_settled_answer() {
         let (mut checks, mut pauses) = (0, 0);
-        let ended = || {
+        let check_process = || {
             checks += 1;
             Ok((checks == 3).then_some("ended"))
         };
@@ -48,7 +50,7 @@ mod tests {
             Ok(())
         };
         // The complete answer has not been there for long enough.
-        assert_eq!(wait_for_answer::<_, ()>(ended, || Ok(Some("whole")), pause), Ok("ended"));
+        assert_eq!(wait_for_answer::<_, ()>(check_process, || Ok(Some("whole")), pause), Ok("ended"));
         assert_eq!(pauses, 2);
     }
 

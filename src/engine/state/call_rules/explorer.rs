@@ -48,7 +48,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let mut origins = vec![Origin { state: 0, transition: 0 }];
     // Each edge leads from the later state to the earlier one.
     let mut edges: Vec<(u32, u32)> = Vec::new();
-    let mut settled = Vec::new();
+    let mut settled_states = Vec::new();
     let mut transitions = Vec::new();
     let mut number = 0;
     let mut violation = None;
@@ -59,7 +59,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
             break;
         }
         if system.is_settled(&state) {
-            settled.push(number);
+            settled_states.push(number);
         }
         system.next(&state, &mut transitions);
         for (transition, (_, next)) in transitions.drain(..).enumerate() {
@@ -76,7 +76,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let (states, transitions) = (origins.len(), edges.len());
     let is_complete = violation.is_none() && waiting.is_empty();
     if is_complete {
-        violation = dead_end(states, settled, edges).map(|number| (NO_DEAD_END, number));
+        violation = dead_end(states, settled_states, edges).map(|number| (NO_DEAD_END, number));
     }
     let counterexample = violation
         .map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
@@ -119,11 +119,11 @@ fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<Stri
 }
 
 /// Returns the first state from which no settled state can be reached.
-fn dead_end(states: usize, settled: Vec<u32>, mut edges: Vec<(u32, u32)>) -> Option<u32> {
+fn dead_end(states: usize, settled_states: Vec<u32>, mut edges: Vec<(u32, u32)>) -> Option<u32> {
     edges.sort_unstable();
     let mut can_settle = vec![false; states];
-    settled.iter().for_each(|&number| can_settle[index(number)] = true);
-    let mut waiting = settled;
+    settled_states.iter().for_each(|&number| can_settle[index(number)] = true);
+    let mut waiting = settled_states;
     while let Some(later) = waiting.pop() {
         let first = edges.partition_point(|&(end, _)| end < later);
         for &(_, earlier) in edges[first..].iter().take_while(|&&(end, _)| end == later) {

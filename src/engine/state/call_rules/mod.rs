@@ -53,13 +53,13 @@ pub(crate) enum Published {
 /// The sources from which a run learns the progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Evidence {
-    /// The files of the call on this machine. `prepared` must be checked first, because the file is only ever
-    /// renamed from the first name to the second.
+    /// The files of the call on this machine. `prepared_file` must be checked first, because the file is only
+    /// ever renamed from the first name to the second.
     Files {
         /// The file under its name before the process runs.
-        prepared: FileState,
+        prepared_file: FileState,
         /// The file under its name once the process runs.
-        answer: FileState,
+        answer_file: FileState,
     },
     /// The journal, because another machine was to make the call.
     Journal(Option<Published>),
@@ -81,10 +81,10 @@ pub(crate) enum EvidentProgress {
 /// Returns the progress of a call according to the evidence.
 pub(crate) fn progress(evidence: Evidence) -> EvidentProgress {
     match evidence {
-        Evidence::Files { prepared: FileState::Held, .. } => EvidentProgress::Running,
-        Evidence::Files { answer: FileState::Missing, .. } => EvidentProgress::NeverStarted,
-        Evidence::Files { answer: FileState::Held, .. } => EvidentProgress::Running,
-        Evidence::Files { answer: FileState::Free, .. } => EvidentProgress::Ended,
+        Evidence::Files { prepared_file: FileState::Held, .. } => EvidentProgress::Running,
+        Evidence::Files { answer_file: FileState::Missing, .. } => EvidentProgress::NeverStarted,
+        Evidence::Files { answer_file: FileState::Held, .. } => EvidentProgress::Running,
+        Evidence::Files { answer_file: FileState::Free, .. } => EvidentProgress::Ended,
         Evidence::Journal(Some(Published::Answer)) => EvidentProgress::Ended,
         Evidence::Journal(Some(Published::NeverStarted)) => EvidentProgress::NeverStarted,
         Evidence::Journal(None) => EvidentProgress::OnOtherMachine,

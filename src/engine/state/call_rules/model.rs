@@ -102,19 +102,21 @@ impl Model {
 
     /// Returns true if the run and the call are on one machine.
     fn is_local(&self, call: &Call, run: usize) -> bool {
-        self.setting != Setting::TwoMachines || usize::from(call.by) == run
+        self.setting != Setting::TwoMachines || usize::from(call.run) == run
     }
 
     fn progress(&self, call: &Call, run: usize) -> EvidentProgress {
         let state_of = |is_held| if is_held { FileState::Held } else { FileState::Free };
-        let (mut prepared, mut answer) = (FileState::Missing, FileState::Missing);
+        let (mut prepared_file, mut answer_file) = (FileState::Missing, FileState::Missing);
         match call.file {
             AnswerFile::Missing => {}
-            AnswerFile::Prepared => prepared = state_of(call.is_held || call.process == CpiProcess::Forked),
-            AnswerFile::Answer => answer = state_of(call.process == CpiProcess::Running),
+            AnswerFile::Prepared => {
+                prepared_file = state_of(call.is_held || call.process == CpiProcess::Forked)
+            }
+            AnswerFile::Answer => answer_file = state_of(call.process == CpiProcess::Running),
         }
         let evidence = if self.is_local(call, run) {
-            Evidence::Files { prepared, answer }
+            Evidence::Files { prepared_file, answer_file }
         } else {
             let is_answer = call.file == AnswerFile::Answer;
             let published = if is_answer { Published::Answer } else { Published::NeverStarted };
@@ -168,9 +170,9 @@ impl Model {
         let mut unpublished = CallSet::default();
         for (number, call) in state.calls.iter_mut().enumerate() {
             if self.is_local(call, run) && call.is_announced && !call.is_published {
-                unpublished = unpublished.with(number);
+                unpublished = unpublished.with_call(number);
             }
-            if usize::from(call.by) != run {
+            if usize::from(call.run) != run {
                 continue;
             }
             call.is_held = false;
@@ -212,9 +214,9 @@ impl Model {
     /// Lists the next transitions of a run: it creates, deletes or resizes the VM, or ends.
     fn plan(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
         let view = state.runs[run].view;
-        let mut ended = *state;
-        ended.runs[run].phase = Phase::Ending;
-        transitions.push((ModelAction::End { run }, ended));
+        let mut ended_state = *state;
+        ended_state.runs[run].phase = Phase::Ending;
+        transitions.push((ModelAction::End { run }, ended_state));
         let calls = &state.calls[..self.calls];
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
         let kind = match view.vm.first() {
@@ -223,7 +225,7 @@ impl Model {
             Some(vm) => CallKind::Delete(to_u8(vm)),
         };
         let mut next = *state;
-        next.calls[call] = Call { kind, by: to_u8(run), ..Call::default() };
+        next.calls[call] = Call { kind, run: to_u8(run), ..Call::default() };
         next.runs[run].phase = Phase::Preparing(to_u8(call), 0);
         transitions.push((ModelAction::Plan { run, call }, next));
     }
@@ -277,7 +279,7 @@ impl Model {
                 let me = &mut next.runs[run];
                 me.phase = Phase::Recovering;
                 for number in (0..CALLS).filter(|&number| state.calls[number].is_announced) {
-                    me.open = me.open.with(number);
+                    me.open = me.open.with_call(number);
                 }
                 transitions.push((ModelAction::ReadJournal { run }, next));
             }
@@ -286,7 +288,7 @@ impl Model {
             }
             // The calls are taken in any order, because their numbers do not show which one is the oldest.
             Phase::Recovering => {
-                for call in (0..CALLS).filter(|&call| state.runs[run].open.has(call)) {
+                for call in (0..CALLS).filter(|&call| state.runs[run].open.contains(call)) {
                     let Some(outcome) = self.recovered_outcome(state, run, call) else { continue };
                     next.runs[run].phase = Phase::Concluding(to_u8(call), outcome, 0);
                     transitions.push((ModelAction::Examine { run, call, outcome }, next));
@@ -363,13 +365,13 @@ impl Model {
         let call = usize::from(number);
         let kind = state.calls[call].kind;
         let Run { open, view, forgets, is_checked, .. } = state.runs[run];
-        let is_recovery = open.has(call);
+        let is_recovery = open.contains(call);
         let steps = (self.table.concluding_steps)(outcome, kind == CallKind::Create, forgets && is_recovery);
         let mut next = *state;
         next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
             next.runs[run].phase = Phase::Recovering;
-            next.runs[run].open = open.without(call);
+            next.runs[run].open = open.without_call(call);
             return self.act(&next, run, transitions);
         };
         if step != ConcludingStep::StayOpen && !is_checked {
@@ -390,7 +392,7 @@ impl Model {
                 view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
             }
             ConcludingStep::RecordSuspect => {
-                self.write(&mut next, run, ModelRecord { suspects: view.suspects.with(call), ..view })
+                self.write(&mut next, run, ModelRecord { suspects: view.suspects.with_call(call), ..view })
             }
             ConcludingStep::Settle => {
                 if outcome == CallOutcome::Unknown && forgets && is_recovery {
@@ -472,12 +474,12 @@ impl Model {
                 }
                 transitions.push((ModelAction::KeeperEnds { run }, next));
             }
-            for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
+            for call in (0..CALLS).filter(|&call| unpublished.contains(call)) {
                 if self.progress(&state.calls[call], run) == EvidentProgress::Running {
                     continue;
                 }
                 let mut next = *state;
-                next.keepers[run] = Some(unpublished.without(call));
+                next.keepers[run] = Some(unpublished.without_call(call));
                 next.calls[call].is_published = state.calls[call].is_announced;
                 transitions.push((ModelAction::KeeperPublishes { run, call }, next));
             }
@@ -546,7 +548,7 @@ impl System for Model {
         let mut start = ModelState::default();
         if self.resizes {
             start.calls[0] = Call { kind: CallKind::Create, is_alive: true, ..Call::default() };
-            start.record.vm = CallSet::default().with(0);
+            start.record.vm = CallSet::default().with_call(0);
         }
         start
     }

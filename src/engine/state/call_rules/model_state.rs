@@ -12,22 +12,22 @@ pub(super) const CALLS: usize = 3;
 pub(super) struct CallSet(pub(super) u8);
 
 impl CallSet {
-    pub(super) fn has(self, call: usize) -> bool {
+    pub(super) fn contains(self, call: usize) -> bool {
         self.0 & (1 << call) != 0
     }
 
     #[must_use]
-    pub(super) fn with(self, call: usize) -> CallSet {
+    pub(super) fn with_call(self, call: usize) -> CallSet {
         CallSet(self.0 | (1 << call))
     }
 
     #[must_use]
-    pub(super) fn without(self, call: usize) -> CallSet {
+    pub(super) fn without_call(self, call: usize) -> CallSet {
         CallSet(self.0 & !(1 << call))
     }
 
     pub(super) fn first(self) -> Option<usize> {
-        (0..CALLS).find(|&call| self.has(call))
+        (0..CALLS).find(|&call| self.contains(call))
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) enum AnswerFile {
 pub(super) struct Call {
     pub(super) kind: CallKind,
     /// The run that makes it.
-    pub(super) by: u8,
+    pub(super) run: u8,
     /// True if the intent is in the journal.
     pub(super) is_announced: bool,
     pub(super) file: AnswerFile,
@@ -189,20 +189,20 @@ impl CallKind {
 
 impl ModelRecord {
     pub(super) fn names(self, call: usize) -> bool {
-        self.vm.has(call) || self.suspects.has(call)
+        self.vm.contains(call) || self.suspects.contains(call)
     }
 
     /// Returns the record after a successful call. Returns `None` if the state rejects it: a second VM, or a
     /// change of a VM that is not on record.
     pub(super) fn after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
-        let fits = |vm| self.vm == CallSet::default() || self.vm.has(vm);
+        let fits = |vm| self.vm == CallSet::default() || self.vm.contains(vm);
         match kind {
-            CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with(call), ..self }),
+            CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with_call(call), ..self }),
             CallKind::Delete(target) => {
                 fits(target.into()).then(|| ModelRecord { vm: CallSet::default(), is_resized: false, ..self })
             }
             CallKind::Resize(target) => {
-                self.vm.has(target.into()).then_some(ModelRecord { is_resized: true, ..self })
+                self.vm.contains(target.into()).then_some(ModelRecord { is_resized: true, ..self })
             }
             CallKind::Unused | CallKind::Over => Some(self),
         }
@@ -228,9 +228,9 @@ impl Phase {
 
 /// Packs small numbers into one, so that a map finds a state quickly.
 #[derive(Default)]
-struct Packed(u128);
+struct BitPacker(u128);
 
-impl Packed {
+impl BitPacker {
     fn add(&mut self, bits: u32, numbers: impl IntoIterator<Item = u8>) {
         for number in numbers {
             debug_assert!(u32::from(number) < 1 << bits);
@@ -251,7 +251,7 @@ impl Packed {
         let facts = [call.is_announced, call.is_held, call.is_made, call.is_published];
         self.add(1, facts.map(u8::from));
         self.add(1, [call.is_alive, call.is_resized].map(u8::from));
-        self.add(1, [call.by]);
+        self.add(1, [call.run]);
     }
 
     fn add_run(&mut self, run: &Run) {
@@ -296,7 +296,7 @@ impl ModelState {
             let is_over = *call == Call { kind, is_alive, is_resized, ..Call::default() };
             // A call that is over belongs to no run.
             if !is_over || self.runs.iter().any(|run| run.phase.call() == Some(number)) {
-                call.by = 1 - call.by;
+                call.run = 1 - call.run;
             }
         }
         self.owner = match self.owner {
@@ -311,18 +311,18 @@ impl ModelState {
     fn renumbered(mut self) -> ModelState {
         let mut order: [usize; CALLS] = std::array::from_fn(|number| number);
         order.sort_by_cached_key(|&number| {
-            let mut packed = Packed::default();
-            packed.add_call(&Call { kind: self.calls[number].kind.without_target(), ..self.calls[number] });
+            let mut packer = BitPacker::default();
+            packer.add_call(&Call { kind: self.calls[number].kind.without_target(), ..self.calls[number] });
             let sets = self.runs.iter().flat_map(|run| [run.open, run.view.vm, run.view.suspects]);
             let sets = sets.chain([self.record.vm, self.record.suspects]);
-            packed.add(1, sets.map(|set| u8::from(set.has(number))));
-            packed.add(1, self.runs.iter().map(|run| u8::from(run.phase.call() == Some(number))));
-            packed.0
+            packer.add(1, sets.map(|set| u8::from(set.contains(number))));
+            packer.add(1, self.runs.iter().map(|run| u8::from(run.phase.call() == Some(number))));
+            packer.0
         });
         let new = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
         let set = |set: &mut CallSet| {
-            let members = (0..CALLS).filter(|&number| set.has(number));
-            *set = members.fold(CallSet::default(), |members, number| members.with(new(number)));
+            let members = (0..CALLS).filter(|&number| set.contains(number));
+            *set = members.fold(CallSet::default(), |members, number| members.with_call(new(number)));
         };
         let number = |number: &mut u8| *number = to_u8(new((*number).into()));
         for run in &mut self.runs {
@@ -348,27 +348,27 @@ impl ModelState {
     /// Returns a number that identifies this state. States that differ only in the numbers of calls may share
     /// it.
     pub(super) fn key(&self) -> u128 {
-        self.renumbered().packed()
+        self.renumbered().to_bits()
     }
 
-    fn packed(&self) -> u128 {
-        let mut packed = Packed::default();
-        self.calls.iter().for_each(|call| packed.add_call(call));
-        self.runs.iter().for_each(|run| packed.add_run(run));
-        packed.add(3, [self.record.vm.0, self.record.suspects.0]);
-        packed.add(1, [u8::from(self.record.is_resized)]);
-        packed.add(4, self.keepers.map(|keeper| keeper.map_or(0, |calls| 8 | calls.0)));
+    fn to_bits(&self) -> u128 {
+        let mut packer = BitPacker::default();
+        self.calls.iter().for_each(|call| packer.add_call(call));
+        self.runs.iter().for_each(|run| packer.add_run(run));
+        packer.add(3, [self.record.vm.0, self.record.suspects.0]);
+        packer.add(1, [u8::from(self.record.is_resized)]);
+        packer.add(4, self.keepers.map(|keeper| keeper.map_or(0, |calls| 8 | calls.0)));
         let owner = match self.owner {
             Owner::None => 0,
             Owner::Run(run) => 1 + run,
             Owner::Gone(run) => 3 + run,
         };
-        packed.add(3, [owner]);
-        packed.add(
+        packer.add(3, [owner]);
+        packer.add(
             1,
             [self.has_expired, self.is_removed, self.is_unfenced, self.violated.is_some()].map(u8::from),
         );
-        packed.0
+        packer.0
     }
 
     /// Clears the knowledge of runs that have lost the lock of a directory, because they only wait and end.
@@ -404,11 +404,11 @@ impl ModelState {
         // No step depends on a suspect whose resource does not exist.
         for number in (0..CALLS).filter(|&number| !self.calls[number].is_alive) {
             for record in self.runs.iter_mut().map(|run| &mut run.view).chain([&mut self.record]) {
-                record.suspects = record.suspects.without(number);
+                record.suspects = record.suspects.without_call(number);
             }
         }
         for number in 0..CALLS {
-            let busy = |run: &Run| run.phase.call() == Some(number) || run.open.has(number);
+            let busy = |run: &Run| run.phase.call() == Some(number) || run.open.contains(number);
             let call = self.calls[number];
             if call.is_announced || call.process != CpiProcess::None || self.runs.iter().any(busy) {
                 continue;

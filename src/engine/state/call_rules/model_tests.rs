@@ -25,11 +25,13 @@ fn check_resize(setting: Setting, calls: usize, limit: usize) -> usize {
 
 fn check_model(model: &Model, limit: usize) -> usize {
     let Model { setting, calls, .. } = *model;
-    let started = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let Explored { is_complete, states, transitions, counterexample } = explore(model, limit);
     let extent = if is_complete { "all" } else { "the first" };
-    let took = started.elapsed();
-    println!("{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {took:.1?}");
+    let duration = start.elapsed();
+    println!(
+        "{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {duration:.1?}"
+    );
     assert!(counterexample.is_none(), "{setting:?}: {counterexample:#?}");
     assert_eq!(is_complete, limit == ALL);
     states
@@ -129,7 +131,7 @@ fn never_forgets(outcome: CallOutcome, creates: bool, _: bool) -> &'static [Conc
 
 fn overlooks_a_process_about_to_start(evidence: Evidence) -> EvidentProgress {
     match evidence {
-        Evidence::Files { answer: FileState::Missing, .. } => EvidentProgress::NeverStarted,
+        Evidence::Files { answer_file: FileState::Missing, .. } => EvidentProgress::NeverStarted,
         evidence => progress(evidence),
     }
 }

@@ -102,11 +102,11 @@ impl BucketPrefix {
         let text = text.trim_end_matches('/');
         let has_key = text.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         let url = if has_key { text.to_owned() } else { format!("{text}/{ANY}") };
-        let parsed = BucketUrl::parse(&url)?.ok_or_else(|| {
+        let bucket_url = BucketUrl::parse(&url)?.ok_or_else(|| {
             Error::usage(format!("'{text}' is not the URL of a bucket"))
                 .with_hint("name a directory, or a prefix of a bucket: s3://BUCKET/PREFIX")
         })?;
-        Ok(BucketPrefix(if has_key { parsed } else { parsed.sibling("") }))
+        Ok(BucketPrefix(if has_key { bucket_url } else { bucket_url.sibling("") }))
     }
 }
 

@@ -46,7 +46,7 @@ impl BucketDocuments {
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let object = self.client.get(document)?;
         self.remember_version(document, object.as_ref().map(|object| object.version.clone()));
-        Ok(object.map(|object| (object.bytes, object.written)))
+        Ok(object.map(|object| (object.bytes, object.written_at)))
     }
 
     /// Writes a document. Fails if it is not the version that was last read or written.

@@ -33,7 +33,7 @@ pub(super) struct Object {
     pub(super) bytes: Vec<u8>,
     pub(super) version: UpdateVersion,
     /// The time at which it was written, by the server's clock.
-    pub(super) written: SystemTime,
+    pub(super) written_at: SystemTime,
     /// The current time of that clock, if the server reports it.
     pub(super) now: Option<SystemTime>,
 }
@@ -84,10 +84,10 @@ impl BucketClient {
             let answer = self.store.get(&path).await?;
             let version =
                 UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
-            let written = answer.meta.last_modified.into();
+            let written_at = answer.meta.last_modified.into();
             let now = answer.extensions.get::<ServerTime>().map(|now| now.0);
             let bytes = answer.bytes().await?.to_vec();
-            Ok(Object { bytes, version, written, now })
+            Ok(Object { bytes, version, written_at, now })
         })?;
         match read {
             Ok(object) => Ok(Some(object)),
@@ -110,11 +110,11 @@ impl BucketClient {
             WriteCondition::Absent => PutMode::Create,
             WriteCondition::Version(version) => PutMode::Update(version.clone()),
         };
-        let written = self.retry_change("write", document, || {
+        let write_result = self.retry_change("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             self.run_request(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
         })?;
-        match written {
+        match write_result {
             Ok(result) => Ok(WriteOutcome::Done(result.into())),
             // The conflict may be with an earlier attempt whose answer was lost.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
@@ -131,7 +131,7 @@ impl BucketClient {
     /// can check. Returns true if the object no longer exists.
     pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
-        let deleted = self.retry_change("deletion", document, || {
+        let delete_result = self.retry_change("deletion", document, || {
             let deletion = self.store.delete(&path);
             match version {
                 Some(version) => {
@@ -140,7 +140,7 @@ impl BucketClient {
                 None => self.run_request(deletion),
             }
         })?;
-        match deleted {
+        match delete_result {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
             // The condition also fails if there is no such object.
             Err(object_store::Error::Precondition { .. }) => Ok(self.get(document)?.is_none()),
@@ -151,9 +151,9 @@ impl BucketClient {
     /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
-        let listed = self.run_request(self.store.list_with_delimiter(Some(&path)))?;
-        let listed = listed.map_err(|error| self.storage_error("listing", folder, &error))?;
-        let names = listed
+        let listing = self.run_request(self.store.list_with_delimiter(Some(&path)))?;
+        let listing = listing.map_err(|error| self.storage_error("listing", folder, &error))?;
+        let names = listing
             .objects
             .into_iter()
             .filter_map(|object| Some((object.location.filename()?.to_owned(), object.last_modified.into())));
@@ -165,7 +165,7 @@ impl BucketClient {
     pub(super) fn list_states(&self, limit: usize) -> io::Result<Vec<String>> {
         let prefix = Path::parse(&self.settings.address.key).map_err(io::Error::other)?;
         let mut states = Vec::new();
-        let listed = self.run_request(async {
+        let list_result = self.run_request(async {
             let mut objects = self.store.list(Some(&prefix));
             for _ in 0..MAX_LISTED_OBJECTS {
                 match poll_fn(|context| objects.as_mut().poll_next(context)).await {
@@ -178,7 +178,7 @@ impl BucketClient {
             }
             Ok(false)
         })?;
-        match listed {
+        match list_result {
             Ok(true) => {}
             Ok(false) => {
                 let message = format!("'{}' has more than {MAX_LISTED_OBJECTS} objects", self.url(""));
@@ -233,9 +233,9 @@ impl BucketClient {
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                done = requests => match (done, self.interruption.check()) {
+                result = requests => match (result, self.interruption.check()) {
                     (Err(_), Err(error)) => Err(io::Error::other(error)),
-                    (done, _) => Ok(done),
+                    (result, _) => Ok(result),
                 },
                 error = signal => Err(io::Error::other(error)),
             }
@@ -246,7 +246,7 @@ impl BucketClient {
     /// for a missing bucket, missing credentials or a wrong clock.
     pub(super) fn storage_error(
         &self,
-        doing: &str,
+        action: &str,
         document: &str,
         error: &object_store::Error,
     ) -> io::Error {
@@ -276,10 +276,10 @@ impl BucketClient {
                 self.settings.advice(),
             ),
             // The library does not map these errors for all kinds of requests.
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.settings.advice()),
-            _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.settings.advice()),
-            E::NotImplemented { .. } | E::NotSupported { .. } => unsupported(),
-            _ if says(&["501 Not Implemented"]) => unsupported(),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => access_failure(self.settings.advice()),
+            _ if says(&["403 Forbidden", "401 Unauthorized"]) => access_failure(self.settings.advice()),
+            E::NotImplemented { .. } | E::NotSupported { .. } => unsupported_failure(),
+            _ if says(&["501 Not Implemented"]) => unsupported_failure(),
             _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
                 "the server is too busy, and all retries failed".to_owned(),
@@ -297,7 +297,7 @@ impl BucketClient {
                 (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())
             }
         };
-        let message = format!("{doing} '{}': {reason}", self.url(document));
+        let message = format!("{action} '{}': {reason}", self.url(document));
         io::Error::new(kind, Error::failure(message).with_source(plain_cause(&cause)).with_hint(hint))
     }
 }
@@ -312,11 +312,11 @@ fn is_state(key: &Path) -> bool {
 /// A failure: its kind, its reason, and a hint.
 type FailureParts = (io::ErrorKind, String, &'static str);
 
-fn denied(advice: &'static str) -> FailureParts {
+fn access_failure(advice: &'static str) -> FailureParts {
     (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
 }
 
-fn unsupported() -> FailureParts {
+fn unsupported_failure() -> FailureParts {
     (
         io::ErrorKind::Unsupported,
         "the server does not support conditional writes, so the state cannot be locked there".to_owned(),

@@ -70,13 +70,13 @@ impl Directory {
         let paths = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
         let links =
             paths.into_iter().chain(versions).filter(|path| id(path) == Some((state.dev(), state.ino())));
-        let others = state.nlink().saturating_sub(links.count() as u64);
-        if others == 0 {
+        let other_link_count = state.nlink().saturating_sub(links.count() as u64);
+        if other_link_count == 0 {
             return Ok(());
         }
         let path = self.state.display();
-        let links = if others == 1 { "link" } else { "links" };
-        Err(Error::invalid(format!("the state '{path}' has {others} other hard {links}"))
+        let links = if other_link_count == 1 { "link" } else { "links" };
+        Err(Error::invalid(format!("the state '{path}' has {other_link_count} other hard {links}"))
             .with_note("nothing was changed")
             .with_note("a run that uses another link would not see the changes of this run")
             .with_hint(format!(
@@ -86,7 +86,7 @@ impl Directory {
     }
 
     /// Follows symbolic links to the directory of the state file itself, which need not exist.
-    pub(super) fn resolved(&self) -> io::Result<Self> {
+    pub(super) fn resolve_links(&self) -> io::Result<Self> {
         /// The maximum number of links to follow, as in the kernel.
         const MAX_LINKS: usize = 40;
         let mut path = self.state.clone();
@@ -107,9 +107,9 @@ impl Directory {
             Ok(bytes) => {
                 // Only the time of an earlier version is ever shown. A file that another run just removed has
                 // no time.
-                let written = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
-                Ok(Some((bytes, written)))
+                let modification = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                let written_at = modification.unwrap_or(SystemTime::UNIX_EPOCH);
+                Ok(Some((bytes, written_at)))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

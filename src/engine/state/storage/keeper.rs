@@ -24,7 +24,7 @@ use base::encryption::Encryption;
 use base::{Error, Result};
 
 /// The message of a run that ends without being killed.
-const DONE: &[u8] = b"done";
+const END_MESSAGE: &[u8] = b"done";
 /// The timeout for reaching an unreachable bucket. The lease expires long before, but a published answer
 /// saves the next run a search.
 const KEEPER_RETRY_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -37,14 +37,14 @@ impl BucketClient {
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let error = match attempt() {
-                Ok(done) => return Ok(done),
+                Ok(value) => return Ok(value),
                 Err(error) => error,
             };
             let is_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if started.elapsed() > if is_permanent { self.settings.lease } else { KEEPER_RETRY_TIMEOUT } {
+            if start.elapsed() > if is_permanent { self.settings.lease } else { KEEPER_RETRY_TIMEOUT } {
                 return Err(error);
             }
             std::thread::sleep(RETRY_PAUSE);
@@ -102,7 +102,7 @@ impl Keeper {
 
     /// Ends the keeper of a run that leaves no calls to it.
     pub(super) fn stop(mut self) {
-        let _ = self.run_pipe.write_all(DONE);
+        let _ = self.run_pipe.write_all(END_MESSAGE);
         drop(self.run_pipe);
         let _ = self.child.wait();
     }
@@ -111,11 +111,11 @@ impl Keeper {
     pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.run_pipe);
         let is_running = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Running));
-        if calls::marked(calls).iter().any(is_running) {
+        if calls::marked_calls(calls).iter().any(is_running) {
             return;
         }
-        let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -133,11 +133,11 @@ pub fn run_keeper() -> Result<()> {
         serde_json::from_slice(&line).map_err(|error| read_error(error.into()))?;
     let mut rest = Vec::new();
     let _ = input.read_to_end(&mut rest);
-    if rest == DONE {
+    if rest == END_MESSAGE {
         return Ok(());
     }
     // The files are opened first, because they may be removed soon after the run was killed.
-    let calls: Vec<_> = calls::marked(&instructions.calls).into_iter().map(CallFiles::watch).collect();
+    let calls: Vec<_> = calls::marked_calls(&instructions.calls).into_iter().map(CallFiles::watch).collect();
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))

@@ -63,7 +63,7 @@ pub(in crate::state) struct Lease {
     shared_lease: Arc<SharedLease>,
     renewal_thread: Option<JoinHandle<()>>,
     /// The holder of the expired lease, if this one was taken over.
-    pub(in crate::state) taken_over: Option<String>,
+    pub(in crate::state) previous_holder: Option<String>,
 }
 
 /// A lease that this process holds or held, shared with the threads that renew and give it back.
@@ -86,7 +86,7 @@ struct LeaseStatus {
     content: LeaseContent,
     version: UpdateVersion,
     /// The time until which the lease is valid, by [`uptime`].
-    good_until: Duration,
+    valid_until: Duration,
     /// The reason why the lease is lost, if it is.
     lost_reason: Option<String>,
     /// The time since which the run waits for an answer at a prompt, by [`uptime`].
@@ -114,7 +114,7 @@ impl Lease {
             has_looked = true;
             let condition = match &lock_object {
                 None => WriteCondition::Absent,
-                Some(object) => match remaining(object, client.settings.lease) {
+                Some(object) => match remaining_time(object, client.settings.lease) {
                     Some(remaining_time) => {
                         on_conflict(in_use_by_error(client, object, remaining_time))?;
                         continue;
@@ -122,7 +122,7 @@ impl Lease {
                     None => WriteCondition::Version(object.version.clone()),
                 },
             };
-            let started = uptime();
+            let start = uptime();
             content.update_expiry();
             content.is_unfenced = call_rules::must_fence(lock_object.is_some());
             let WriteOutcome::Done(version) =
@@ -130,24 +130,24 @@ impl Lease {
             else {
                 continue;
             };
-            let taken_over = lock_object.as_ref().map(|object| {
+            let previous_holder = lock_object.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes),
                     "taking over a lease that ran out");
                 let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
                 content.map_or_else(|_| "another run".to_owned(), |content| content.holder.to_string())
             });
-            let good_until = started + content.length();
+            let valid_until = start + content.length();
             let status = LeaseStatus {
                 content,
                 version,
-                good_until,
+                valid_until,
                 lost_reason: None,
                 prompting_since: None,
                 has_ended: false,
             };
             let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
             let renewal_thread = Some(shared_lease.renew_in_background().map_err(lock_error)?);
-            let lease = Lease { shared_lease, renewal_thread, taken_over };
+            let lease = Lease { shared_lease, renewal_thread, previous_holder };
             lease.shared_lease.start_keeper()?;
             return Ok(lease);
         }
@@ -172,7 +172,7 @@ impl Lease {
         let status = LeaseStatus {
             content,
             version,
-            good_until: Duration::ZERO,
+            valid_until: Duration::ZERO,
             lost_reason: None,
             prompting_since: None,
             has_ended: false,
@@ -181,7 +181,7 @@ impl Lease {
         // The first attempt may conflict with a last renewal by the run itself.
         let _ = shared_lease.renew() || shared_lease.renew();
         let renewal_thread = Some(shared_lease.renew_in_background()?);
-        Ok(Some(Lease { shared_lease, renewal_thread, taken_over: None }))
+        Ok(Some(Lease { shared_lease, renewal_thread, previous_holder: None }))
     }
 
     /// Returns the lease with its status, which is shared with the thread that renews it.
@@ -207,7 +207,7 @@ impl Drop for Lease {
         let keeper = shared_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::marked(&shared_lease.calls).is_empty() => {
+            Some(keeper) if !calls::marked_calls(&shared_lease.calls).is_empty() => {
                 keeper.hand_over(&shared_lease.calls)
             }
             keeper => {
@@ -245,7 +245,7 @@ impl SharedLease {
     /// about to begin.
     fn is_valid(&self) -> bool {
         let status = self.status();
-        uptime() + status.content.length() / 6 < status.good_until
+        uptime() + status.content.length() / 6 < status.valid_until
     }
 
     /// Fails if the lease is lost. Makes no request.
@@ -287,11 +287,11 @@ impl SharedLease {
     /// Starts the keeper, which takes over if this process is killed. The keeper gives the lease back when
     /// the outcome of all announced calls is known.
     fn start_keeper(&self) -> Result<()> {
-        let shared = &self.client.settings;
-        let Some(executable) = &shared.executable else { return Ok(()) };
+        let settings = &self.client.settings;
+        let Some(executable) = &settings.executable else { return Ok(()) };
         let lease_id = self.status().content.lease_id;
-        let started = Keeper::start(executable, shared, lease_id, &self.calls, &self.encryption)?;
-        *self.keeper.lock() = Some(started);
+        let keeper = Keeper::start(executable, settings, lease_id, &self.calls, &self.encryption)?;
+        *self.keeper.lock() = Some(keeper);
         Ok(())
     }
 
@@ -305,17 +305,19 @@ impl SharedLease {
             return Ok(());
         }
         let url = self.client.url(LOCK);
-        let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
-        for (write_condition, condition) in
-            [(WriteCondition::Absent, "If-None-Match"), (WriteCondition::Version(never), "If-Match")]
-        {
+        let impossible_version =
+            UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
+        for (write_condition, condition) in [
+            (WriteCondition::Absent, "If-None-Match"),
+            (WriteCondition::Version(impossible_version), "If-Match"),
+        ] {
             let content = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
                 ..self.status().content.clone()
             };
-            let written = self.client.put(LOCK, &content.bytes(), &write_condition);
+            let write_result = self.client.put(LOCK, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
-                written.map_err(|error| Error::io(format!("trying '{url}'"), error))?
+                write_result.map_err(|error| Error::io(format!("trying '{url}'"), error))?
             {
                 return Err(Error::failure(format!(
                     "the server ignored the condition {condition} and wrote '{url}', so the state cannot be \
@@ -389,20 +391,20 @@ impl SharedLease {
             status.content.update_expiry();
             (status.content.clone(), status.version.clone())
         };
-        let started = uptime();
+        let start = uptime();
         match self.client.put(LOCK, &content.bytes(), &WriteCondition::Version(version)) {
             Ok(WriteOutcome::Done(version)) => {
                 let mut status = self.status();
                 status.version = version;
-                status.good_until = started + content.length();
+                status.valid_until = start + content.length();
                 true
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(lock_object) = self.client.get(LOCK) else { return false };
-                let checked = check_lease_id(content.lease_id, lock_object.as_ref());
+                let check_result = check_lease_id(content.lease_id, lock_object.as_ref());
                 let mut status = self.status();
-                match (checked, lock_object) {
+                match (check_result, lock_object) {
                     (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}
                     (Err(reason), _) => status.lost_reason = Some(reason),
@@ -457,11 +459,11 @@ fn check_lease_id(lease_id: Uuid, lock_object: Option<&Object>) -> Result<(), St
 
 /// Returns the remaining time of a lease, or `None` if it has expired. Without a time from the server, the
 /// lease never expires.
-fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
+fn remaining_time(object: &Object, usual_length: Duration) -> Option<Duration> {
     let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
-    let length = content.map_or(usual, |content| content.length()) + DATE_TOLERANCE;
+    let length = content.map_or(usual_length, |content| content.length()) + DATE_TOLERANCE;
     let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
-    let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
+    let age = now.duration_since(object.written_at).unwrap_or(Duration::ZERO);
     length.checked_sub(age).filter(|remaining_time| !remaining_time.is_zero())
 }
 
@@ -495,17 +497,17 @@ mod tests {
     use super::*;
 
     fn object(text: &[u8], age: Option<u64>) -> Object {
-        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let written_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let version = UpdateVersion { e_tag: None, version: None };
-        let now = age.map(|age| written + Duration::from_secs(age));
-        Object { bytes: text.to_vec(), version, written, now }
+        let now = age.map(|age| written_at + Duration::from_secs(age));
+        Object { bytes: text.to_vec(), version, written_at, now }
     }
 
     #[test]
     fn lease_expires_by_server_time_and_its_length() {
         let content = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
         let usual = Duration::from_secs(60);
-        let seconds = |text: &[u8], age| remaining(&object(text, age), usual).map(|time| time.as_secs());
+        let seconds = |text: &[u8], age| remaining_time(&object(text, age), usual).map(|time| time.as_secs());
         assert_eq!(seconds(&content, Some(0)), Some(32));
         assert_eq!(seconds(&content, Some(31)), Some(1));
         assert_eq!(seconds(&content, Some(32)), None);

@@ -60,7 +60,7 @@ struct Inner {
     answers_outside_journal: bool,
     encryption: Encryption,
     /// The lock file that this run holds, if the state is in a directory.
-    held: OnceLock<HeldLockFile>,
+    lock_file: OnceLock<HeldLockFile>,
 }
 
 /// The kind of storage.
@@ -74,7 +74,7 @@ enum Backend {
 #[derive(Debug)]
 pub(super) struct ReadDocument {
     pub(super) bytes: Vec<u8>,
-    pub(super) written: SystemTime,
+    pub(super) written_at: SystemTime,
     /// Its stored form: plain or encrypted.
     pub(super) stored_form: StoredForm,
 }
@@ -132,13 +132,13 @@ impl std::fmt::Display for Storage {
 impl Storage {
     fn in_directory(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
-        let (backend, held) = (Backend::Directory(directory), OnceLock::new());
+        let (backend, lock_file) = (Backend::Directory(directory), OnceLock::new());
         Storage(Arc::new(Inner {
             backend,
             calls,
             answers_outside_journal: false,
             encryption: Encryption::default(),
-            held,
+            lock_file,
         }))
     }
 
@@ -146,13 +146,13 @@ impl Storage {
     /// they write their answers to `calls`. A bucket is returned unchanged: it gets its encryption in
     /// [`Storage::in_bucket`].
     #[must_use]
-    pub fn encrypted(self, encryption: Encryption, calls: PathBuf) -> Self {
+    pub fn with_encryption(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 let answers_outside_journal = encryption.encrypts();
                 let calls = if answers_outside_journal { calls } else { directory.path(JOURNAL) };
-                let (backend, held) = (Backend::Directory(directory.clone()), OnceLock::new());
-                Storage(Arc::new(Inner { backend, calls, answers_outside_journal, encryption, held }))
+                let (backend, lock_file) = (Backend::Directory(directory.clone()), OnceLock::new());
+                Storage(Arc::new(Inner { backend, calls, answers_outside_journal, encryption, lock_file }))
             }
             Backend::Bucket(_) => self,
         }
@@ -160,20 +160,21 @@ impl Storage {
 
     /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls`.
     pub fn in_bucket(settings: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
-        let (backend, held) = (Backend::Bucket(BucketDocuments::open(settings)?), OnceLock::new());
-        Ok(Storage(Arc::new(Inner { backend, calls, answers_outside_journal: true, encryption, held })))
+        let (backend, lock_file) = (Backend::Bucket(BucketDocuments::open(settings)?), OnceLock::new());
+        Ok(Storage(Arc::new(Inner { backend, calls, answers_outside_journal: true, encryption, lock_file })))
     }
 
     /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
     /// not replace a link with a second state.
-    pub fn resolved(&self) -> Result<Self> {
+    pub fn resolve_links(&self) -> Result<Self> {
         match &self.0.backend {
             Backend::Bucket(_) => Ok(self.clone()),
             Backend::Directory(directory) => {
-                let resolved = directory.resolved().map_err(|error| {
+                let target = directory.resolve_links().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Storage::in_directory(resolved).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
+                Ok(Storage::in_directory(target)
+                    .with_encryption(self.0.encryption.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -261,10 +262,10 @@ impl Storage {
             Backend::Directory(directory) => directory.read(document),
             Backend::Bucket(bucket) => bucket.read(document),
         }?;
-        Ok(document_read.map(|(bytes, written)| ReadDocument {
+        Ok(document_read.map(|(bytes, written_at)| ReadDocument {
             stored_form: self.0.encryption.stored_form(&bytes),
             bytes,
-            written,
+            written_at,
         }))
     }
 
@@ -382,13 +383,13 @@ impl Storage {
     }
 
     /// Sets the modification time of a document, if the storage supports it.
-    pub(super) fn set_written_time(&self, document: &str, written: SystemTime) {
+    pub(super) fn set_written_time(&self, document: &str, written_at: SystemTime) {
         if let Backend::Directory(directory) = &self.0.backend {
             // The time is only for display, so errors do not matter.
             let _ = std::fs::File::options()
                 .write(true)
                 .open(directory.path(document))
-                .and_then(|file| file.set_modified(written));
+                .and_then(|file| file.set_modified(written_at));
         }
     }
 
@@ -412,12 +413,12 @@ impl Storage {
                 directory.check()?;
                 let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, on_conflict)?;
                 // Each storage that is locked was resolved for this purpose, so it is locked only once.
-                let _ = self.0.held.set(lock.file());
+                let _ = self.0.lock_file.set(lock.file());
                 Ok(StateLock::File(lock))
             }
             Backend::Bucket(bucket) => {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, on_conflict)?;
-                if call_rules::must_fence(lease.taken_over.is_some()) {
+                if call_rules::must_fence(lease.previous_holder.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                     lease.shared_lease().mark_fenced();
                 }
@@ -442,8 +443,8 @@ impl Storage {
             // Other runs only report it, so a failure is ignored.
             Backend::Directory(directory) => {
                 let _ = directory
-                    .resolved()
-                    .and_then(|resolved| lock::set_prompting(&resolved.path(LOCK), is_prompting));
+                    .resolve_links()
+                    .and_then(|target| lock::set_prompting(&target.path(LOCK), is_prompting));
             }
             Backend::Bucket(bucket) => bucket.set_prompting(is_prompting),
         }
@@ -453,7 +454,7 @@ impl Storage {
     /// a directory is lost if its file was removed or replaced.
     pub fn check_lock(&self) -> Result<()> {
         match &self.0.backend {
-            Backend::Directory(_) => self.0.held.get().map_or(Ok(()), HeldLockFile::check),
+            Backend::Directory(_) => self.0.lock_file.get().map_or(Ok(()), HeldLockFile::check),
             Backend::Bucket(bucket) => bucket.check_lease(),
         }
     }

@@ -122,14 +122,14 @@ impl BucketSettings {
         const SECRET: [&str; 5] = ["SECRET", "TOKEN", "KEY", "SAS", "PASSWORD"];
         // Variables with these endings only name something.
         const NAMES: [&str; 4] = ["_KEY_ID", "_FILE", "_URI", "_URL"];
-        let hidden = |name: &str| {
+        let is_secret = |name: &str| {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
         let secret_values =
-            self.env_vars.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
+            self.env_vars.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone());
         // In a token in the form of a query, the signature is also secret. In a key in the form of a
         // document, so is the private key.
-        let signatures = self.env_vars.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
+        let signatures = self.env_vars.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
             let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
@@ -316,7 +316,7 @@ impl BucketSettings {
 mod tests {
     use super::*;
 
-    fn never() -> Interruption {
+    fn no_interruption() -> Interruption {
         Interruption::new(never_interrupted())
     }
 
@@ -365,20 +365,21 @@ mod tests {
     #[test]
     fn each_service_reads_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
-        let store = settings("s3://bucket/k", &keys).store(&never()).unwrap();
+        let store = settings("s3://bucket/k", &keys).store(&no_interruption()).unwrap();
         assert_eq!(store.to_string(), "AmazonS3(bucket)");
         let keys = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
-        let store = settings("az://container/k", &keys).store(&never()).unwrap();
+        let store = settings("az://container/k", &keys).store(&no_interruption()).unwrap();
         assert!(store.to_string().contains("account: account, container: container"), "{store}");
         let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://127.0.0.1:1", "disable_oauth": true}"#;
-        let store =
-            settings("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store(&never()).unwrap();
+        let store = settings("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)])
+            .store(&no_interruption())
+            .unwrap();
         assert_eq!(store.to_string(), "GoogleCloudStorage(bucket)");
     }
 
     #[test]
     fn missing_or_unsafe_settings_are_reported() {
-        let error = settings("az://container/k", &[]).store(&never()).unwrap_err();
+        let error = settings("az://container/k", &[]).store(&no_interruption()).unwrap_err();
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [
             ("http://s3.example.com", "whole network"),
@@ -386,7 +387,9 @@ mod tests {
             ("ftp://s3.example.com", "neither https nor http"),
             ("https://me:secret@s3.example.com", "contains credentials"),
         ] {
-            let error = settings("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
+            let error = settings("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)])
+                .store(&no_interruption())
+                .unwrap_err();
             let message = error.chain().join(" ");
             assert!(message.contains(part) && !message.contains("secret"), "{endpoint}: {error:?}");
         }
@@ -396,7 +399,7 @@ mod tests {
             ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
             ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
         ] {
-            let error = settings(url, &[(name, endpoint)]).store(&never()).unwrap_err();
+            let error = settings(url, &[(name, endpoint)]).store(&no_interruption()).unwrap_err();
             let message = error.chain().join(" ");
             assert!(message.contains(name) && message.contains("whole network"), "{error:?}");
         }
@@ -405,7 +408,7 @@ mod tests {
             vec![("AWS_ENDPOINT_URL", "http://s3.lan:9"), ("AWS_ALLOW_HTTP", "true")],
             vec![("AWS_ENDPOINT_URL", "https://s3.lan:9")],
         ] {
-            settings("s3://b/k", &env_vars).store(&never()).unwrap();
+            settings("s3://b/k", &env_vars).store(&no_interruption()).unwrap();
         }
         let profile = settings("s3://b/k", &[("AWS_PROFILE", "x")]);
         assert!(profile.advice().contains("export-credentials"));

@@ -36,33 +36,33 @@ impl SharedBucket {
     pub fn open(
         prefix: &BucketPrefix,
         env_vars: &[(String, String)],
-        interrupted: InterruptCheck,
+        interrupt_check: InterruptCheck,
         redactor: &Redactor,
     ) -> Result<Self> {
         let BucketPrefix(address) = prefix;
         let key = if address.key.is_empty() { String::new() } else { format!("{}/", address.key) };
         let settings = BucketSettings::new(address.sibling(&key), env_vars, None, redactor);
-        let client = BucketClient::open(&settings.with_interruption(interrupted))?;
+        let client = BucketClient::open(&settings.with_interruption(interrupt_check))?;
         Ok(SharedBucket { client })
     }
 
     /// Runs requests that are repeated after a failure for a limited time.
     fn run<T>(
         &self,
-        doing: &str,
+        action: &str,
         object: &str,
         requests: impl Future<Output = object_store::Result<T>>,
     ) -> io::Result<object_store::Result<T>> {
         let requests = run_until(Instant::now() + SHARED_CACHE_PART_TIMEOUT, requests);
-        let ended = self.client.run_request(async {
+        let answer = self.client.run_request(async {
             // The library also sleeps between attempts.
             Ok(tokio::time::timeout(SHARED_CACHE_PART_TIMEOUT, requests).await.ok())
         })?;
         let timeout_error = || {
             let (url, limit) = (self.client.url(object), duration(SHARED_CACHE_PART_TIMEOUT));
-            io::Error::new(io::ErrorKind::TimedOut, format!("{doing} '{url}': no answer within {limit}"))
+            io::Error::new(io::ErrorKind::TimedOut, format!("{action} '{url}': no answer within {limit}"))
         };
-        ended.ok().flatten().ok_or_else(timeout_error)
+        answer.ok().flatten().ok_or_else(timeout_error)
     }
 
     /// Like [`Self::run`], for requests that write.
@@ -127,9 +127,9 @@ impl SharedStorage for SharedBucket {
 
     fn list(&self, folder: &str) -> io::Result<Vec<StoredObject>> {
         let path = self.client.path(folder)?;
-        let listed = self.client.run_request(self.client.store.list_with_delimiter(Some(&path)))?;
-        let listed = listed.map_err(|error| self.client.storage_error("listing", folder, &error))?;
-        let objects = listed.objects.into_iter().filter_map(|object| {
+        let listing = self.client.run_request(self.client.store.list_with_delimiter(Some(&path)))?;
+        let listing = listing.map_err(|error| self.client.storage_error("listing", folder, &error))?;
+        let objects = listing.objects.into_iter().filter_map(|object| {
             let name = object.location.filename()?.to_owned();
             Some(StoredObject { name, size: object.size, write_time: object.last_modified.into() })
         });
