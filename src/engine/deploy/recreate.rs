@@ -68,7 +68,7 @@ fn is_last_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State)
 
 /// Reads the manifest without saving generated values, which would differ from the deployed ones.
 fn load(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<LoadedManifest> {
-    let inputs = prepare::discarding_generated(&request.inputs, state);
+    let inputs = prepare::read_only_inputs(&request.inputs, state);
     // With other credentials, `create_env` reports these and not every difference.
     let check = |values: &[VariableValue]| credentials::check(run, &inputs, state, values);
     manifest::load_checked(&inputs, &run.redactor, &check)

@@ -157,7 +157,7 @@ impl<'a> DeployRun<'a> {
                 Step::ResizeDisk(update) | Step::UpdateDisk(update) => {
                     updated_disk = disk::update(executor, &planned.step, update, reason, &deploying)?;
                     if updated_disk.is_none() {
-                        plan = plan.copying_disk(index);
+                        plan = plan.with_disk_copy(index);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
                         self.run.reporter.report_plan(headline, plan.reported_steps(&instance));
                     }
@@ -285,7 +285,7 @@ impl<'a> DeployRun<'a> {
             })
             .collect();
         let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
-        let shown = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.shown()?));
+        let shown = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.description()?));
         let shown = self.prepared.leaves.iter().filter_map(shown);
         Change::Deployed {
             deploy_digest: self.prepared.deploy_digest.clone(),

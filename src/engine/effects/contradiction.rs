@@ -13,8 +13,8 @@ use manifest::cpi_label;
 pub(crate) struct Contradiction {
     description: String,
     /// The CPI's properties that have changed since the VM was created.
-    changed: Vec<String>,
-    forget: String,
+    changed_properties: Vec<String>,
+    forget_command: String,
 }
 
 impl Contradiction {
@@ -32,8 +32,8 @@ impl Contradiction {
         let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
-            changed: executor.changed_location_properties(vm.cpi())?,
-            forget: forget_command_of(executor.run_context(), &vm.clone().into()),
+            changed_properties: executor.changed_location_properties(vm.cpi())?,
+            forget_command: forget_command_of(executor.run_context(), &vm.clone().into()),
         }))
     }
 
@@ -47,13 +47,13 @@ impl Contradiction {
 
     fn presence_error(&self) -> Error {
         Error::failure(format!("{}; the VM stays on record", self.description))
-            .with_note(probable_cause(&self.changed, ResourceKind::Vm))
+            .with_note(probable_cause(&self.changed_properties, ResourceKind::Vm))
             .with_hint(self.hint_to_forget())
     }
 
     /// Describes the contradiction with its probable cause.
     pub(crate) fn describe(&self) -> String {
-        format!("{}; {}", self.description, cause(&self.changed, ResourceKind::Vm))
+        format!("{}; {}", self.description, cause(&self.changed_properties, ResourceKind::Vm))
     }
 
     /// Returns hints with the two ways out.
@@ -62,7 +62,7 @@ impl Contradiction {
     }
 
     fn hint_to_forget(&self) -> String {
-        format!("to stop tracking the VM without deleting it: `{}`", self.forget)
+        format!("to stop tracking the VM without deleting it: `{}`", self.forget_command)
     }
 }
 
@@ -92,20 +92,20 @@ fn label(cpi: Option<&str>) -> String {
 }
 
 /// Returns the probable cause if CPIs deny these resources on record: properties of a CPI have changed, or
-/// the VM and all disks are denied together. Returns `None` if they are probably gone. `changed` returns the
-/// properties of a CPI that have changed since its resources were created.
+/// the VM and all disks are denied together. Returns `None` if they are probably gone.
+/// `changed_properties_of` returns the properties of a CPI that have changed since its resources were created.
 pub(crate) fn probable_cause_of_denial(
     state: &State,
-    denied: &[Resource],
-    changed: impl Fn(Option<&str>) -> Result<Vec<String>>,
+    denied_resources: &[Resource],
+    changed_properties_of: impl Fn(Option<&str>) -> Result<Vec<String>>,
 ) -> Result<Option<String>> {
-    for resource in denied {
-        let changed = changed(resource.cpi())?;
-        if !changed.is_empty() {
-            return Ok(Some(probable_cause(&changed, resource.kind())));
+    for resource in denied_resources {
+        let changed_properties = changed_properties_of(resource.cpi())?;
+        if !changed_properties.is_empty() {
+            return Ok(Some(probable_cause(&changed_properties, resource.kind())));
         }
     }
-    let is_denied = |resource: Resource| denied.contains(&resource);
+    let is_denied = |resource: Resource| denied_resources.contains(&resource);
     let mut disks = state.disks.iter().map(DiskRecord::handle);
     let denies_all = state.vm_handle().is_some_and(|vm| is_denied(vm.into()))
         && !state.disks.is_empty()
@@ -113,23 +113,23 @@ pub(crate) fn probable_cause_of_denial(
     Ok(denies_all.then(|| probable_cause(&[], ResourceKind::Vm)))
 }
 
-/// Describes the probable cause if a CPI denies a resource, with what to check. `changed` are the CPI's
-/// properties that have changed since the resource was created.
-pub(crate) fn probable_cause(changed: &[String], kind: ResourceKind) -> String {
-    let cause = cause(changed, kind);
-    match changed {
+/// Describes the probable cause if a CPI denies a resource, with what to check. `changed_properties` are the
+/// CPI's properties that have changed since the resource was created.
+pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
+    let cause = cause(changed_properties, kind);
+    match changed_properties {
         [] => format!("{cause}: check the account, region and project in its properties"),
         _ => cause,
     }
 }
 
-fn cause(changed: &[String], kind: ResourceKind) -> String {
+fn cause(changed_properties: &[String], kind: ResourceKind) -> String {
     const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
-    match changed {
+    match changed_properties {
         [] => WRONG_PLACE.to_owned(),
-        changed => format!(
+        changed_properties => format!(
             "{WRONG_PLACE}: these of its properties have changed since the {kind} was created: {}",
-            changed.join(", ")
+            changed_properties.join(", ")
         ),
     }
 }

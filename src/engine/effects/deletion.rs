@@ -42,17 +42,17 @@ pub(crate) fn delete(
         .reporter()
         .timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
-    let others = deletion.other_cpis(executor);
-    let changed = executor.changed_location_properties(resource.cpi())?;
-    if (!others.is_empty() || !changed.is_empty())
+    let other_cpis = deletion.other_cpis(executor);
+    let changed_properties = executor.changed_location_properties(resource.cpi())?;
+    if (!other_cpis.is_empty() || !changed_properties.is_empty())
         && executor.ask_presence(&deleting, resource)? == Presence::Gone
     {
-        return match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
-            OtherCpiResult::Nowhere if !changed.is_empty() => {
-                Ok(Some(deletion.wrong_place_error(executor, &changed)))
+        return match deletion.delete_at_other_cpi(executor, &other_cpis, &deleting)? {
+            OtherCpiResult::Nowhere if !changed_properties.is_empty() => {
+                Ok(Some(deletion.wrong_place_error(executor, &changed_properties)))
             }
             OtherCpiResult::Nowhere => {
-                deletion.record_gone(executor)?;
+                deletion.record_deletion(executor)?;
                 deleting.skip("no CPI finds it");
                 Ok(None)
             }
@@ -64,13 +64,13 @@ pub(crate) fn delete(
         Ok(_) => {
             let cannot_be_asked_about =
                 matches!(resource_kind, ResourceKind::Stemcell | ResourceKind::Snapshot);
-            if cannot_be_asked_about && !changed.is_empty() {
+            if cannot_be_asked_about && !changed_properties.is_empty() {
                 stage.reporter().warn(format!(
                     "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
                      in another account or region now, look in the IaaS for the {resource_kind} in the \
                      old one",
                     cpi_label(resource.cpi()),
-                    changed.join(", ")
+                    changed_properties.join(", ")
                 ));
             }
             deleting.finish();
@@ -80,26 +80,26 @@ pub(crate) fn delete(
         Err(error) => return Err(with_cpi_context(resource.cpi(), error)),
     };
     let not_found_form = not_found_form(resource_kind, &error);
-    if not_found_form.is_some() && !others.is_empty() {
-        match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
+    if not_found_form.is_some() && !other_cpis.is_empty() {
+        match deletion.delete_at_other_cpi(executor, &other_cpis, &deleting)? {
             OtherCpiResult::Nowhere => {}
             other => return deletion.report(executor, other, deleting),
         }
     }
     match executor.ask_presence(&deleting, resource)? {
         Presence::Gone => {
-            deletion.record_gone(executor)?;
+            deletion.record_deletion(executor)?;
             deleting.skip("the CPI does not find it");
             Ok(None)
         }
-        Presence::Unknown(_) if not_found_form.is_some() && !changed.is_empty() => {
+        Presence::Unknown(_) if not_found_form.is_some() && !changed_properties.is_empty() => {
             deletion.record_undeleted(executor, &error, false)?;
-            Ok(Some(deletion.wrong_place_error(executor, &changed)))
+            Ok(Some(deletion.wrong_place_error(executor, &changed_properties)))
         }
         Presence::Unknown(_)
-            if not_found_form == Some(NotFound::Typed) && deletion.not_found_before(executor) =>
+            if not_found_form == Some(NotFound::Typed) && deletion.was_not_found_before(executor) =>
         {
-            deletion.record_gone(executor)?;
+            deletion.record_deletion(executor)?;
             deleting.skip("the CPI does not find it, as in the last run");
             Ok(None)
         }
@@ -157,20 +157,20 @@ impl Deletion<'_> {
         if !may_be_at_other_cpi {
             return Vec::new();
         }
-        let mut others = executor.cpis().other_cpis(self.resource.cpi());
+        let mut other_cpis = executor.cpis().other_cpis(self.resource.cpi());
         // If a CPI has its own record for this CID, the CID names another resource there.
-        others.retain(|other| !executor.state().has_on_record(&self.resource.at_cpi(other.as_deref())));
-        others
+        other_cpis.retain(|other| !executor.state().has_on_record(&self.resource.at_cpi(other.as_deref())));
+        other_cpis
     }
 
     /// Deletes the resource at the first other CPI that does not deny it.
     fn delete_at_other_cpi(
         &self,
         executor: &mut Executor<'_>,
-        others: &[Option<String>],
+        other_cpis: &[Option<String>],
         stage: &Stage,
     ) -> Result<OtherCpiResult> {
-        for other in others {
+        for other in other_cpis {
             let cpi = other.as_deref();
             let presence = executor.ask_presence(stage, &self.resource.at_cpi(cpi))?;
             if presence == Presence::Gone {
@@ -213,22 +213,22 @@ impl Deletion<'_> {
     }
 
     /// Returns the error for a resource that a CPI denies whose properties have changed.
-    fn wrong_place_error(&self, executor: &Executor<'_>, changed: &[String]) -> Error {
+    fn wrong_place_error(&self, executor: &Executor<'_>, changed_properties: &[String]) -> Error {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
-            .with_hint(probable_cause(changed, resource.kind()))
+            .with_hint(probable_cause(changed_properties, resource.kind()))
             .with_hint(format!(
                 "if it is gone, drop its record: `{}`",
                 forget_command_of(executor.run_context(), resource)
             ))
     }
 
-    fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {
+    fn record_deletion(&self, executor: &mut Executor<'_>) -> Result<()> {
         self.effect.changes_of_deletion().into_iter().try_for_each(|change| executor.commit(change))
     }
 
     /// Returns true if the CPI did not find the resource in an earlier run.
-    fn not_found_before(&self, executor: &Executor<'_>) -> bool {
+    fn was_not_found_before(&self, executor: &Executor<'_>) -> bool {
         executor.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
     }
 
@@ -281,7 +281,7 @@ mod tests {
     use crate::cpi::Method;
     use crate::protocol::RequestId;
 
-    fn answered(kind: CpiErrorKind, message: &str) -> CpiError {
+    fn answered_error(kind: CpiErrorKind, message: &str) -> CpiError {
         let (request_id, message) = (RequestId::fresh(), message.to_owned());
         CpiError::Answered {
             method: Method::DeleteVm,
@@ -298,15 +298,20 @@ mod tests {
 
     #[test]
     fn not_found_is_recognised_by_type_or_message() {
-        let unknown = |message: &str| answered(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
+        let unknown_error =
+            |message: &str| answered_error(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
         for (resource_kind, error, expected) in [
-            (ResourceKind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
-            (ResourceKind::Disk, answered(CpiErrorKind::VmNotFound, "x"), None),
-            (ResourceKind::Stemcell, answered(CpiErrorKind::StemcellNotFound, "x"), Some(NotFound::Typed)),
-            (ResourceKind::Vm, unknown("Server `vm-1' Not Found"), Some(NotFound::InWords)),
-            (ResourceKind::Disk, unknown("The volume doesn't exist."), Some(NotFound::InWords)),
-            (ResourceKind::Disk, unknown("quota exceeded"), None),
-            (ResourceKind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
+            (ResourceKind::Vm, answered_error(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
+            (ResourceKind::Disk, answered_error(CpiErrorKind::VmNotFound, "x"), None),
+            (
+                ResourceKind::Stemcell,
+                answered_error(CpiErrorKind::StemcellNotFound, "x"),
+                Some(NotFound::Typed),
+            ),
+            (ResourceKind::Vm, unknown_error("Server `vm-1' Not Found"), Some(NotFound::InWords)),
+            (ResourceKind::Disk, unknown_error("The volume doesn't exist."), Some(NotFound::InWords)),
+            (ResourceKind::Disk, unknown_error("quota exceeded"), None),
+            (ResourceKind::Vm, answered_error(CpiErrorKind::NotImplemented, "method not found"), None),
             (ResourceKind::Vm, CpiError::no_answer(Method::DeleteVm, &RequestId::fresh(), "not found"), None),
         ] {
             assert_eq!(not_found_form(resource_kind, &error), expected, "{resource_kind}: {error}");

@@ -262,7 +262,7 @@ impl Effect {
                 Change::DiskUpdated { disk, size, cloud_properties: None, renamed_disk: None }
             }
             Effect::UpdateDisk { disk, size, cloud_properties, old_record_id } => {
-                let renamed = match answer {
+                let renamed_disk = match answer {
                     Answer::Disk(cid) if *cid != disk.cid => {
                         Some(RenamedDisk { cid: cid.clone(), old_record_id: old_record_id.clone() })
                     }
@@ -270,7 +270,7 @@ impl Effect {
                     _ => return refuse(),
                 };
                 let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
-                Change::DiskUpdated { disk, size: *size, cloud_properties, renamed_disk: renamed }
+                Change::DiskUpdated { disk, size: *size, cloud_properties, renamed_disk }
             }
             Effect::DetachDisk { .. }
             | Effect::DeleteVm(_)
@@ -347,8 +347,8 @@ mod tests {
         let text = r#"{"effect":"create_disk","record":{"id":"i","cid":"","size":1}}"#;
         let effect: Effect = serde_json::from_str(text).unwrap();
         let changes = effect.changes(&Answer::Disk("disk-1".parse().unwrap())).unwrap();
-        let [Change::DiskCreated(made)] = changes.as_slice() else { panic!("{changes:?}") };
-        assert_eq!((made.id.as_str(), made.cid.as_str()), ("i", "disk-1"));
+        let [Change::DiskCreated(disk)] = changes.as_slice() else { panic!("{changes:?}") };
+        assert_eq!((disk.id.as_str(), disk.cid.as_str()), ("i", "disk-1"));
         assert!(effect.changes(&Answer::Snapshot("disk-1".parse().unwrap())).is_err());
         assert!(effect.changes(&Answer::Nothing).is_err());
     }
@@ -359,15 +359,17 @@ mod tests {
             r#"{"effect":"update_disk","cid":"disk-1","size":2,"cloud_properties":{"a":1},"left_id":"i"}"#;
         let effect: Effect = serde_json::from_str(text).unwrap();
         assert!(effect.creates(), "the answer may name a disk that nothing else knows");
-        let renamed = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {
-            [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed_disk: renamed, .. }] => renamed.clone(),
+        let renamed_disk = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {
+            [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed_disk: disk, .. }] => {
+                disk.clone()
+            }
             other => panic!("{other:?}"),
         };
-        assert_eq!(renamed(Answer::Nothing), None);
-        assert_eq!(renamed(Answer::Disk("disk-1".parse().unwrap())), None);
+        assert_eq!(renamed_disk(Answer::Nothing), None);
+        assert_eq!(renamed_disk(Answer::Disk("disk-1".parse().unwrap())), None);
         let other = || "disk-2".parse().unwrap();
         assert_eq!(
-            renamed(Answer::Disk(other())),
+            renamed_disk(Answer::Disk(other())),
             Some(RenamedDisk { cid: other(), old_record_id: "i".to_owned() })
         );
 

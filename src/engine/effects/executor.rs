@@ -35,7 +35,7 @@ pub(crate) struct Executor<'a> {
 }
 
 /// One of several calls made in parallel.
-pub(crate) struct ParallelEffect {
+pub(crate) struct ParallelCall {
     /// The name of its stage.
     pub(crate) name: String,
     /// The effect of the call.
@@ -127,7 +127,7 @@ impl<'a> Executor<'a> {
         &mut self,
         stage: &Stage,
         reason: &str,
-        calls: &[ParallelEffect],
+        calls: &[ParallelCall],
     ) -> Result<Vec<Result<Answer>>> {
         let connections = calls
             .iter()
@@ -139,7 +139,7 @@ impl<'a> Executor<'a> {
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|index| {
-            let ParallelEffect { name, effect, arguments } = &calls[index];
+            let ParallelCall { name, effect, arguments } = &calls[index];
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {

@@ -18,6 +18,6 @@ pub(crate) use contradiction::{
     probable_cause, probable_cause_of_denial,
 };
 pub(crate) use effect::Effect;
-pub(crate) use executor::{Executor, ParallelEffect};
+pub(crate) use executor::{Executor, ParallelCall};
 pub(crate) use open_call_errors::{explain_running_call, how_to_end, how_to_forget, unknown_outcome_error};
 pub(crate) use run_registry::RunRegistry;

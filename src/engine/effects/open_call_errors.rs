@@ -25,20 +25,19 @@ pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
 
 /// Returns the error for a call that may have created something with an unknown CID.
 pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
-    let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
+    let mut error = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
     let mut has_output = false;
     for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
         if has_content(&path) {
             has_output = true;
-            unknown = unknown.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
+            error = error.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
         }
     }
     if has_output {
-        unknown =
-            unknown.with_hint("if that names a cause, correct it first: the next call would fail as well");
+        error = error.with_hint("if that names a cause, correct it first: the next call would fail as well");
     }
-    unknown.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
+    error.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
 }
 
 /// Describes how to look for what an unanswered call may have created, and the command to run then.

@@ -54,7 +54,7 @@ impl<'a> RunRegistry<'a> {
     ) -> Result<Option<Self>> {
         let Some(config) = &provider.registry else { return Ok(None) };
         if contract == Contract::V2 {
-            run.reporter.note(no_longer_needed(provider));
+            run.reporter.note(unneeded_registry_note(provider));
             return Ok(None);
         }
         let address = loopback_address(config)?;
@@ -79,27 +79,27 @@ impl<'a> RunRegistry<'a> {
         timeout: Duration,
         stage: &Stage,
     ) -> Result<()> {
-        let started = Instant::now();
+        let start = Instant::now();
         if let Some(tunnel) = self.begin_tunnel(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
             let waiting = self.run.clock.measure(Activity::Waiting);
-            let opened = tunnel.wait_until_open(
+            let open_result = tunnel.wait_until_open(
                 &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.cid.clone(), key }),
             );
-            opened.map_err(|error| executor.with_console(vm, error.into()))?;
+            open_result.map_err(|error| executor.with_console(vm, error.into()))?;
             drop(waiting);
             opening.finish();
             self.tunnel.replace(Some(tunnel));
         }
-        let mut shown = String::new();
+        let mut last_problem = String::new();
         loop {
-            let remaining = timeout.saturating_sub(started.elapsed());
+            let remaining = timeout.saturating_sub(start.elapsed());
             let outcome = agent.wait_until_ready(remaining.min(TUNNEL_CHECK_INTERVAL), &mut |problem| {
-                if problem != shown {
+                if problem != last_problem {
                     stage.log_line(problem.clone());
-                    shown = problem;
+                    last_problem = problem;
                 }
             });
             let tunnel_error = self.tunnel.borrow().as_ref().and_then(Tunnel::last_error);
@@ -126,7 +126,7 @@ impl<'a> RunRegistry<'a> {
     }
 }
 
-fn no_longer_needed(provider: &CloudProvider) -> String {
+fn unneeded_registry_note(provider: &CloudProvider) -> String {
     let path = |place: &str| place.rsplit(": ").next().unwrap_or(place).to_owned();
     let mut paths: Vec<String> = provider.registry.iter().map(|registry| path(&registry.place)).collect();
     paths.extend(provider.ssh_tunnel.iter().map(|tunnel| path(&tunnel.place)));

@@ -114,7 +114,7 @@ fn plan_new_vm(
 ) -> Result<()> {
     let reason = join_reasons(reasons);
     let stemcell = state.stemcell_at(desired.cpi, desired.stemcell);
-    let made_from = match stemcell {
+    let stemcell_ref = match stemcell {
         Some(record) => StemcellRef::Existing(record.id.clone()),
         None => {
             let (cpi, stemcell) = (desired.cpi.map(str::to_owned), name_and_version(desired.stemcell));
@@ -133,16 +133,16 @@ fn plan_new_vm(
         plan.push_deletion(vm, reason.clone());
     }
     plan_deletion_of_earlier_vms(state, plan);
-    plan.push(Step::CreateVm(made_from), reason.clone());
+    plan.push(Step::CreateVm(stemcell_ref), reason.clone());
     let current = state.current_disk();
-    let superseded = match desired.disk {
+    let deletion_reason = match desired.disk {
         Some(spec) => plan_disk(plan, state, spec, desired, options)?,
         None => None,
     };
     plan.push(Step::DeployJobs, reason);
 
     // The old disk is deleted last. Until the jobs run with the new disk, it holds the only proven copy.
-    if let (Some(current), Some(deletion_reason)) = (current, superseded) {
+    if let (Some(current), Some(deletion_reason)) = (current, deletion_reason) {
         plan.push_deletion(current.handle(), deletion_reason);
     }
 
@@ -154,7 +154,7 @@ fn plan_new_vm(
     {
         plan.push_deletion(disk.handle(), "it is not in use");
     }
-    plan_deletion_of_stemcells_but(stemcell.map(StemcellRecord::handle), state, plan);
+    plan_deletion_of_other_stemcells(stemcell.map(StemcellRecord::handle), state, plan);
     plan_deletion_of_expired_snapshots(state, options, plan);
     Ok(())
 }
@@ -179,7 +179,7 @@ fn plan_cleanup(state: &State, options: &PlanOptions, mut plan: Plan) -> Plan {
     }) {
         plan.push_deletion(disk.handle(), "it is not in use");
     }
-    plan_deletion_of_stemcells_but(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
+    plan_deletion_of_other_stemcells(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
     plan_deletion_of_expired_snapshots(state, options, &mut plan);
     plan
 }
@@ -193,10 +193,10 @@ fn plan_deletion_of_earlier_vms(state: &State, plan: &mut Plan) {
 
 /// Plans to delete all stemcells except the one in use and those that an operator uploaded. Plans one
 /// deletion per handle, because other tools may have recorded one stemcell under two versions.
-fn plan_deletion_of_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
-    let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
+fn plan_deletion_of_other_stemcells(stemcell_in_use: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
+    let mut seen_handles: BTreeSet<StemcellHandle> = stemcell_in_use.into_iter().collect();
     for record in &state.stemcells {
-        if kept.insert(record.handle()) && !record.is_kept {
+        if seen_handles.insert(record.handle()) && !record.is_kept {
             plan.push_deletion(record.handle(), "it is not in use any more");
         }
     }

@@ -48,30 +48,30 @@ pub enum LeafChange {
 
 /// Compares the deployed manifest with the desired one. Returns the differences in the order of the desired
 /// manifest, with removed leaves at the end.
-pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference> {
-    let desired_paths: BTreeSet<&str> = desired.iter().map(|leaf| leaf.path.as_str()).collect();
-    let deployed_paths: BTreeSet<&str> = deployed.paths().collect();
-    let old_value = |path: &str| deployed.description(path).map(str::to_owned);
-    let mut differences: Vec<Difference> = desired
+pub fn differences(deployed_leaves: &Leaves, desired_leaves: &[DesiredLeaf]) -> Vec<Difference> {
+    let desired_paths: BTreeSet<&str> = desired_leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+    let deployed_paths: BTreeSet<&str> = deployed_leaves.paths().collect();
+    let old_value = |path: &str| deployed_leaves.description(path).map(str::to_owned);
+    let mut differences: Vec<Difference> = desired_leaves
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
         .filter(|leaf| !has_leaves_below(&deployed_paths, &leaf.path))
         .filter_map(|leaf| {
-            let change = match deployed.had_value(&leaf.path, &leaf.value) {
+            let change = match deployed_leaves.had_value(&leaf.path, &leaf.value) {
                 Some(true) => return None,
                 Some(false) => {
-                    let to = leaf.shown();
+                    let to = leaf.description();
                     // A value may have become secret.
                     let from = to.as_ref().and_then(|_| old_value(&leaf.path));
                     LeafChange::Changed { from, to }
                 }
-                None => LeafChange::Added(leaf.shown()),
+                None => LeafChange::Added(leaf.description()),
             };
             Some(Difference { path: leaf.path.clone(), change })
         })
         .collect();
     differences.extend(
-        deployed
+        deployed_leaves
             .paths()
             .filter(|path| !desired_paths.contains(path) && !has_leaves_below(&desired_paths, path))
             .map(|path| Difference { path: path.to_owned(), change: LeafChange::Removed(old_value(path)) }),
@@ -88,7 +88,7 @@ fn has_leaves_below(paths: &BTreeSet<&str>, path: &str) -> bool {
 impl DesiredLeaf {
     /// Returns the value in short form, or `None` if it is secret. Describes a certificate by its expiry, and
     /// other text of several lines by the number of lines.
-    pub fn shown(&self) -> Option<String> {
+    pub fn description(&self) -> Option<String> {
         let text = match serde_json::from_str(&self.value) {
             Ok(serde_json::Value::String(text)) => text,
             _ => self.value.clone(),
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn differences_show_old_and_new_values_and_no_secret() {
-        let deployed = Leaves::of([
+        let deployed_leaves = Leaves::of([
             ("/a", "1"),
             ("/b", "\"x\""),
             ("/c", "2"),
@@ -158,9 +158,10 @@ mod tests {
             leaf("/filled/more", "1", false),
             leaf("/emptied", "[]", false),
         ];
-        let shown: Vec<String> = differences(&deployed, &desired).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> =
+            differences(&deployed_leaves, &desired).iter().map(ToString::to_string).collect();
         assert_eq!(
-            shown,
+            lines,
             [
                 "~ /a: 1 -> text of 2 lines".to_owned(),
                 "~ /b: <changed>".to_owned(),
@@ -183,13 +184,13 @@ mod tests {
         };
         let (old, same_day, later) = (pem(2027), pem(2027), pem(2028));
         let old = leaf("/ca", &old, false);
-        let deployed =
-            Leaves::of([("/ca", old.value.as_str())]).with_descriptions([("/ca".into(), old.shown().unwrap())]);
+        let deployed_leaves = Leaves::of([("/ca", old.value.as_str())])
+            .with_descriptions([("/ca".into(), old.description().unwrap())]);
         for (value, expected) in [
             (same_day, "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01"),
             (later, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
         ] {
-            assert_eq!(differences(&deployed, &[leaf("/ca", &value, false)])[0].to_string(), expected);
+            assert_eq!(differences(&deployed_leaves, &[leaf("/ca", &value, false)])[0].to_string(), expected);
         }
     }
 }

@@ -102,7 +102,7 @@ pub enum Step {
     KeepJobs(VmHandle),
     /// Creates a persistent disk.
     CreateDisk(DiskSpec),
-    /// Grows a detached disk in place. If the CPI cannot, the run goes on with [`Plan::copying_disk`].
+    /// Grows a detached disk in place. If the CPI cannot, the run goes on with [`Plan::with_disk_copy`].
     ResizeDisk(DiskUpdate),
     /// Like `ResizeDisk`, and changes the cloud properties.
     UpdateDisk(DiskUpdate),
@@ -159,12 +159,12 @@ impl Step {
 impl Step {
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
-        let tried = self.words(instance).imperative;
+        let action = self.words(instance).imperative;
         match self {
             Step::ResizeDisk(_) | Step::UpdateDisk(_) => {
-                format!("{tried} if the CPI can, otherwise copy its data to a new disk and delete it")
+                format!("{action} if the CPI can, otherwise copy its data to a new disk and delete it")
             }
-            _ => tried,
+            _ => action,
         }
     }
 
@@ -251,18 +251,19 @@ impl Step {
 impl Plan {
     /// Returns the steps as reported to the operator for this instance.
     pub fn reported_steps(&self, instance: &str) -> Vec<ReportedStep> {
-        let reported = |planned: &PlannedStep| ReportedStep {
-            step: planned.step.name().to_owned(),
-            description: planned.step.describe(instance),
-            reason: planned.reason.clone(),
+        let report_step = |planned_step: &PlannedStep| ReportedStep {
+            step: planned_step.step.name().to_owned(),
+            description: planned_step.step.describe(instance),
+            reason: planned_step.reason.clone(),
         };
-        self.steps.iter().map(reported).collect()
+        self.steps.iter().map(report_step).collect()
     }
 
     /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, or if no step
     /// counts. Steps that delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
-        let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.only_cleans_up());
+        let steps =
+            self.steps.iter().map(|planned_step| &planned_step.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
         if names.is_empty() {
             return None;
@@ -274,7 +275,7 @@ impl Plan {
     /// is affected.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
         let is_stop = |step: &Step| matches!(step, Step::StopJobs(_) | Step::LeaveJobs(_));
-        let stops = self.steps.iter().any(|planned| is_stop(&planned.step));
+        let stops = self.steps.iter().any(|planned_step| is_stop(&planned_step.step));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
             false if stops => DOWNTIME_BY_NEW_VM,
@@ -303,20 +304,20 @@ impl Plan {
     /// Returns the plan for a CPI that cannot take the step with this index, which changes a disk in place.
     /// It copies the data to a new disk, and deletes the old one once the jobs run.
     #[must_use]
-    pub fn copying_disk(&self, declined: usize) -> Plan {
+    pub fn with_disk_copy(&self, step_index: usize) -> Plan {
         let Some(Step::ResizeDisk(update) | Step::UpdateDisk(update)) =
-            self.steps.get(declined).map(|planned| &planned.step)
+            self.steps.get(step_index).map(|planned_step| &planned_step.step)
         else {
             return self.clone();
         };
         let attaches = Step::AttachDisk(DiskRef::Existing(update.disk.clone()));
         let mut plan = Plan::default();
-        for planned in &self.steps {
-            plan.steps.push(planned.clone());
-            if planned.step == attaches {
+        for planned_step in &self.steps {
+            plan.steps.push(planned_step.clone());
+            if planned_step.step == attaches {
                 plan.push_disk_copy(update, "the CPI cannot change the disk in place");
             }
-            if planned.step == Step::DeployJobs {
+            if planned_step.step == Step::DeployJobs {
                 plan.push_deletion(update.disk.clone(), DATA_IS_ON_NEW_DISK);
             }
         }
@@ -325,19 +326,19 @@ impl Plan {
 
     /// Replaces the update in place, for a manifest that changes neither jobs nor packages.
     pub fn keep_jobs(&mut self) {
-        for planned in &mut self.steps {
-            if let Step::UpdateVm(vm) = &planned.step {
-                planned.step = Step::KeepJobs(vm.clone());
+        for planned_step in &mut self.steps {
+            if let Step::UpdateVm(vm) = &planned_step.step {
+                planned_step.step = Step::KeepJobs(vm.clone());
             }
         }
     }
 
     /// Replaces the stop of the jobs, for an agent that refuses it for this reason.
     pub fn leave_jobs(&mut self, reason: &str) {
-        for planned in &mut self.steps {
-            if let Step::StopJobs(vm) = &planned.step {
-                planned.step = Step::LeaveJobs(vm.clone());
-                reason.clone_into(&mut planned.reason);
+        for planned_step in &mut self.steps {
+            if let Step::StopJobs(vm) = &planned_step.step {
+                planned_step.step = Step::LeaveJobs(vm.clone());
+                reason.clone_into(&mut planned_step.reason);
             }
         }
     }
@@ -363,13 +364,13 @@ impl Plan {
     }
 
     fn deploys_by(&self, way_of_deploy: WayOfDeploy) -> bool {
-        self.steps.iter().any(|planned| planned.step.way_of_deploy() == Some(way_of_deploy))
+        self.steps.iter().any(|planned_step| planned_step.step.way_of_deploy() == Some(way_of_deploy))
     }
 
     /// Returns true if the operator has to confirm the plan, because it stops running jobs or deletes a VM or
     /// a disk.
     pub fn needs_confirmation(&self) -> bool {
-        self.steps.iter().any(|planned| planned.step.needs_confirmation())
+        self.steps.iter().any(|planned_step| planned_step.step.needs_confirmation())
     }
 
     /// Returns true if there is nothing to do.

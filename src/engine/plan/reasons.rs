@@ -59,19 +59,19 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         )));
     } else if state.current_stemcell().is_none() && is_unfinished && !is_ready {
         // The stemcell of a VM is recorded as current once the VM is ready.
-    } else if let Some(reason) = stemcell_change(state, desired) {
+    } else if let Some(reason) = stemcell_change_reason(state, desired) {
         reasons.push(replacement_reason(reason));
     }
     let has_manifest_changed = !is_unfinished && state.current_deploy_digest != desired.deploy_digest;
     if has_manifest_changed {
-        reasons.push(jobs_reason(manifest_change(state, desired)));
+        reasons.push(jobs_reason(manifest_change_reason(state, desired)));
     }
     if !is_unfinished {
-        reasons.extend(release_changes(state, desired.releases).map(jobs_reason));
+        reasons.extend(release_change_reason(state, desired.releases).map(jobs_reason));
     }
     // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.replaces_vm) {
-        reasons.extend(vm_changes(state, desired).into_iter().map(replacement_reason));
+        reasons.extend(vm_change_reasons(state, desired).into_iter().map(replacement_reason));
         reasons.extend(disk_change_reason(state, desired).map(replacement_reason));
         reasons.extend(options.unusable_agent.as_ref().map(|text| replacement_reason(text.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
@@ -98,13 +98,15 @@ fn unfinished_reason(state: &State) -> &'static str {
     }
 }
 
-fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
+fn stemcell_change_reason(state: &State, desired: &Desired<'_>) -> Option<String> {
     let current = state.current_stemcell();
     let to = name_and_version(desired.stemcell);
     let Some(current) = current else { return Some(format!("the stemcell changes to {to}")) };
     match current.compare(desired.stemcell) {
         IdentityMatch::Same if current.cpi.as_deref() == desired.cpi => None,
-        IdentityMatch::Same | IdentityMatch::OtherContent => Some(new_content("stemcell", desired.stemcell)),
+        IdentityMatch::Same | IdentityMatch::OtherContent => {
+            Some(new_content_reason("stemcell", desired.stemcell))
+        }
         IdentityMatch::Other => {
             Some(format!("the stemcell changes from {}/{} to {to}", current.name, current.version))
         }
@@ -114,18 +116,18 @@ fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
 /// Returns the reason to upload the stemcell if no record matches it.
 pub(super) fn upload_reason(state: &State, desired: &Desired<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
-        return new_content("stemcell", desired.stemcell);
+        return new_content_reason("stemcell", desired.stemcell);
     }
     let destination = desired.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     format!("it is not uploaded{destination}")
 }
 
-fn new_content(kind: &str, identity: &ArtifactIdentity) -> String {
+fn new_content_reason(kind: &str, identity: &ArtifactIdentity) -> String {
     format!("{kind} {} has new content under the same version", name_and_version(identity))
 }
 
 /// Returns the reason for a changed manifest. The plan lists the changes.
-fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
+fn manifest_change_reason(state: &State, desired: &Desired<'_>) -> String {
     let deployed_leaves = state.monopile.manifest.as_ref();
     let has_same_leaves =
         deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
@@ -138,7 +140,7 @@ fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
 }
 
 /// Returns a reason for each part of the VM, except its tags, that has changed since its creation.
-fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
+fn vm_change_reasons(state: &State, desired: &Desired<'_>) -> Vec<String> {
     let Some(property_digests) = state.vm().and_then(|vm| vm.property_digests.as_ref()) else {
         return vec!["the state does not record how the VM was created".to_owned()];
     };
@@ -174,10 +176,10 @@ pub(super) fn disk_change_reason(state: &State, desired: &Desired<'_>) -> Option
 }
 
 /// Returns the first reason why the releases differ from the deployed ones.
-fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String> {
-    let deployed: Vec<_> = state.current_releases().collect();
+fn release_change_reason(state: &State, desired: &[ArtifactIdentity]) -> Option<String> {
+    let deployed_releases: Vec<_> = state.current_releases().collect();
     for release in desired {
-        let deployed_release = deployed.iter().find(|candidate| candidate.name == release.name);
+        let deployed_release = deployed_releases.iter().find(|candidate| candidate.name == release.name);
         match deployed_release {
             None => return Some(format!("release {} is new", name_and_version(release))),
             Some(deployed_release) if deployed_release.version != release.version => {
@@ -187,12 +189,12 @@ fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String
                 ));
             }
             Some(deployed_release) if deployed_release.compare(release) == IdentityMatch::OtherContent => {
-                return Some(new_content("release", release));
+                return Some(new_content_reason("release", release));
             }
             Some(_) => {}
         }
     }
-    (deployed.len() > desired.len()).then(|| "a release is no longer used".to_owned())
+    (deployed_releases.len() > desired.len()).then(|| "a release is no longer used".to_owned())
 }
 
 /// Returns the name and version of an artifact as text.

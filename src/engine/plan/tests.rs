@@ -70,7 +70,7 @@ fn leaf(path: &str, value: &str) -> DesiredLeaf {
 }
 
 /// Returns the state after a deploy of [`vm_properties`] with one disk.
-fn deployed() -> State {
+fn deployed_state() -> State {
     let mut state = State::new();
     let vm = VmRecord {
         cid: "vm-1".parse().unwrap(),
@@ -103,7 +103,7 @@ fn deployed() -> State {
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
             credential_digests: None,
             durations: [("update_vm", 10), (DOWNTIME_IN_PLACE, 4)]
-                .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
+                .map(|(name, milliseconds)| (name.to_owned(), Duration::from_millis(milliseconds)))
                 .into(),
         },
     ] {
@@ -162,7 +162,7 @@ impl Case {
 }
 
 fn steps(plan: &Plan) -> Vec<Step> {
-    plan.steps.iter().map(|planned| planned.step.clone()).collect()
+    plan.steps.iter().map(|planned_step| planned_step.step.clone()).collect()
 }
 
 fn stop_and_delete() -> Vec<Step> {
@@ -171,7 +171,7 @@ fn stop_and_delete() -> Vec<Step> {
 
 #[test]
 fn unchanged_environment_gives_an_empty_plan() {
-    assert!(Case::default().plan(&deployed()).is_empty());
+    assert!(Case::default().plan(&deployed_state()).is_empty());
 }
 
 #[test]
@@ -212,45 +212,48 @@ fn other_port() -> Case {
 
 #[test]
 fn job_changes_update_in_place() {
-    let changed = |case: Case, reason: &str| {
-        let plan = case.plan(&deployed());
+    let check_reason = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed_state());
         assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
         assert_eq!(plan.steps[0].reason, reason);
         let recreate = PlanOptions { strategy: UpdateStrategy::NewVm, ..PlanOptions::default() };
-        let plan = Case { options: recreate, ..case }.plan(&deployed());
+        let plan = Case { options: recreate, ..case }.plan(&deployed_state());
         assert_eq!(steps(&plan)[..3], [stop_and_delete(), vec![create_vm()]].concat());
         assert_eq!(plan.steps[0].reason, reason);
     };
-    changed(other_port(), "the manifest changed");
-    changed(Case { sha: "other", ..Case::default() }, "only the order of entries in the manifest changed");
-    changed(
+    check_reason(other_port(), "the manifest changed");
+    check_reason(
+        Case { sha: "other", ..Case::default() },
+        "only the order of entries in the manifest changed",
+    );
+    check_reason(
         Case { releases: vec![identity("hello", "2", 'c')], ..Case::default() },
         "release hello changes from 1 to 2",
     );
-    changed(
+    check_reason(
         Case { releases: vec![identity("hello", "1", 'c')], ..Case::default() },
         "release hello/1 has new content under the same version",
     );
-    changed(Case { releases: Vec::new(), ..Case::default() }, "a release is no longer used");
+    check_reason(Case { releases: Vec::new(), ..Case::default() }, "a release is no longer used");
 }
 
 #[test]
 fn update_that_keeps_the_jobs_does_not_interrupt() {
     let tags = VmProperties { tags: json!({"team": "b"}), ..vm_properties() };
-    let mut plan = Case { vm_properties: tags, ..other_port() }.plan(&deployed());
+    let mut plan = Case { vm_properties: tags, ..other_port() }.plan(&deployed_state());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
     assert!(plan.needs_confirmation() && !plan.keeps_jobs());
     plan.keep_jobs();
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::KeepJobs(handle("vm-1"))]);
     assert!(plan.keeps_jobs() && !plan.needs_confirmation() && !plan.deploys_jobs());
     assert_eq!(plan.steps[1].reason, "the manifest changed");
-    assert_eq!(plan.downtime(&deployed().monopile.durations), None);
+    assert_eq!(plan.downtime(&deployed_state().monopile.durations), None);
 }
 
 #[test]
 fn changed_vm_properties_recreate_the_vm() {
-    let changed = |case: Case, reason: &str| {
-        let plan = case.plan(&deployed());
+    let check_reason = |case: Case, reason: &str| {
+        let plan = case.plan(&deployed_state());
         let at = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
         assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
         assert_eq!(plan.steps[at].reason, reason);
@@ -260,48 +263,51 @@ fn changed_vm_properties_recreate_the_vm() {
         change(&mut vm_properties);
         Case { vm_properties, ..other_port() }
     };
-    changed(
+    check_reason(
         Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() },
         "the stemcell changes from jammy/1 to jammy/2",
     );
-    changed(
+    check_reason(
         Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() },
         "stemcell jammy/1 has new content under the same version",
     );
-    changed(
+    check_reason(
         Case {
             options: PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() },
             ..Case::default()
         },
         "--recreate",
     );
-    changed(
+    check_reason(
         with_properties(&|properties| properties.cloud_properties = json!({"type": "large"})),
         "its cloud properties change",
     );
-    changed(with_properties(&|properties| properties.networks = json!({"b": {}})), "its networks change");
-    changed(
+    check_reason(
+        with_properties(&|properties| properties.networks = json!({"b": {}})),
+        "its networks change",
+    );
+    check_reason(
         with_properties(&|properties| properties.agent = json!({"mbus": "x"})),
         "the settings of its agent change",
     );
-    changed(
+    check_reason(
         Case { disk: Some(spec(2048)), ..other_port() },
         "the size of its disk changes from 1024 MiB to 2048 MiB",
     );
-    changed(
+    check_reason(
         Case { disk: None, ..with_properties(&|properties| properties.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
     let silent = PlanOptions { unusable_agent: Some("its agent is silent".into()), ..PlanOptions::default() };
-    changed(Case { options: silent, ..other_port() }, "its agent is silent");
+    check_reason(Case { options: silent, ..other_port() }, "its agent is silent");
     let mut env = with_properties(&|properties| properties.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
-    changed(env, "its `env` changes");
+    check_reason(env, "its `env` changes");
 }
 
 #[test]
 fn vm_with_unknown_properties_is_replaced_on_any_change() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     state.monopile.vm.as_mut().unwrap().property_digests = None;
     assert!(Case::default().plan(&state).is_empty());
     let plan = other_port().plan(&state);
@@ -312,13 +318,13 @@ fn vm_with_unknown_properties_is_replaced_on_any_change() {
 #[test]
 fn changed_tags_do_not_recreate_the_vm() {
     let vm_properties = VmProperties { tags: json!({"a": "b"}), ..vm_properties() };
-    let plan = Case { vm_properties, ..other_port() }.plan(&deployed());
+    let plan = Case { vm_properties, ..other_port() }.plan(&deployed_state());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
 
 #[test]
 fn downtime_is_estimated_from_earlier_runs() {
-    let state = deployed();
+    let state = deployed_state();
     let durations = &state.monopile.durations;
     assert_eq!(other_port().plan(&state).downtime(durations), Some(Duration::from_millis(4)));
     let recreate = PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() };
@@ -329,7 +335,7 @@ fn downtime_is_estimated_from_earlier_runs() {
 #[test]
 fn missing_vm_is_replaced_and_its_disk_reattached() {
     let options = PlanOptions { vm_is_gone: true, ..PlanOptions::default() };
-    let plan = Case { options, ..Case::default() }.plan(&deployed());
+    let plan = Case { options, ..Case::default() }.plan(&deployed_state());
     assert_eq!(plan.steps[0].reason, "the CPI does not find the VM");
     let expected = [
         Step::LeaveJobs(handle("vm-1")),
@@ -344,7 +350,7 @@ fn missing_vm_is_replaced_and_its_disk_reattached() {
 
 #[test]
 fn undeleted_earlier_vm_is_retried_by_every_run() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let mark = crate::state::Undeleted {
         resource: Resource::Vm(handle("vm-1")),
         reason: "not found".into(),
@@ -356,7 +362,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
-    let position = |step: &Step| steps.iter().position(|planned| planned == step).unwrap();
+    let position = |step: &Step| steps.iter().position(|candidate| candidate == step).unwrap();
     assert!(position(&delete_it) < position(&create_vm()), "{steps:?}");
     let vm = VmRecord {
         cid: "vm-2".parse().unwrap(),
@@ -372,7 +378,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let deploy_digest = SHA.to_owned();
-    let releases = deployed().releases;
+    let releases = deployed_state().releases;
     let (manifest, credential_digests, durations) = (None, None, BTreeMap::new());
     state
         .apply(Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations })
@@ -390,7 +396,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
     let old = Case { sha: "old", ..Case::default() };
     let new =
         Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
-    let mut state = deployed();
+    let mut state = deployed_state();
     let vm = |cid: &str| {
         Change::VmCreated(Box::new(VmRecord {
             cid: cid.parse().unwrap(),
@@ -428,17 +434,18 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             }
             // The disk with the data may be deleted only after its migration.
             let data = state.current_disk().unwrap().handle();
-            if let Some(deleted) = at(&Step::Delete(Resource::Disk(data))) {
-                assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
+            if let Some(deletion_index) = at(&Step::Delete(Resource::Disk(data))) {
+                assert!(at(&Step::MigrateDisk).unwrap() < deletion_index, "{steps:?}");
             }
             let declined = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
             if let Some(declined) = declined {
-                let copied = super::tests::steps(&case.plan(&state).copying_disk(declined));
-                let at = |stemcell_cid: &Step| copied.iter().position(|step| step == stemcell_cid).unwrap();
+                let steps_with_copy = super::tests::steps(&case.plan(&state).with_disk_copy(declined));
+                let at =
+                    |wanted_step: &Step| steps_with_copy.iter().position(|step| step == wanted_step).unwrap();
                 let data = state.current_disk().unwrap().handle();
                 let order =
                     [Step::MigrateDisk, Step::UseDisk, Step::DeployJobs, Step::Delete(Resource::Disk(data))];
-                assert!(order.iter().map(at).is_sorted(), "{copied:?}");
+                assert!(order.iter().map(at).is_sorted(), "{steps_with_copy:?}");
             }
         }
     }
@@ -446,7 +453,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
 
 #[test]
 fn new_stemcell_is_uploaded_first_and_old_one_deleted_last() {
-    let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed());
+    let plan = Case { stemcell: identity("jammy", "1", 'd'), ..Case::default() }.plan(&deployed_state());
     let steps = steps(&plan);
     let [create_stemcell, create_vm] = create_with_stemcell(None);
     assert_eq!(steps.first(), Some(&create_stemcell));
@@ -474,11 +481,12 @@ fn copies_disk(in_place: Option<Step>, new: &DiskSpec) -> Vec<Step> {
 
 #[test]
 fn shrunk_disk_is_migrated_and_old_one_deleted_last() {
-    let plan = Case { sha: "other", disk: Some(spec(512)), ..Case::default() }.plan(&deployed());
+    let plan = Case { sha: "other", disk: Some(spec(512)), ..Case::default() }.plan(&deployed_state());
     assert_eq!(steps(&plan), copies_disk(None, &spec(512)));
     assert_eq!(plan.steps[4].reason, "no disk can shrink from 1024 MiB to 512 MiB");
     let options = PlanOptions { recreate_persistent_disks: true, ..PlanOptions::default() };
-    let plan = Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() }.plan(&deployed());
+    let plan =
+        Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() }.plan(&deployed_state());
     assert_eq!(steps(&plan), copies_disk(None, &spec(2048)));
 }
 
@@ -500,28 +508,29 @@ fn changed_disk_stays_unless_the_cpi_declines() {
             "the size of its disk changes from 1024 MiB to 2048 MiB",
         ),
     ] {
-        let plan = Case { sha: "other", disk: Some(disk_spec.clone()), ..Case::default() }.plan(&deployed());
+        let plan =
+            Case { sha: "other", disk: Some(disk_spec.clone()), ..Case::default() }.plan(&deployed_state());
         let mut expected = stop_and_delete();
         let attach = Step::AttachDisk(DiskRef::Existing(handle("disk-1")));
         expected.extend([create_vm(), step.clone(), attach, Step::DeployJobs]);
         assert_eq!(steps(&plan), expected);
         assert_eq!(plan.steps[3].reason, reason);
         assert!(step.describe("bosh/0").contains("in place if the CPI can, otherwise copy its data"));
-        assert_eq!(steps(&plan.copying_disk(3)), copies_disk(Some(step), &disk_spec));
-        assert_eq!(plan.copying_disk(0), plan, "only a change of a disk can be declined");
+        assert_eq!(steps(&plan.with_disk_copy(3)), copies_disk(Some(step), &disk_spec));
+        assert_eq!(plan.with_disk_copy(0), plan, "only a change of a disk can be declined");
     }
 }
 
 #[test]
 fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let snapshot = Step::SnapshotDisk(handle("disk-1"));
     let options =
         |now: &str| PlanOptions { takes_snapshot: true, now: now.to_owned(), ..PlanOptions::default() };
     let case = |options| Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() };
-    let taken = steps(&case(options("")).plan(&state));
+    let planned_steps = steps(&case(options("")).plan(&state));
     let [stop, delete] = stop_and_delete().try_into().unwrap();
-    assert_eq!(taken[..3], [stop, snapshot.clone(), delete]);
+    assert_eq!(planned_steps[..3], [stop, snapshot.clone(), delete]);
     let in_place = Case { options: options(""), ..other_port() }.plan(&state);
     assert_eq!(steps(&in_place), [Step::UpdateVm(handle("vm-1"))], "the disk is not in danger");
 
@@ -542,13 +551,13 @@ fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
 
 #[test]
 fn disk_removed_from_the_manifest_is_kept() {
-    let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed());
+    let plan = Case { sha: "other", disk: None, ..Case::default() }.plan(&deployed_state());
     assert!(!steps(&plan).iter().any(|step| matches!(step, Step::Delete(Resource::Disk(_)))));
 }
 
 #[test]
 fn unused_records_are_deleted_even_when_nothing_changed() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     state.apply(Change::DiskCreated(disk("disk-0", 1))).unwrap();
     state.apply(Change::StemcellCreated(stemcell("sc-0", "0", 'e'))).unwrap();
     assert_eq!(
@@ -559,7 +568,7 @@ fn unused_records_are_deleted_even_when_nothing_changed() {
 
 #[test]
 fn records_without_digests_match_by_name_and_version() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     state.stemcells[0].digest = None;
     state.releases[0].digest = None;
     assert!(Case::default().plan(&state).is_empty());
@@ -567,7 +576,7 @@ fn records_without_digests_match_by_name_and_version() {
 
 #[test]
 fn unfinished_deploy_continues_if_the_vm_is_ready() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     state.apply(Change::DeployBegun { in_place: true }).unwrap();
     let plan = Case::default().plan(&state);
     assert_eq!(steps(&plan), [Step::UpdateVm(handle("vm-1"))]);
@@ -579,7 +588,7 @@ fn unfinished_deploy_continues_if_the_vm_is_ready() {
     // A first deploy that ended in `create_vm` has recorded no stemcell as current.
     state.current_stemcell_id.clear();
     let plan = Case::default().plan(&state);
-    let create = plan.steps.iter().find(|planned| planned.step == create_vm()).unwrap();
+    let create = plan.steps.iter().find(|planned_step| planned_step.step == create_vm()).unwrap();
     assert_eq!(create.reason, "the last deploy did not finish");
 }
 
@@ -590,20 +599,20 @@ fn delete_plans_all_records_in_order() {
         Step::Delete(Resource::Disk(handle("disk-1"))),
         Step::Delete(Resource::Stemcell(handle("sc-1"))),
     ]);
-    assert_eq!(steps(&delete(&deployed())), expected);
+    assert_eq!(steps(&delete(&deployed_state())), expected);
     assert!(delete(&State::new()).is_empty());
 }
 
 #[test]
 fn duplicate_stemcell_record_is_deleted_once() {
     // Other tools record one stemcell of the IaaS twice if two versions name it.
-    let mut state = deployed();
+    let mut state = deployed_state();
     state.stemcells.push(StemcellRecord { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());
     let deletions = |plan: &Plan| {
         plan.steps
             .iter()
-            .filter(|planned| matches!(planned.step, Step::Delete(Resource::Stemcell(_))))
+            .filter(|planned_step| matches!(planned_step.step, Step::Delete(Resource::Stemcell(_))))
             .count()
     };
     assert_eq!(deletions(&delete(&state)), 1);
@@ -614,7 +623,7 @@ fn duplicate_stemcell_record_is_deleted_once() {
 #[test]
 fn moving_needs_an_option_to_leave_a_disk_behind() {
     let without_disk = || {
-        let mut state = deployed();
+        let mut state = deployed_state();
         state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
         state
     };
@@ -629,7 +638,7 @@ fn moving_needs_an_option_to_leave_a_disk_behind() {
     assert_eq!(steps(&plan), expected);
 
     let mut moving = Case { cpi: Some("a"), ..Case::default() };
-    let error = moving.try_plan(&deployed()).unwrap_err();
+    let error = moving.try_plan(&deployed_state()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the environment moves from the default CPI to CPI 'a', but its persistent disk 'disk-1' cannot \
@@ -647,12 +656,12 @@ fn moving_needs_an_option_to_leave_a_disk_behind() {
         Step::Delete(Resource::Disk(handle("disk-1"))),
         Step::Delete(Resource::Stemcell(handle("sc-1"))),
     ]);
-    assert_eq!(steps(&moving.plan(&deployed())), expected);
+    assert_eq!(steps(&moving.plan(&deployed_state())), expected);
 }
 
 #[test]
 fn disk_cannot_change_its_availability_zone() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let case = |az: Option<&'static str>| Case { sha: "other", az, ..Case::default() };
     // The disk is older than the zones in the manifest, so its zone is unknown and counts as the desired one.
     case(Some("z1")).plan(&state);
@@ -665,32 +674,34 @@ fn disk_cannot_change_its_availability_zone() {
 
 #[test]
 fn interrupted_move_continues_with_the_new_disk() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let new = DiskRecord { cpi: Some("a".into()), ..disk("disk-2", 1024) };
-    let used = new.handle();
-    for change in
-        [Change::DeployBegun { in_place: false }, Change::DiskCreated(new), Change::DiskUsed(used.clone())]
-    {
+    let new_handle = new.handle();
+    for change in [
+        Change::DeployBegun { in_place: false },
+        Change::DiskCreated(new),
+        Change::DiskUsed(new_handle.clone()),
+    ] {
         state.apply(change).unwrap();
     }
     let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
-    let at = |step: Step| steps.iter().position(|planned| *planned == step).unwrap();
-    assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
+    let at = |step: Step| steps.iter().position(|candidate| *candidate == step).unwrap();
+    assert!(at(Step::AttachDisk(DiskRef::Existing(new_handle))) < at(Step::DeployJobs));
     assert!(at(Step::Delete(Resource::Disk(handle("disk-1")))) > at(Step::DeployJobs));
 }
 
 #[test]
 fn replaced_disks_and_uploaded_stemcells_are_kept() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let put_aside = DiskRecord {
         vm_at_replacement: Some(VmAtReplacement(Some("vm-0".parse().unwrap()))),
         ..disk("disk-0", 1024)
     };
-    let uploaded = StemcellRecord { is_kept: true, ..stemcell("sc-0", "0", 'c') };
+    let kept_stemcell = StemcellRecord { is_kept: true, ..stemcell("sc-0", "0", 'c') };
     for change in [
         Change::DiskCreated(put_aside),
         Change::DiskCreated(disk("disk-2", 1024)),
-        Change::StemcellCreated(uploaded),
+        Change::StemcellCreated(kept_stemcell),
         Change::StemcellCreated(stemcell("sc-2", "2", 'd')),
     ] {
         state.apply(change).unwrap();
@@ -705,7 +716,7 @@ fn replaced_disks_and_uploaded_stemcells_are_kept() {
 
 #[test]
 fn newer_upload_of_a_stemcell_is_used() {
-    let mut state = deployed();
+    let mut state = deployed_state();
     let second_stemcell = StemcellRecord {
         id: "id-again".into(),
         is_kept: true,

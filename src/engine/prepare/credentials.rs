@@ -17,7 +17,7 @@ pub(crate) fn check(
 ) -> Result<()> {
     check_source(run, inputs, state, values, true).map_err(|error| {
         let error = error.with_note("nothing was changed");
-        match of_other_environment(run, inputs, state, &error) {
+        match other_environment_error(run, inputs, state, &error) {
             // New credentials would replace the VM of another environment.
             Some(other) => other,
             None => error.with_hint(
@@ -29,7 +29,7 @@ pub(crate) fn check(
 }
 
 /// Returns the error for a state of another environment, if that explains the error about credentials.
-pub(super) fn of_other_environment(
+pub(super) fn other_environment_error(
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
@@ -47,23 +47,23 @@ pub(super) fn check_source(
     values: &[VariableValue],
     generates: bool,
 ) -> Result<()> {
-    let deployed = state.monopile.credential_digests.as_ref();
+    let deployed_digests = state.monopile.credential_digests.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
     let run_credentials = RunCredentials::new(values, vars_store);
     let how_to_pass =
-        |name: &str| CredentialDigests::how_to_pass(deployed, name, &run_credentials, &run.redactor);
-    let forgotten = match deployed {
-        Some(deployed) => deployed.names_with_missing_source(values),
-        None => all_of_bosh(state, values),
+        |name: &str| CredentialDigests::how_to_pass(deployed_digests, name, &run_credentials, &run.redactor);
+    let missing_names = match deployed_digests {
+        Some(digests) => digests.names_with_missing_source(values),
+        None => missing_names_of_bosh_state(state, values),
     };
-    if let Some(first) = forgotten.first() {
+    if let Some(first) = missing_names.first() {
         let consequence = if generates { ", and would be generated again" } else { "" };
         let error = Error::invalid(format!(
             "the credentials with which this environment was deployed are missing{consequence}: {}",
-            comma_list(&forgotten)
+            comma_list(&missing_names)
         ))
         .with_hint(how_to_pass(first));
-        let was_stored = deployed.is_none_or(|deployed| deployed.was_stored(first));
+        let was_stored = deployed_digests.is_none_or(|digests| digests.was_stored(first));
         return Err(match vars_store.filter(|_| was_stored) {
             Some(path) if path.try_exists().unwrap_or(true) => {
                 error.with_source(format!("the vars store '{}' lacks {first}", path.display()))
@@ -74,8 +74,11 @@ pub(super) fn check_source(
     }
     // Without a VM and its disks, other values harm nothing.
     let exists = state.vms().next().is_some() || !state.disks.is_empty();
-    let foreign = deployed.filter(|_| exists).map(|deployed| deployed.names_from_other_source(values)).unwrap_or_default();
-    let Some(first) = foreign.first() else { return Ok(()) };
+    let foreign_names = deployed_digests
+        .filter(|_| exists)
+        .map(|digests| digests.names_from_other_source(values))
+        .unwrap_or_default();
+    let Some(first) = foreign_names.first() else { return Ok(()) };
     let is_stored = values.iter().any(|value| value.name == **first && value.is_stored);
     let source = match run_credentials.vars_store.as_ref().filter(|_| is_stored) {
         Some(path) => format!("the vars store '{path}' is"),
@@ -83,14 +86,14 @@ pub(super) fn check_source(
     };
     Err(Error::invalid(format!(
         "{source} probably not of this environment: these values differ from the deployed ones: {}",
-        comma_list(&foreign)
+        comma_list(&foreign_names)
     ))
     .with_hint(how_to_pass(first)))
 }
 
 /// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.
 /// Its states do not record which credentials it had.
-fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
+fn missing_names_of_bosh_state<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
     let is_of_bosh = state.vm_handle().is_some() && state.monopile.vm.is_none();
     match is_of_bosh && values.iter().all(|variable| variable.value.is_none()) {
         true => values.iter().map(|variable| variable.name.as_str()).collect(),
@@ -100,11 +103,15 @@ fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
 
 /// Returns the names of the variables whose values differ from the deployed ones.
 pub(crate) fn changed_credentials(state: &State, values: &[VariableValue]) -> Vec<String> {
-    let deployed = state.monopile.credential_digests.as_ref();
-    deployed.into_iter().flat_map(|deployed| deployed.changed_names(values)).map(str::to_owned).collect()
+    let deployed_digests = state.monopile.credential_digests.as_ref();
+    deployed_digests
+        .into_iter()
+        .flat_map(|digests| digests.changed_names(values))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the record of the values in a loaded manifest.
-pub(super) fn to_record(loaded: &LoadedManifest) -> Option<CredentialDigests> {
-    CredentialDigests::of(&loaded.into())
+pub(super) fn digests_of_manifest(manifest: &LoadedManifest) -> Option<CredentialDigests> {
+    CredentialDigests::of(&manifest.into())
 }

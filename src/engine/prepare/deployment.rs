@@ -83,14 +83,14 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 
 /// Returns the inputs for reading the manifest of the environment with this state, without saving generated
 /// values. Marks the environment as deployed if the state has resources.
-pub(crate) fn discarding_generated(inputs: &Inputs, state: &State) -> Inputs {
+pub(crate) fn read_only_inputs(inputs: &Inputs, state: &State) -> Inputs {
     Inputs { discards_generated: true, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
 }
 
 /// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore saves no
 /// generated values. Fails if the deployed credentials are missing, or others are given in their place.
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
-    let inputs = discarding_generated(inputs, state);
+    let inputs = read_only_inputs(inputs, state);
     let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values, false);
     report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
@@ -99,10 +99,10 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 /// deployed credentials are missing, or others are given in their place. Fails if they and the addresses are
 /// those of another environment.
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
-    let inputs = discarding_generated(inputs, state);
-    let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
+    let inputs = read_only_inputs(inputs, state);
+    let manifest = manifest::load_checked(&inputs, &run.redactor, &|values| {
         if let Err(missing) = credentials::check_source(run, &inputs, state, values, false) {
-            if let Some(other) = credentials::of_other_environment(run, &inputs, state, &missing) {
+            if let Some(other) = credentials::other_environment_error(run, &inputs, state, &missing) {
                 return Err(other);
             }
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
@@ -112,18 +112,18 @@ pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -
         }
         Ok(())
     })?;
-    report_messages(run, loaded)
+    report_messages(run, manifest)
 }
 
 /// Reports the warnings and notes of a manifest.
-fn report_messages(run: &RunContext, loaded: LoadedManifest) -> Result<LoadedManifest> {
-    for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
+fn report_messages(run: &RunContext, manifest: LoadedManifest) -> Result<LoadedManifest> {
+    for warning in manifest.warnings.iter().chain(&manifest::unknown_keys(&manifest)) {
         run.reporter.warn(warning);
     }
-    for note in &loaded.notes {
+    for note in &manifest.notes {
         run.reporter.note(note);
     }
-    Ok(loaded)
+    Ok(manifest)
 }
 
 /// Registers the credentials in a disk hint with the redactor.
@@ -157,15 +157,15 @@ pub(crate) fn prepare(
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
     let inputs = &Inputs { is_deployed: !state.is_empty_of_resources(), ..inputs.clone() };
-    let loaded =
+    let manifest =
         manifest::load_checked(inputs, &run.redactor, &|values| match overrides.accepts_new_credentials {
             true => Ok(()),
             false => credentials::check(run, inputs, state, values),
         })?;
-    let loaded = report_messages(run, loaded)?;
-    let deployment = loaded.deployment()?;
-    let cpi_config = loaded.cpis()?;
-    let deploy_digest = deploy_digest(&loaded);
+    let manifest = report_messages(run, manifest)?;
+    let deployment = manifest.deployment()?;
+    let cpi_config = manifest.cpis()?;
+    let deploy_digest = deploy_digest(&manifest);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     // In these cases every plan deploys, whatever the artifacts are.
     let deploys = state.vm_cid().is_none() || state.current_deploy_digest != deploy_digest;
@@ -185,25 +185,25 @@ pub(crate) fn prepare(
         };
         obtain::all(run, &refs, identify_by, leading.as_ref(), &directory, stage)
     };
-    let (obtained, untracked_check) =
+    let (artifacts, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
-    let (stemcell, releases) = obtained?;
+    let (stemcell, releases) = artifacts?;
     let UntrackedCheck { endpoint, unchecked, untracked } = untracked_check?;
-    let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
+    let (leaves, vm_properties) = (leaves(run, &manifest), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
-    let mbus_certificate = mbus_certificate(&loaded, &deployment, endpoint.host());
-    let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
-    let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
+    let mbus_certificate = mbus_certificate(&manifest, &deployment, endpoint.host());
+    let variable_names = || manifest.values.iter().map(|variable| variable.name.clone()).collect();
+    let vars_store = manifest.vars_store.clone().map(|path| (path, variable_names()));
     Ok(PreparedDeployment {
         deployment,
         cpi_config,
         deploy_digest,
         leaves,
         vm_properties,
-        credential_digests: credentials::to_record(&loaded),
-        changed_credentials: credentials::changed_credentials(state, &loaded.values),
-        run_credentials: (&loaded).into(),
-        generated: loaded.generated,
+        credential_digests: credentials::digests_of_manifest(&manifest),
+        changed_credentials: credentials::changed_credentials(state, &manifest.values),
+        run_credentials: (&manifest).into(),
+        generated: manifest.generated,
         vars_store,
         endpoint,
         unchecked,
@@ -235,19 +235,23 @@ fn is_job(cpi: &CpiEntry) -> bool {
 /// Returns the userland in which the CPI of the deployment runs; `None` for this machine.
 fn userland(run: &RunContext, deployment: &Deployment, config: Option<&CpiConfig>) -> Option<UserlandRef> {
     let provider = &deployment.cloud_provider;
-    let declared = match (deployment.cpi(), &provider.cpi) {
+    let userland_ref = match (deployment.cpi(), &provider.cpi) {
         (Some(name), _) => {
             config?.cpis.iter().find(|cpi| cpi.name == name).filter(|cpi| is_job(cpi))?.userland.as_ref()
         }
         (None, CpiSource::Jobs(_)) => provider.userland.as_ref(),
         (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => return None,
     };
-    run.userland(declared)
+    run.userland(userland_ref)
 }
 
 /// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the
 /// settings that the CPI passes.
-fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment, host: &str) -> Option<MbusCertificate> {
+fn mbus_certificate(
+    manifest: &LoadedManifest,
+    deployment: &Deployment,
+    host: &str,
+) -> Option<MbusCertificate> {
     let cert = deployment.vm.env.get("bosh").map(|bosh| &bosh["mbus"]["cert"]);
     let vm_cert_key = |key: &str| cert.and_then(|cert| cert[key].as_str());
     let cpi_cert = &deployment.cloud_provider.cert;
@@ -261,15 +265,16 @@ fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment, host: &str
     };
     let key_fits = key.map_or(Ok(None), |key| vars_store::has_key(pem, key));
     let key_fits = key_fits.map(|has_key| has_key != Some(false));
-    let variable = loaded.variable_of_certificate(pem).cloned();
-    let declares_host = variable.as_ref().is_some_and(|variable| loaded.declares_host(&variable.name, host));
-    let declares_ca = variable.as_ref().is_some_and(|variable| loaded.declares_ca(&variable.name));
+    let variable = manifest.variable_of_certificate(pem).cloned();
+    let declares_host =
+        variable.as_ref().is_some_and(|variable| manifest.declares_host(&variable.name, host));
+    let declares_ca = variable.as_ref().is_some_and(|variable| manifest.declares_ca(&variable.name));
     Some(MbusCertificate { property, pem: pem.to_owned(), variable, declares_host, declares_ca, key_fits })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
-pub(crate) fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLeaf> {
-    loaded
+pub(crate) fn leaves(run: &RunContext, manifest: &LoadedManifest) -> Vec<DesiredLeaf> {
+    manifest
         .leaves()
         .into_iter()
         .map(|leaf| {
@@ -288,7 +293,7 @@ fn vm_properties(deployment: &Deployment) -> VmProperties {
         // The agent presents its certificate and does not use the CA, so the VM need not be replaced at the
         // end of a rotation.
         if let Some(cert) = bosh.get_mut("mbus").and_then(|mbus| mbus.get_mut("cert")) {
-            without_ca(cert);
+            remove_ca(cert);
         }
         bosh.remove("tags");
         if bosh.is_empty() {
@@ -298,7 +303,7 @@ fn vm_properties(deployment: &Deployment) -> VmProperties {
     let provider = &deployment.cloud_provider;
     let property = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
     let mut cert = provider.cert.to_json();
-    without_ca(&mut cert);
+    remove_ca(&mut cert);
     VmProperties {
         az: json!(deployment.az_name()),
         cloud_properties: deployment.vm.described_cloud_properties(),
@@ -317,15 +322,15 @@ fn vm_properties(deployment: &Deployment) -> VmProperties {
     }
 }
 
-fn without_ca(cert: &mut Value) {
+fn remove_ca(cert: &mut Value) {
     if let Value::Object(cert) = cert {
         cert.remove("ca");
     }
 }
 
 /// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
-pub(crate) fn deploy_digest(loaded: &LoadedManifest) -> String {
-    hex::encode(Sha512::digest(manifest::deploy_text(loaded)))
+pub(crate) fn deploy_digest(manifest: &LoadedManifest) -> String {
+    hex::encode(Sha512::digest(manifest::deploy_text(manifest)))
 }
 
 /// Checks that the stemcell is the one that the manifest describes.
@@ -345,7 +350,7 @@ pub(crate) fn open_releases(
     let directory = manifest.parent().unwrap_or(Path::new("."));
     obtain::releases(run, release_refs, directory, stage)?
         .iter()
-        .map(|obtained| obtained.release(run, stage))
+        .map(|artifact| artifact.release(run, stage))
         .collect()
 }
 
@@ -357,8 +362,8 @@ pub(crate) fn open_stemcell(
     stage: &Stage,
 ) -> Result<Stemcell> {
     let stemcell_ref = &deployment.stemcell;
-    let obtained = obtain::stemcell(run, stemcell_ref, IdentifyBy::Unpacking, directory, stage)?;
-    let stemcell = obtained.stemcell(run, stage)?;
+    let artifact = obtain::stemcell(run, stemcell_ref, IdentifyBy::Unpacking, directory, stage)?;
+    let stemcell = artifact.stemcell(run, stage)?;
     check_stemcell(deployment, &stemcell)?;
     Ok(stemcell)
 }
@@ -376,10 +381,10 @@ impl PreparedDeployment {
     pub(crate) fn forget_previous(&self, run: &RunContext, inputs: &Inputs) {
         let Some((path, names)) = &self.vars_store else { return };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let forgotten = VarsStore::open(path, &inputs.encryption)
+        let result = VarsStore::open(path, &inputs.encryption)
             .and_then(|mut store| store.forget_previous(&names))
             .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
-        if let Err(error) = forgotten {
+        if let Err(error) = result {
             run.reporter.warn(error.chain().join(": "));
         }
     }
@@ -412,8 +417,8 @@ impl PreparedDeployment {
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
     pub(crate) fn open(&self, run: &RunContext, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
-        for obtained in &self.releases {
-            releases.push(obtained.release(run, stage)?);
+        for artifact in &self.releases {
+            releases.push(artifact.release(run, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find_release(&releases, &job.release)?;

@@ -12,8 +12,8 @@ mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, discarding_generated, find_release,
-    leaves, load, load_deployed, load_to_delete, open_releases, open_stemcell, prepare,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, find_release, leaves, load,
+    load_deployed, load_to_delete, open_releases, open_stemcell, prepare, read_only_inputs,
     register_hint_secrets,
 };
 pub(crate) use other_environment::OtherEnvironment;

@@ -30,7 +30,7 @@ pub(crate) struct ObtainedArtifact {
     pub(crate) expected: Option<Digest>,
     pub(crate) identity: ArtifactIdentity,
     /// The stemcell, if it is already unpacked.
-    pub(crate) unpacked: Option<Stemcell>,
+    pub(crate) unpacked_stemcell: Option<Stemcell>,
     /// The release, if it is already unpacked.
     unpacked_release: Option<Release>,
 }
@@ -65,7 +65,7 @@ impl ObtainedArtifact {
     pub(crate) fn stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
         let unpack = || unpack_stemcell(run, &self.source, self.expected.as_ref(), &name(), stage);
-        self.unpacked.clone().map_or_else(unpack, Ok)
+        self.unpacked_stemcell.clone().map_or_else(unpack, Ok)
     }
 
     /// Returns the release, verified and unpacked.
@@ -84,9 +84,9 @@ pub(crate) fn unpack<T>(
 ) -> Result<T> {
     let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
     create_private_directory(directory)?;
-    let unpacked = open(&unpacking)?;
+    let content = open(&unpacking)?;
     unpacking.finish();
-    Ok(unpacked)
+    Ok(content)
 }
 
 /// Verifies a stemcell and unpacks it into the scratch directory.
@@ -169,10 +169,12 @@ pub(crate) fn all(
     // The stemcell comes first, because it is the largest artifact.
     let artifacts: Vec<WantedArtifact<'_>> = std::iter::once(stemcell).chain(releases).collect();
     let on_leading = leading.map(|leading| leading.on_unpacked.as_ref());
-    let mut obtained = obtain(run, &artifacts, refs.userlands, on_leading, directory, stage)?.into_iter();
+    let mut obtained_artifacts =
+        obtain(run, &artifacts, refs.userlands, on_leading, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
-    let stemcell = obtained.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
-    Ok((stemcell, obtained.collect()))
+    let stemcell =
+        obtained_artifacts.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
+    Ok((stemcell, obtained_artifacts.collect()))
 }
 
 /// Obtains only the stemcell. Relative paths start at `directory`, the directory of the manifest.
@@ -288,24 +290,24 @@ impl<'m> WantedArtifact<'m> {
         let expected = self.expected(&url)?;
         let title = self.title();
         let unpacks = self.identify_by == IdentifyBy::Unpacking;
-        let unpacked_early = Mutex::new(None);
+        let early_stemcell = Mutex::new(None);
         let unpack_early = |arriving: ArrivingFile<'_>| {
-            *unpacked_early.lock() = unpack_arriving(run, arriving, &url, expected.as_ref(), &title, stage);
+            *early_stemcell.lock() = unpack_arriving(run, arriving, &url, expected.as_ref(), &title, stage);
         };
         let read = unpacks.then_some(&unpack_early as ReadArriving<'_>);
         let source = fetcher.obtain_while(&url, expected.as_ref(), &title, stage.reporter(), read)?;
-        let unpacked = match unpacked_early.into_inner() {
+        let unpacked_stemcell = match early_stemcell.into_inner() {
             Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
             None if unpacks && cache.takes_long(&source, expected.as_ref()) => {
-                let started = SystemTime::now();
+                let start = SystemTime::now();
                 let stemcell = unpack_stemcell(run, &source, expected.as_ref(), &title, stage)?;
-                cache.store_stemcell_identity(&stemcell, started);
+                cache.store_stemcell_identity(&stemcell, start);
                 Some(stemcell)
             }
             None => None,
         };
         let identify = || cache.identify(self.kind, &source, expected.as_ref(), &title, stage.reporter());
-        let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
+        let identity = unpacked_stemcell.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
         match self.name {
             Some(name) if name != identity.name => Err(Error::invalid(format!(
                 "the manifest calls it '{name}' in `releases`, but the release's own name is '{}'",
@@ -316,7 +318,14 @@ impl<'m> WantedArtifact<'m> {
                 let unpack = || unpack_release(run, &source, expected.as_ref(), &identity.name, stage);
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
                 let is_downloaded = !matches!(url, ArtifactUrl::Local(_));
-                Ok(ObtainedArtifact { source, is_downloaded, expected, identity, unpacked, unpacked_release })
+                Ok(ObtainedArtifact {
+                    source,
+                    is_downloaded,
+                    expected,
+                    identity,
+                    unpacked_stemcell,
+                    unpacked_release,
+                })
             }
         }
     }
@@ -373,39 +382,39 @@ fn obtain(
         });
         results.lock().sort_by_key(|(index, _)| *index);
     };
-    let (leading, others): (Vec<usize>, Vec<usize>) =
+    let (leading_indexes, other_indexes): (Vec<usize>, Vec<usize>) =
         (0..artifacts.len()).partition(|index| artifacts[*index].is_leading);
-    if !leading.is_empty() {
-        obtain_each(&leading);
+    if !leading_indexes.is_empty() {
+        obtain_each(&leading_indexes);
         if let Some(on_leading) = on_leading.filter(|_| first_failure.get().is_none()) {
-            let unpacked = |(_, result): &(usize, Result<ObtainedArtifact>)| {
-                result.as_ref().ok().and_then(|obtained| obtained.unpacked_release.clone())
+            let unpacked_release = |(_, result): &(usize, Result<ObtainedArtifact>)| {
+                result.as_ref().ok().and_then(|artifact| artifact.unpacked_release.clone())
             };
-            let releases = results.lock().iter().filter_map(unpacked).collect();
+            let releases = results.lock().iter().filter_map(unpacked_release).collect();
             on_leading(releases);
         }
     }
-    obtain_each(&others);
+    obtain_each(&other_indexes);
     let results = results.into_inner();
-    let (mut obtained, mut failures) = (Vec::new(), Vec::new());
+    let (mut obtained_artifacts, mut failures) = (Vec::new(), Vec::new());
     for (index, result) in results {
         match result {
-            Ok(artifact) => obtained.push(artifact),
+            Ok(artifact) => obtained_artifacts.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<Stopped>() => {}
             Err(error) => failures.push((artifacts[index].title_with_place(), error)),
         }
     }
     for userland_ref in userlands {
-        let located = locate_userland(run, userland_ref, directory);
-        let obtained_userland = located.and_then(|(url, expected)| {
+        let location = locate_userland(run, userland_ref, directory);
+        let obtained_userland = location.and_then(|(url, expected)| {
             fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())
         });
         if let Err(error) = obtained_userland {
             failures.push((userland_ref.title(), error));
         }
     }
-    combine_failures(failures).map_or(Ok(obtained), Err)
+    combine_failures(failures).map_or(Ok(obtained_artifacts), Err)
 }
 
 /// Combines the failures of artifacts into one error.
@@ -419,10 +428,12 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     // Invalid input fails again, whatever becomes of the others.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);
     let kind = if is_invalid { ErrorKind::InvalidInput } else { failures[0].1.kind() };
-    let shown = failures.iter().take(MAX_SHOWN_FAILURES);
-    let mut lines: Vec<String> =
-        shown.clone().map(|(title, error)| format!("{title}: {}", error.chain().join(": "))).collect();
+    let shown_failures = failures.iter().take(MAX_SHOWN_FAILURES);
+    let mut lines: Vec<String> = shown_failures
+        .clone()
+        .map(|(title, error)| format!("{title}: {}", error.chain().join(": ")))
+        .collect();
     lines.extend((count > MAX_SHOWN_FAILURES).then(|| format!("and {} more", count - MAX_SHOWN_FAILURES)));
     let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
-    Some(shown.fold(all, |all, (_, error)| all.with_advice_of(error)))
+    Some(shown_failures.fold(all, |all, (_, error)| all.with_advice_of(error)))
 }

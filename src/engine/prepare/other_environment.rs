@@ -25,16 +25,16 @@ impl OtherEnvironment {
         if let Some(other) = Self::find(state, &manifest_name) {
             return Some(other);
         }
-        let deployed = state.static_addresses();
+        let deployed_addresses = state.static_addresses();
         let in_manifest = manifest::static_addresses(inputs, &run.redactor);
         let first = in_manifest.first()?;
-        (!deployed.is_empty() && !in_manifest.iter().any(|address| deployed.contains(address))).then(|| {
-            OtherEnvironment {
-                name: Some(manifest_name.clone()),
-                address: deployed.first().cloned(),
-                manifest_name,
-                manifest_address: Some(first.clone()),
-            }
+        (!deployed_addresses.is_empty()
+            && !in_manifest.iter().any(|address| deployed_addresses.contains(address)))
+        .then(|| OtherEnvironment {
+            name: Some(manifest_name.clone()),
+            address: deployed_addresses.first().cloned(),
+            manifest_name,
+            manifest_address: Some(first.clone()),
         })
     }
 

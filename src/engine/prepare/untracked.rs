@@ -61,22 +61,23 @@ pub(super) fn check_during<T>(
     };
     let unchecked = reason_not_to_check(deployment, &endpoint, state);
     let asks = !is_ignored && unchecked.is_none();
-    let (done, untracked) = thread::scope(|scope| {
+    let (outcome, untracked) = thread::scope(|scope| {
         let check_thread = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
-        let done = work();
+        let outcome = work();
         (
-            done,
+            outcome,
             check_thread.map(|check_thread| check_thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
         )
     });
     let untracked = untracked.transpose().map(Option::flatten);
-    (done, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))
+    (outcome, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))
 }
 
 /// Returns the reason why the address cannot be asked. Returns `None` if it can, or if a VM is on record.
 fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state: &State) -> Option<String> {
-    let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
-    let has_known_address = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
+    let has_address = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
+    let has_known_address =
+        !deployment.has_dynamic_network() || deployment.vm.networks.values().any(has_address);
     (!has_known_address && has_no_vm(state)).then(|| {
         "Not checked: whether an untracked VM of this manifest exists, because the IaaS assigns its address"
             .to_owned()
@@ -142,7 +143,7 @@ impl UntrackedListener {
         let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
-                let with = match disks.as_slice() {
+                let disk_note = match disks.as_slice() {
                     [] => "no disk mounted".to_owned(),
                     disks => {
                         let names: Vec<&str> = disks.iter().map(DiskCid::as_str).collect();
@@ -150,13 +151,13 @@ impl UntrackedListener {
                     }
                 };
                 let error = Error::failure(format!(
-                    "an untracked VM answers at {address} (agent {agent_id}, {with}): it accepts the \
+                    "an untracked VM answers at {address} (agent {agent_id}, {disk_note}): it accepts the \
                      manifest's credentials, and no VM is on record in '{state}'"
                 ))
                 .with_note("nothing was changed in the cloud")
                 .with_note("another VM would get the same address");
                 let is_this = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
-                let error = match recorded_in(run, inputs, "this VM", is_this) {
+                let error = match state_hint(run, inputs, "this VM", is_this) {
                     Some(hint) => error.with_hint(hint),
                     None => {
                         let other_place =
@@ -181,7 +182,7 @@ impl UntrackedListener {
                 .with_notes(owner(endpoint).map(|owner| format!("{owner} listens there")));
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
-                let error = match recorded_in(run, inputs, "a VM at this address", has_address) {
+                let error = match state_hint(run, inputs, "a VM at this address", has_address) {
                     Some(hint) => error.with_hint(hint),
                     None => error.with_hint(
                         "if it is the VM of this manifest, find the state and the vars store of its deploy, \
@@ -201,15 +202,15 @@ impl UntrackedListener {
 
 /// Returns a hint for a kept version of the state, or the state beside the manifest, for which `records` is
 /// true. `vm` names the VM.
-fn recorded_in(
+fn state_hint(
     run: &RunContext,
     inputs: &Inputs,
     vm: &str,
     records: impl Fn(&State) -> bool,
 ) -> Option<String> {
     let storage = run.paths.state.resolve_links().ok()?;
-    let kept = versions(&storage).unwrap_or_default();
-    if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
+    let kept_versions = versions(&storage).unwrap_or_default();
+    if let Some(version) = kept_versions.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
         let state = shell_word(&storage.to_string()).into_owned();
         return Some(format!(
             "'{}' records {vm}: restore it with `monopile state backup --restore {} --state {state}`",
@@ -246,12 +247,12 @@ fn import_command(
     inputs.vars_files.iter().for_each(|path| add("-l", &path.to_string_lossy()));
     inputs.vars_exec.iter().for_each(|program| add("--vars-exec", &program.command_line()));
     inputs.vars_env.iter().for_each(|prefix| add("--vars-env", prefix));
-    let single = [
+    let path_options = [
         ("--vars-store", &inputs.vars_store),
         ("--cpi-config", &inputs.cpi_config),
         ("--cloud-config", &inputs.cloud_config),
     ];
-    for (option, path) in single {
+    for (option, path) in path_options {
         path.iter().for_each(|path| add(option, &path.to_string_lossy()));
     }
     add("--state", &run.paths.state.to_string());

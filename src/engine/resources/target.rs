@@ -52,7 +52,7 @@ impl TargetEnvironment {
         let validating = run.reporter.stage("Validating");
         // Generated values are not saved: the next deploy would log in to the agent with them, which does not
         // know them.
-        let inputs = prepare::discarding_generated(&self.inputs, store.state());
+        let inputs = prepare::read_only_inputs(&self.inputs, store.state());
         let manifest = prepare::load(run, &inputs)?;
         let cpi_inputs =
             OwnedCpiInputs::open(run, &self.inputs, self.renderer_choice, &manifest, &validating)?;

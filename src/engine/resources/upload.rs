@@ -6,7 +6,7 @@ use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
 use crate::cpi_set::{self, CpiName, check_formats};
 use crate::deploy::vm;
-use crate::effects::{Executor, ParallelEffect, deletion};
+use crate::effects::{Executor, ParallelCall, deletion};
 use crate::prepare::obtain;
 use crate::run_context::RunContext;
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Store};
@@ -240,11 +240,11 @@ fn upload(
     deployment: &Deployment,
     stage: &Stage,
 ) -> Result<Vec<Result<StemcellHandle>>> {
-    let calls: Vec<ParallelEffect> = cpis
+    let calls: Vec<ParallelCall> = cpis
         .iter()
         .map(|cpi| {
             let (effect, arguments) = vm::upload_effect(stemcell, deployment, cpi.as_deref(), true);
-            ParallelEffect { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
+            ParallelCall { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();
     let answers = executor.perform_in_parallel(stage, REASON, &calls)?;
