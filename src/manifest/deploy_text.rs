@@ -34,7 +34,7 @@ pub fn deploy_text(manifest: &LoadedManifest) -> String {
     {
         map.remove("cpis");
         if let Some(Node { data: Data::Seq(zones), .. }) = map.get_mut("azs") {
-            zones.iter_mut().for_each(without_cpi);
+            zones.iter_mut().for_each(remove_cpi);
         }
     }
     let mut text = yaml::emit(&root);
@@ -43,7 +43,7 @@ pub fn deploy_text(manifest: &LoadedManifest) -> String {
         for entry in config.unwrap_or_default() {
             let mut entry = entry.clone();
             match section {
-                "azs" => without_cpi(&mut entry),
+                "azs" => remove_cpi(&mut entry),
                 _ => apply_by_cpi(&mut entry, cpi.as_deref()),
             }
             text += &format!("--- # {section}\n{}", yaml::emit(&entry));
@@ -74,7 +74,7 @@ fn apply_by_cpi(node: &mut Node, cpi: Option<&str>) {
     }
 }
 
-fn without_cpi(zone: &mut Node) {
+fn remove_cpi(zone: &mut Node) {
     if let Data::Map(zone) = &mut zone.data {
         zone.remove("cpi");
     }

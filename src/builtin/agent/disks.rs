@@ -42,7 +42,7 @@ impl Disks {
     }
 
     /// Stores the hint of a disk.
-    pub(super) fn add(&self, cid: &str, hint: &Value) -> Result<()> {
+    pub(super) fn store_hint(&self, cid: &str, hint: &Value) -> Result<()> {
         if cid.is_empty() {
             return Err(Error::invalid("Saving persistent disk hints: the disk CID is empty"));
         }
@@ -53,7 +53,7 @@ impl Disks {
     }
 
     /// Removes the hint of a disk.
-    pub(super) fn remove(&self, cid: &str) -> Result<()> {
+    pub(super) fn remove_hint(&self, cid: &str) -> Result<()> {
         self.change_hints(|hints| {
             hints.remove(cid);
         })

@@ -213,18 +213,18 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         "list_disk" => Ok(Some((TaskConcurrency::Free, Box::new(|agent, _| agent.list_disk())))),
         "add_persistent_disk" => {
             let (cid, hint): (String, Value) = (arguments.next()?, arguments.next()?);
-            exclusive_task(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
+            exclusive_task(Box::new(move |agent, _| agent.disks.store_hint(&cid, &hint).map(|()| json!({}))))
         }
         "remove_persistent_disk" => {
             let cid: String = arguments.next()?;
-            exclusive_task(Box::new(move |agent, _| agent.disks.remove(&cid).map(|()| json!({}))))
+            exclusive_task(Box::new(move |agent, _| agent.disks.remove_hint(&cid).map(|()| json!({}))))
         }
         "mount_disk" => {
             let cid: String = arguments.next()?;
             let hint: Option<Value> = arguments.optional()?;
             exclusive_task(Box::new(move |agent, _| {
                 if let Some(hint) = hint {
-                    agent.disks.add(&cid, &hint)?;
+                    agent.disks.store_hint(&cid, &hint)?;
                 }
                 agent.disks.mount(&agent.reread_settings()?, &cid).map(|()| json!({}))
             }))

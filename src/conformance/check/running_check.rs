@@ -123,7 +123,7 @@ impl RunningCheck<'_, '_> {
                         "`{method}` was retried (`ok_to_retry`): {}",
                         error_answer.text()
                     ));
-                    self.wait(pause);
+                    self.pause(pause);
                     pause *= 2;
                 }
                 answer => return Ok(answer),
@@ -141,7 +141,7 @@ impl RunningCheck<'_, '_> {
         Ok(request.to_string().into_bytes())
     }
 
-    fn wait(&self, pause: Duration) {
+    fn pause(&self, pause: Duration) {
         // A transcript needs no pause.
         if matches!(self.run.cpi.source, AnswerSource::Program(_)) {
             let end = std::time::Instant::now() + pause;

@@ -95,8 +95,8 @@ impl Backoff {
         Backoff { next_pause: Duration::from_millis(1), max_pause }
     }
 
-    /// Waits, and makes the next pause longer.
-    pub fn wait(&mut self, clock: &Clock, activity: Activity) {
+    /// Pauses, and makes the next pause longer.
+    pub fn pause(&mut self, clock: &Clock, activity: Activity) {
         let _spending = clock.measure(activity);
         std::thread::sleep(self.next_pause);
         self.next_pause = (self.next_pause * 3 / 2).min(self.max_pause);
@@ -296,7 +296,7 @@ impl Agent {
                 }
                 return Ok(None);
             }
-            backoff.wait(&self.clock, Activity::AgentTask);
+            backoff.pause(&self.clock, Activity::AgentTask);
             match self.send("get_task", json!([task])) {
                 Ok(next) => {
                     value = next;
@@ -344,7 +344,7 @@ impl Agent {
                         on_problem(problem.clone());
                         last_problem = problem;
                     }
-                    backoff.wait(&self.clock, Activity::Waiting);
+                    backoff.pause(&self.clock, Activity::Waiting);
                 }
                 Err(error) => return Err(error),
             }

@@ -21,11 +21,11 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) fn boot_if_off(
     run: &RunContext,
     inputs: &Inputs,
-    loaded: &LoadedManifest,
+    manifest: &LoadedManifest,
     state: &State,
     stage: &Stage,
 ) -> Result<bool> {
-    let booted = with_local_vm((run, inputs, loaded, state), stage, |cpis, vm| {
+    let boot = with_local_vm((run, inputs, manifest, state), stage, |cpis, vm| {
         if !cpis.is_off(vm)? {
             return Ok(None);
         }
@@ -40,7 +40,7 @@ pub(super) fn boot_if_off(
         booting.finish();
         Ok(Some(()))
     })?;
-    Ok(booted.is_some())
+    Ok(boot.is_some())
 }
 
 /// Replaces the error of an agent that does not answer if its VM is off (`off_error`), or does not exist.
@@ -49,14 +49,14 @@ pub(crate) fn explain_if_off(
     off_error: fn(&VmHandle) -> Error,
     run: &RunContext,
     inputs: &Inputs,
-    loaded: &LoadedManifest,
+    manifest: &LoadedManifest,
     state: &State,
 ) -> Error {
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }
     let stage = run.reporter.stage("Checking whether the VM is off");
-    let explained = with_local_vm((run, inputs, loaded, state), &stage, |cpis, vm| {
+    let finding = with_local_vm((run, inputs, manifest, state), &stage, |cpis, vm| {
         let Some(directory) = cpis.checked_vm_directory(vm)? else { return Ok(None) };
         Ok(Some(match () {
             () if cpis.is_off(vm)? => ("it is off", Some(off_error(vm))),
@@ -64,10 +64,10 @@ pub(crate) fn explain_if_off(
             () => ("it is not off", None),
         }))
     });
-    match explained {
-        Ok(Some((outcome, explained))) => {
+    match finding {
+        Ok(Some((outcome, clearer_error))) => {
             stage.give_up(outcome);
-            explained.unwrap_or(error)
+            clearer_error.unwrap_or(error)
         }
         Ok(None) => {
             stage.skip("its CPI keeps no VMs on this machine");
@@ -95,16 +95,16 @@ fn missing_error(vm: &VmHandle) -> Error {
 
 /// Calls `act` with the VM on record if its CPI may keep it on this machine.
 fn with_local_vm<T>(
-    (run, inputs, loaded, state): (&RunContext, &Inputs, &LoadedManifest, &State),
+    (run, inputs, manifest, state): (&RunContext, &Inputs, &LoadedManifest, &State),
     stage: &Stage,
     act: impl FnOnce(&Cpis<'_>, &VmHandle) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let Some(vm) = state.vm_handle() else { return Ok(None) };
     // The default CPI of a release has no VMs on this machine, so the release is not opened.
-    if vm.cpi().is_none() && !matches!(loaded.provider()?.cpi, CpiSource::Builtin(_)) {
+    if vm.cpi().is_none() && !matches!(manifest.provider()?.cpi, CpiSource::Builtin(_)) {
         return Ok(None);
     }
-    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), loaded, stage)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), manifest, stage)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
     act(&cpis, &vm)
 }

@@ -45,11 +45,12 @@ pub fn create_env(
             EarlyInstallation::begin(run, request.renderer_choice, parts, manifest, releases, &validating)
         });
     };
-    let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
+    let prepared_deployment =
+        prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
     let early_installation = early_installation.into_inner();
-    cpi_set::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    cpi_set::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
-    let mut draft = DraftPlan::create(run, request, prepared, store.state(), &validating)?;
+    cpi_set::check_az(prepared_deployment.cpi_config.as_ref(), prepared_deployment.deployment.az.as_ref())?;
+    cpi_set::record_migrated_from(run, prepared_deployment.cpi_config.as_ref(), &mut store)?;
+    let mut draft = DraftPlan::create(run, request, prepared_deployment, store.state(), &validating)?;
     let report = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.state);
         if let Some(saved_plan) = saved_plan {
@@ -61,32 +62,32 @@ pub fn create_env(
     if draft.has_nothing_to_do() {
         report(&draft, store.state())?;
         validating.finish();
-        draft.prepared.forget_previous(run, &request.inputs);
+        draft.prepared_deployment.forget_previous(run, &request.inputs);
         if draft.jobs_are_stopped {
             return Ok("Nothing to deploy, but the jobs are stopped: start-env starts them".to_owned());
         }
         let agent_note = if request.asks_agent_if_unchanged { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
     }
-    let prepared = &draft.prepared;
-    let provider = &prepared.deployment.cloud_provider;
-    let cpi = prepared.deployment.cpi();
-    let opened = prepared.open(run, &validating)?;
+    let prepared_deployment = &draft.prepared_deployment;
+    let provider = &prepared_deployment.deployment.cloud_provider;
+    let cpi = prepared_deployment.deployment.cpi();
+    let artifacts = prepared_deployment.open(run, &validating)?;
     let renderer = templates::renderer_of(run, request.renderer_choice)?;
     let (mut deploy_run, cpis) = validate(
         run,
         request,
-        (prepared, &draft.endpoint),
-        (&opened, &renderer),
+        (prepared_deployment, &draft.endpoint),
+        (&artifacts, &renderer),
         store.state(),
         &validating,
     )?;
-    let applied = draft.applied.as_ref();
-    keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, store.state(), &validating)?;
+    let agent_state = draft.agent_state.as_ref();
+    keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, store.state(), &validating)?;
     let mut plan_report = report(&draft, store.state())?;
     let unreachable = draft.unreachable.take();
     // Before the CPI is compiled, which takes minutes.
-    prepared.check_untracked(run, &inputs)?;
+    prepared_deployment.check_untracked(run, &inputs)?;
     match early_installation {
         Some(installation) => cpis.adopt(cpi, installation?.finish(run)?),
         None => cpis.install(cpi, &validating)?,
@@ -104,11 +105,12 @@ pub fn create_env(
     let connection = cpis.connect(cpi, &connecting)?;
     let contract = connection.contract();
     connecting.finish();
-    let origin = &prepared.deployment.stemcell.origin;
-    check_formats(run, cpi, connection.stemcell_formats(), origin, &opened.stemcell.stemcell_formats)?;
+    let origin = &prepared_deployment.deployment.stemcell.origin;
+    check_formats(run, cpi, connection.stemcell_formats(), origin, &artifacts.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unreachable.is_some() {
-        deploy_run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, run)?;
+        deploy_run.vm_cloud_properties =
+            super::vm::cloud_properties(&connection, &prepared_deployment.deployment, run)?;
     }
     cpis.connect_all_of(store.state())?;
     let mut executor = Executor::new(run, cpis, store);
@@ -123,10 +125,12 @@ pub fn create_env(
             return Err(boot::off_error(&vm).with_note("nothing changed since the last deploy"));
         }
         if presence != Presence::Gone {
-            let trouble = agent.trouble();
+            let predicate = agent.predicate();
             return Err(agent
                 .error
-                .context(format!("nothing changed since the last deploy, but the agent of VM {vm} {trouble}"))
+                .context(format!(
+                    "nothing changed since the last deploy, but the agent of VM {vm} {predicate}"
+                ))
                 .with_hint(
                     "to replace the VM and keep its persistent disk, run the same command with --recreate",
                 )
@@ -135,18 +139,27 @@ pub fn create_env(
         }
         let not_found = describe_not_found(&vm.into());
         run.reporter.warn(format!("{not_found}: creating a new one"));
-        plan = draft.without_vm(executor.state())?;
+        plan = draft.plan_without_vm(executor.state())?;
         run.reporter.report_plan(
             format!("Create a VM: {not_found}"),
-            plan.reported_steps(&prepared.deployment.instance()),
+            plan.reported_steps(&prepared_deployment.deployment.instance()),
         );
     }
-    let served = contract_served(executor.state(), cpi, contract);
-    deploy_run.deletion_run.registry =
-        RunRegistry::start(run, provider, &prepared.manifest_path, served, &mut executor)?;
+    let registry_contract = contract_for_registry(executor.state(), cpi, contract);
+    deploy_run.deletion_run.registry = RunRegistry::start(
+        run,
+        provider,
+        &prepared_deployment.manifest_path,
+        registry_contract,
+        &mut executor,
+    )?;
     deploy_run.take_steps(&plan, &mut executor, contract)?;
-    prepared.forget_previous(run, &request.inputs);
-    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_stemcell(contract, &opened)))
+    prepared_deployment.forget_previous(run, &request.inputs);
+    Ok(format!(
+        "Deployed '{}' with {}",
+        prepared_deployment.deployment.name,
+        describe_stemcell(contract, &artifacts)
+    ))
 }
 
 /// Asks the operator at a terminal to confirm a plan that stops running jobs or deletes existing resources.
@@ -165,7 +178,7 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
     if confirm(&question)? {
         return Ok(());
     }
-    Err(match draft.prepared.generated.is_empty() {
+    Err(match draft.prepared_deployment.generated.is_empty() {
         true => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"),
         // The vars store keeps them for the next run.
         false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the cloud")
@@ -175,15 +188,15 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
 
 /// Returns the contract that decides whether a registry is needed. It is that of the new VM, or v1 if another
 /// CPI deletes an old VM of contract v1, because that CPI then asks the registry.
-fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+fn contract_for_registry(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
     match state.vm() {
         Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
         _ => new,
     }
 }
 
-fn describe_stemcell(contract: Contract, opened: &prepare::OpenedArtifacts) -> String {
-    let artifact::Stemcell { name, version, .. } = &opened.stemcell;
+fn describe_stemcell(contract: Contract, artifacts: &prepare::OpenedArtifacts) -> String {
+    let artifact::Stemcell { name, version, .. } = &artifacts.stemcell;
     match contract {
         Contract::V1 => format!("stemcell {name}/{version} (contract {contract})"),
         Contract::V2 => format!("stemcell {name}/{version}"),

@@ -17,19 +17,19 @@ use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
 
 /// Combines the failed deletions into one error.
-fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
+fn combine_failures(failures: Vec<Error>, remaining_resources: &[String]) -> Option<Error> {
     let count = failures.len();
     let first = failures.into_iter().next()?;
-    let others = match count {
+    let other_failures = match count {
         1 => String::new(),
         2 => "; 1 other deletion failed too".to_owned(),
         _ => format!("; {} other deletions failed too", count - 1),
     };
-    let error = first.context(format!("not everything could be deleted{others}"));
-    let error = match kept {
+    let error = first.context(format!("not everything could be deleted{other_failures}"));
+    let error = match remaining_resources {
         // The error of its deletion says so.
         [_] => error,
-        _ => error.with_note(format!("still on record: {}", text::comma_list(kept))),
+        _ => error.with_note(format!("still on record: {}", text::comma_list(remaining_resources))),
     };
     Some(error.with_retry_hint())
 }
@@ -40,7 +40,7 @@ fn remove_state(
     run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
-    done: &str,
+    summary: &str,
     asks_operator: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
@@ -56,11 +56,11 @@ fn remove_state(
                  it, drop the records: `{}`, then run the same command again",
                 suspects::forget_command(run)
             ));
-            return Ok(format!("{done}; the state was kept"));
+            return Ok(format!("{summary}; the state was kept"));
         }
     }
     store.remove()?;
-    Ok(done.to_owned())
+    Ok(summary.to_owned())
 }
 
 /// Returns true if the state records failed calls and nothing else, so there is nothing to delete. Takes no
@@ -96,8 +96,8 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
     let mut resources: Vec<String> = state.resources().map(|resource| state.describe(&resource)).collect();
     for (intent, _) in Journal::of(&storage).open_calls::<Effect>()? {
         if intent.effect.creates() {
-            let (method, made) = (&intent.method, intent.effect.how_to_find());
-            resources.push(format!("{made}, if the open `{method}` of an earlier run has created it"));
+            let (method, resource) = (&intent.method, intent.effect.how_to_find());
+            resources.push(format!("{resource}, if the open `{method}` of an earlier run has created it"));
         }
     }
     let other_environment = name.and_then(|name| OtherEnvironment::find(&state, name));
@@ -125,10 +125,10 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     suspects::report(run, store.state());
 
     let validating = run.reporter.stage("Validating");
-    let loaded = prepare::load_to_delete(run, &request.inputs, store.state())
+    let manifest = prepare::load_to_delete(run, &request.inputs, store.state())
         .map_err(|error| error.with_note("nothing was changed"))?;
-    let provider = loaded.provider()?;
-    cpi_set::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
+    let provider = manifest.provider()?;
+    cpi_set::record_migrated_from(run, manifest.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         run.reporter.report_plan("Nothing to delete", Vec::new());
@@ -145,7 +145,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     run.reporter.report_plan("Delete everything on record", plan.reported_steps(""));
     let endpoint = endpoint(run, &provider)?;
     let cpi_inputs =
-        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &loaded, &validating)?;
+        OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &validating)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
@@ -167,16 +167,17 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         RunRegistry::start(run, &cpi_inputs.provider, &request.inputs.manifest, contract, &mut executor)?;
     let failures = deletion_run.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
-    let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
-    if let Some(error) = combine_failures(failures, &kept) {
+    let remaining_resources: Vec<String> =
+        store.state().resources().map(|resource| resource.to_string()).collect();
+    if let Some(error) = combine_failures(failures, &remaining_resources) {
         return Err(error);
     }
-    if kept.is_empty() {
+    if remaining_resources.is_empty() {
         return remove_state(run, &provider, store, "Deleted the environment", false);
     }
     Ok(format!(
         "Deleted the environment, but the CPI could not confirm that {} is gone: it stays on record. To \
          check again, run delete-env again",
-        kept.join(", ")
+        remaining_resources.join(", ")
     ))
 }

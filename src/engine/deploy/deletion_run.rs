@@ -49,10 +49,16 @@ impl<'a> DeletionRun<'a> {
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeployRequired)?;
         let mut failures = Vec::new();
-        for (index, planned) in plan.steps.iter().enumerate() {
+        for (index, planned_step) in plan.steps.iter().enumerate() {
             signals::check(self.run)?;
-            self.run.reporter.emit(step_started_event(plan, index, planned, &instance));
-            failures.extend(self.take_step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
+            self.run.reporter.emit(step_started_event(plan, index, planned_step, &instance));
+            failures.extend(self.take_step(
+                &planned_step.step,
+                &planned_step.reason,
+                executor,
+                &agent,
+                &deleting,
+            )?);
         }
         if failures.is_empty() {
             deleting.finish();
@@ -92,13 +98,18 @@ impl<'a> DeletionRun<'a> {
 }
 
 /// Returns the event for the start of a step.
-pub(super) fn step_started_event(plan: &Plan, index: usize, planned: &PlannedStep, instance: &str) -> Event {
+pub(super) fn step_started_event(
+    plan: &Plan,
+    index: usize,
+    planned_step: &PlannedStep,
+    instance: &str,
+) -> Event {
     Event::StepStarted {
         number: index + 1,
         count: plan.steps.len(),
-        step: planned.step.name(),
-        description: planned.step.describe(instance),
-        words: planned.step.words(instance),
-        reason: planned.reason.clone(),
+        step: planned_step.step.name(),
+        description: planned_step.step.describe(instance),
+        words: planned_step.step.words(instance),
+        reason: planned_step.reason.clone(),
     }
 }

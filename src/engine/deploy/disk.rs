@@ -41,12 +41,11 @@ pub(super) fn create(
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
     executor.perform(&creating, reason, &Effect::CreateDisk { record }, arguments)?;
-    let created =
-        executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
-            || Error::failure("the CPI answered `create_disk` with the CID of a disk already on record"),
-        )?;
+    let disk = executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
+        || Error::failure("the CPI answered `create_disk` with the CID of a disk already on record"),
+    )?;
     creating.finish();
-    Ok(created)
+    Ok(disk)
 }
 
 /// Changes the detached disk of the environment in place, and returns its handle, because the CPI may rename
@@ -116,7 +115,7 @@ pub(crate) fn attach(
     on_attached();
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
-    wait_again(timeout, executor, agent, &attaching)?;
+    wait_for_agent(timeout, executor, agent, &attaching)?;
     mount(executor, agent, disk)?;
     attaching.finish();
     Ok(())
@@ -126,8 +125,8 @@ pub(crate) fn attach(
 pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
     let hint = executor.state().disk(disk).and_then(|record| record.hint.clone());
     let cid = &disk.cid;
-    let sent = hint.filter(|_| executor.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
-    match sent {
+    let agent_hint = hint.filter(|_| executor.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
+    match agent_hint {
         // An agent without `add_persistent_disk` gets the hint with `mount_disk`.
         Some(hint) if !agent.add_persistent_disk(cid, &hint)? => agent.mount_disk(cid, Some(&hint))?,
         _ => agent.mount_disk(cid, None)?,
@@ -169,14 +168,14 @@ pub(super) fn detach(
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     stage.reporter().emit(Event::StepApplied);
-    wait_again(deploy_run.boot_timeout, executor, agent, &detaching)?;
+    wait_for_agent(deploy_run.boot_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }
 
 /// Waits until the VM's own agent answers again after a disk was attached or detached. Some CPIs restart or
 /// recreate the VM for that. The wait is a stage of its own, so that the operator sees its reason.
-fn wait_again(timeout: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
+fn wait_for_agent(timeout: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     let mut waiting: Option<Stage> = None;
     agent.wait_until_ready(timeout, &mut |problem| {
         let waiting = waiting.get_or_insert_with(|| {

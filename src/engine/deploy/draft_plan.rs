@@ -18,14 +18,14 @@ use base::{Result, text};
 /// nothing if the last deploy did not finish.
 pub(super) fn keep_applied_jobs(
     plan: &mut Plan,
-    applied: Option<&AgentState>,
+    agent_state: Option<&AgentState>,
     deploy_run: &mut DeployRun<'_>,
     state: &State,
     stage: &Stage,
 ) -> Result<()> {
     let can_keep = plan.updates_in_place() && !state.current_deploy_digest.is_empty();
-    if let Some(applied) = applied.filter(|_| can_keep)
-        && deploy_run.is_applied(applied, state, stage)?
+    if let Some(agent_state) = agent_state.filter(|_| can_keep)
+        && deploy_run.is_applied(agent_state, state, stage)?
     {
         plan.keep_jobs();
     }
@@ -34,14 +34,14 @@ pub(super) fn keep_applied_jobs(
 
 /// A plan with its inputs.
 pub(super) struct DraftPlan {
-    pub(super) prepared: PreparedDeployment,
+    pub(super) prepared_deployment: PreparedDeployment,
     pub(super) endpoint: AgentEndpoint,
     pub(super) plan: Plan,
     options: PlanOptions,
     /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
     pub(super) unreachable: Option<UnreachableAgent>,
     /// The state of the agent if its jobs run.
-    pub(super) applied: Option<AgentState>,
+    pub(super) agent_state: Option<AgentState>,
     /// True if the plan deploys nothing, and the jobs are stopped, as `stop-env` leaves them.
     pub(super) jobs_are_stopped: bool,
 }
@@ -52,7 +52,7 @@ impl DraftPlan {
     pub(super) fn create(
         run: &RunContext,
         request: &CreateEnvRequest,
-        prepared: PreparedDeployment,
+        prepared_deployment: PreparedDeployment,
         state: &State,
         stage: &Stage,
     ) -> Result<Self> {
@@ -66,33 +66,40 @@ impl DraftPlan {
             vm_is_gone: request.vm_is_gone,
             ..PlanOptions::default()
         };
-        let endpoint = prepared.endpoint.clone();
-        if let Some(certificate) = &prepared.mbus_certificate {
-            mbus_certificate::check(certificate, &endpoint, &prepared.deployment, state)?;
+        let endpoint = prepared_deployment.endpoint.clone();
+        if let Some(certificate) = &prepared_deployment.mbus_certificate {
+            mbus_certificate::check(certificate, &endpoint, &prepared_deployment.deployment, state)?;
         }
         suspects::check_suspected_vm(run, stage.reporter(), &endpoint, state)?;
         let plan = Plan::default();
         let mut draft = DraftPlan {
-            prepared,
+            prepared_deployment,
             endpoint,
             plan,
             options,
             unreachable: None,
-            applied: None,
+            agent_state: None,
             jobs_are_stopped: false,
         };
         draft.plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
-        let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
+        let has_new_credentials = !draft.prepared_deployment.changed_credentials.is_empty();
         let asks_agent = match draft.plan.deploys_jobs() {
             true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.asks_agent_if_unchanged,
         };
-        let ask_agent =
-            || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.run_credentials, stage);
+        let ask_agent = || {
+            liveness::check_liveness(
+                run,
+                &draft.endpoint,
+                state,
+                &draft.prepared_deployment.run_credentials,
+                stage,
+            )
+        };
         match asks_agent.then(ask_agent).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
-                "running" => draft.applied = Some(agent_state),
+                "running" => draft.agent_state = Some(agent_state),
                 "stopped" if !draft.plan.deploys_jobs() => {
                     draft.jobs_are_stopped = true;
                     run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
@@ -112,22 +119,22 @@ impl DraftPlan {
             Some(Liveness::Unreachable(agent)) if draft.plan.updates_in_place() => {
                 run.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
                 draft.options.unusable_agent =
-                    Some(format!("its agent {}: {}", agent.trouble(), agent.error));
+                    Some(format!("its agent {}: {}", agent.predicate(), agent.error));
                 draft.plan(state)?;
-                draft.plan.leave_jobs(&format!("its agent {}", agent.trouble()));
+                draft.plan.leave_jobs(&format!("its agent {}", agent.predicate()));
             }
             Some(Liveness::Unreachable(agent)) if !draft.plan.deploys_jobs() => {
                 draft.unreachable = Some(agent)
             }
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
-                not_stopped(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
+                running_jobs_warnings(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
                 draft.plan.leave_jobs("the agent refuses the new credentials");
             }
             Some(Liveness::Unreachable(_)) | None => {}
         }
         if draft.plan.creates_vm() {
-            mbus_url::check_credentials(&draft.prepared.deployment)?;
-            mbus_url::port_warning(&draft.prepared.deployment)
+            mbus_url::check_credentials(&draft.prepared_deployment.deployment)?;
+            mbus_url::port_warning(&draft.prepared_deployment.deployment)
                 .into_iter()
                 .for_each(|warning| run.reporter.warn(warning));
         }
@@ -140,24 +147,24 @@ impl DraftPlan {
     }
 
     fn plan(&mut self, state: &State) -> Result<()> {
-        self.plan = self.planned(state, &self.options)?;
+        self.plan = self.make_plan(state, &self.options)?;
         Ok(())
     }
 
-    fn planned(&self, state: &State, options: &PlanOptions) -> Result<Plan> {
-        let releases = self.prepared.release_identities();
-        plan::create(state, &self.prepared.desired(&releases), options)
+    fn make_plan(&self, state: &State, options: &PlanOptions) -> Result<Plan> {
+        let releases = self.prepared_deployment.release_identities();
+        plan::create(state, &self.prepared_deployment.desired(&releases), options)
     }
 
     /// Returns the disk that a move to another CPI or zone would leave behind with its data.
     pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
-        let releases = self.prepared.release_identities();
-        plan::disk_left_behind(state, &self.prepared.desired(&releases))
+        let releases = self.prepared_deployment.release_identities();
+        plan::disk_left_behind(state, &self.prepared_deployment.desired(&releases))
     }
 
     /// Returns the question to the operator before the plan is carried out.
     pub(super) fn question(&self, state: &State) -> String {
-        let deployment = &self.prepared.deployment;
+        let deployment = &self.prepared_deployment.deployment;
         match () {
             () if self.plan.updates_in_place() => format!("Update '{}' in place?", deployment.instance()),
             () if self.plan.creates_vm() && state.vm_cid().is_some() => {
@@ -170,19 +177,19 @@ impl DraftPlan {
 
     /// Returns the persistent disk that a new VM does not get, because the manifest has none any more.
     pub(super) fn detached_disk<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
-        let is_left = self.plan.creates_vm() && self.prepared.deployment.disk.is_none();
+        let is_left = self.plan.creates_vm() && self.prepared_deployment.deployment.disk.is_none();
         state.current_disk().filter(|_| is_left)
     }
 
     /// Returns the plan for the case that the VM on record does not exist.
-    pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
-        self.planned(state, &PlanOptions { vm_is_gone: true, ..self.options.clone() })
+    pub(super) fn plan_without_vm(&self, state: &State) -> Result<Plan> {
+        self.make_plan(state, &PlanOptions { vm_is_gone: true, ..self.options.clone() })
     }
 }
 
 /// Returns the warnings for a VM that is replaced although its agent refuses the new credentials: the
 /// problem, and the way to stop the jobs first.
-fn not_stopped(agent: &UnreachableAgent) -> [String; 2] {
+fn running_jobs_warnings(agent: &UnreachableAgent) -> [String; 2] {
     let hints: Vec<String> = agent.error.hints().iter().map(|hint| text::capitalized(hint)).collect();
     [
         format!(

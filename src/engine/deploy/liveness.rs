@@ -29,7 +29,7 @@ pub(super) struct UnreachableAgent {
 
 impl UnreachableAgent {
     /// Returns the predicate for messages about the agent.
-    pub(super) fn trouble(&self) -> &'static str {
+    pub(super) fn predicate(&self) -> &'static str {
         if self.is_silent { "does not answer" } else { "cannot be used" }
     }
 }

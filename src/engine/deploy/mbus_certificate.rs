@@ -93,15 +93,15 @@ fn rejection_error(
         CertificateError::NotValidForName => {
             other_host_error(certificate_error, endpoint, (deployment, state), "", certificate)
         }
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            let presented = match presented.as_slice() {
+        CertificateError::NotValidForNameContext { presented: host_names, .. } => {
+            let names_note = match host_names.as_slice() {
                 [] => ": it names no host".to_owned(),
                 names => format!(
                     ": it is for {}",
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            other_host_error(certificate_error, endpoint, (deployment, state), &presented, certificate)
+            other_host_error(certificate_error, endpoint, (deployment, state), &names_note, certificate)
         }
         _ => {
             let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
@@ -149,12 +149,12 @@ fn other_host_error(
     certificate_error: impl Fn(&str) -> Error,
     endpoint: &AgentEndpoint,
     (deployment, state): (&Deployment, &State),
-    presented: &str,
+    names_note: &str,
     certificate: &MbusCertificate,
 ) -> Error {
     let host = endpoint.host();
     let error =
-        certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
+        certificate_error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{names_note}"));
     if let Some(other) = OtherEnvironment::find(state, &deployment.name) {
         return other.explain(&error);
     }

@@ -158,22 +158,22 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     suspects::report(run, &state);
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
-    cpi_set::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = cpi_set::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
-    let mut draft = DraftPlan::create(run, request, prepared, &state, &validating)?;
+    let prepared_deployment = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
+    cpi_set::check_az(prepared_deployment.cpi_config.as_ref(), prepared_deployment.deployment.az.as_ref())?;
+    let (state, _) = cpi_set::apply_migrated_from(prepared_deployment.cpi_config.as_ref(), &state)?;
+    let mut draft = DraftPlan::create(run, request, prepared_deployment, &state, &validating)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {
-        let opened = draft.prepared.open(run, &validating)?;
+        let artifacts = draft.prepared_deployment.open(run, &validating)?;
         let renderer = templates::renderer_of(run, request.renderer_choice)?;
-        let environment = (&draft.prepared, &draft.endpoint);
+        let environment = (&draft.prepared_deployment, &draft.endpoint);
         let (mut deploy_run, cpis) =
-            validate(run, request, environment, (&opened, &renderer), &state, &validating)?;
-        let applied = draft.applied.as_ref();
-        keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, &state, &validating)?;
-        cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
+            validate(run, request, environment, (&artifacts, &renderer), &state, &validating)?;
+        let agent_state = draft.agent_state.as_ref();
+        keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
+        cpis.check(draft.prepared_deployment.deployment.cpi(), &state, &validating)?;
         if !is_vm_expected {
-            draft.prepared.check_untracked(run, inputs)?;
+            draft.prepared_deployment.check_untracked(run, inputs)?;
         }
         packages = draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
     }
@@ -222,12 +222,12 @@ impl PlanReport {
         let plan = &draft.plan;
         let deployed_leaves = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
-        let changes = deployed_leaves.map(|leaves| differences(leaves, &draft.prepared.leaves));
+        let changes = deployed_leaves.map(|leaves| differences(leaves, &draft.prepared_deployment.leaves));
         PlanReport {
             format: FORMAT_VERSION,
-            deployment: draft.prepared.deployment.name.clone(),
+            deployment: draft.prepared_deployment.deployment.name.clone(),
             action: action(draft, state),
-            steps: plan.reported_steps(&draft.prepared.deployment.instance()),
+            steps: plan.reported_steps(&draft.prepared_deployment.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             deletes: describe_deletions(plan, state),
             keeps: draft.detached_disk(state).map(|disk| {
@@ -238,18 +238,18 @@ impl PlanReport {
                 )
             }),
             changed_credentials: match plan.deploys_jobs() {
-                true => draft.prepared.changed_credentials.clone(),
+                true => draft.prepared_deployment.changed_credentials.clone(),
                 false => Vec::new(),
             },
-            unchecked: draft.prepared.unchecked.clone(),
+            unchecked: draft.prepared_deployment.unchecked.clone(),
             packages,
             duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
             agent_trouble: draft
                 .unreachable
                 .as_ref()
-                .map(|agent| format!("{} ({})", agent.trouble(), agent.error.summary())),
-            generated: draft.prepared.generated.clone(),
+                .map(|agent| format!("{} ({})", agent.predicate(), agent.error.summary())),
+            generated: draft.prepared_deployment.generated.clone(),
             basis: PlanInputs::of(request, draft, state, storage),
             file: String::new(),
         }
@@ -265,9 +265,9 @@ impl PlanReport {
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
             PlanAction::Examine => {
-                let trouble = self.agent_trouble.as_deref().unwrap_or("does not answer");
+                let predicate = self.agent_trouble.as_deref().unwrap_or("does not answer");
                 return format!(
-                    "Unknown: nothing changed in the manifest, but the agent {trouble}. If the VM is gone, \
+                    "Unknown: nothing changed in the manifest, but the agent {predicate}. If the VM is gone, \
                      create-env creates a new one; if it exists, create-env fails and changes nothing"
                 );
             }
@@ -356,8 +356,8 @@ impl PlanReport {
         /// A shorter time is not worth a line.
         const MIN_SHOWN_MS: u64 = 1000;
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
-        let shown = |milliseconds: Option<u64>| milliseconds.filter(|time| *time >= MIN_SHOWN_MS);
-        match (shown(self.duration_ms), shown(self.downtime_ms)) {
+        let notable = |milliseconds: Option<u64>| milliseconds.filter(|time| *time >= MIN_SHOWN_MS);
+        match (notable(self.duration_ms), notable(self.downtime_ms)) {
             // The two durations may come from different runs.
             (Some(takes), Some(downtime)) if downtime >= takes => {
                 Some(format!("Usually takes {0}, with {0} of downtime", about(takes)))
@@ -469,7 +469,7 @@ fn action(draft: &DraftPlan, state: &State) -> PlanAction {
 
 /// Describes the existing resources that a plan deletes.
 fn describe_deletions(plan: &Plan, state: &State) -> Vec<String> {
-    let resource = |planned: &PlannedStep| match &planned.step {
+    let resource = |planned_step: &PlannedStep| match &planned_step.step {
         Step::Delete(resource) => Some(state.describe(resource)),
         _ => None,
     };
@@ -482,16 +482,18 @@ fn milliseconds(duration: Duration) -> u64 {
 
 impl PlanInputs {
     fn of(request: &CreateEnvRequest, draft: &DraftPlan, state: &State, storage: &Storage) -> Self {
-        let prepared = &draft.prepared;
-        let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
-        artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
+        let prepared_deployment = &draft.prepared_deployment;
+        let mut artifacts = vec![prepared_deployment.stemcell_identity().digest.to_string()];
+        artifacts.extend(
+            prepared_deployment.release_identities().iter().map(|release| release.digest.to_string()),
+        );
         // A state that was never written has random ids.
         let is_unwritten = state.is_empty_of_resources() && state.current_deploy_digest.is_empty();
         let bytes = if is_unwritten { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         PlanInputs {
             state_digest: hex::encode(Sha256::digest(bytes)),
             state_name: state_name(storage),
-            manifest_digest: prepared.deploy_digest.clone(),
+            manifest_digest: prepared_deployment.deploy_digest.clone(),
             artifacts,
             step_options: request.step_options(),
         }
@@ -500,11 +502,11 @@ impl PlanInputs {
 
 impl From<Difference> for PlanChange {
     fn from(difference: Difference) -> Self {
-        let shown = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
+        let value_or_mark = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
         let text = difference.to_string();
         let (change, old, value) = match difference.change {
-            LeafChange::Added(value) => ("added", None, shown(value)),
-            LeafChange::Changed { from, to } => ("changed", from, shown(to)),
+            LeafChange::Added(value) => ("added", None, value_or_mark(value)),
+            LeafChange::Changed { from, to } => ("changed", from, value_or_mark(to)),
             LeafChange::Removed(value) => ("removed", value, None),
         };
         PlanChange { path: difference.path, change: change.to_owned(), value, old, text }

@@ -55,17 +55,17 @@ impl ReachableEnvironment {
         run.reporter.report_state(store.storage());
         let validating = run.reporter.stage("Validating");
         let state = store.state();
-        let loaded = prepare::load_deployed(run, inputs, state)?;
-        let deployment = loaded.deployment()?;
+        let manifest = prepare::load_deployed(run, inputs, state)?;
+        let deployment = manifest.deployment()?;
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
         let vm = record_commands::vm_on_record(run, state)?;
-        let was_booted = boots_vm && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
+        let was_booted = boots_vm && boot::boot_if_off(run, inputs, &manifest, state, &validating)?;
         validating.finish();
 
         let timeout = if was_booted { timeout.max(boot::TIMEOUT) } else { timeout };
-        let agent = contact(run, endpoint, (state, &vm), &(&loaded).into(), timeout)
-            .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &loaded, state))?;
+        let agent = contact(run, endpoint, (state, &vm), &(&manifest).into(), timeout)
+            .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })
     }

@@ -61,9 +61,9 @@ pub(crate) fn recreate_unfinished(
 
 /// Returns true if the manifest is that of the last deploy that finished.
 fn is_last_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
-    let Some(deployed) = &state.monopile.manifest else { return Ok(false) };
-    let loaded = load(request, run, state)?;
-    Ok(differences(deployed, &prepare::leaves(run, &loaded)).is_empty())
+    let Some(deployed_leaves) = &state.monopile.manifest else { return Ok(false) };
+    let manifest = load(request, run, state)?;
+    Ok(differences(deployed_leaves, &prepare::leaves(run, &manifest)).is_empty())
 }
 
 /// Reads the manifest without saving generated values, which would differ from the deployed ones.
@@ -81,23 +81,23 @@ fn changes_since_deploy(
     run: &RunContext,
     state: &State,
 ) -> Result<Option<Vec<String>>> {
-    let loaded = load(request, run, state)?;
-    let (migrated, _) = cpi_set::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
-    let deployment = loaded.deployment()?;
+    let manifest = load(request, run, state)?;
+    let (migrated_state, _) = cpi_set::apply_migrated_from(manifest.cpis()?.as_ref(), state)?;
+    let deployment = manifest.deployment()?;
     // The digest of the manifest does not cover the choice of the CPI.
-    if let Some(vm) = migrated.vm_handle()
+    if let Some(vm) = migrated_state.vm_handle()
         && vm.cpi() != deployment.cpi()
     {
-        let selected = cpi_label(deployment.cpi());
-        return Ok(Some(vec![format!("VM {vm} was created by another CPI than {selected}")]));
+        let selected_cpi = cpi_label(deployment.cpi());
+        return Ok(Some(vec![format!("VM {vm} was created by another CPI than {selected_cpi}")]));
     }
-    if prepare::deploy_digest(&loaded) == migrated.current_deploy_digest {
+    if prepare::deploy_digest(&manifest) == migrated_state.current_deploy_digest {
         return Ok(None);
     }
-    let deployed = state.monopile.manifest.as_ref();
+    let deployed_leaves = state.monopile.manifest.as_ref();
     let changes =
-        deployed.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &loaded)));
-    let names = credentials::changed_credentials(state, &loaded.values);
+        deployed_leaves.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &manifest)));
+    let names = credentials::changed_credentials(state, &manifest.values);
     let first_line = (!names.is_empty()).then(|| format!("credentials that change: {}", comma_list(&names)));
     Ok(Some(first_line.into_iter().chain(changes.iter().map(ToString::to_string)).collect()))
 }

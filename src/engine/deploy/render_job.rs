@@ -41,8 +41,8 @@ const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 /// missing, and the instance id is all zeros.
 pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<JobFile>> {
     let rendering = run.reporter.stage(format!("Rendering job '{}'", request.job));
-    let loaded = prepare::load(run, &request.inputs)?;
-    let deployment = loaded.deployment()?;
+    let manifest = prepare::load(run, &request.inputs)?;
+    let deployment = manifest.deployment()?;
     let provider = &deployment.cloud_provider;
     let renderer = templates::renderer_of(run, request.renderer_choice)?;
     let cpi_jobs = match &provider.cpi {

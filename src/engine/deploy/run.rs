@@ -25,8 +25,8 @@ use erb::Renderer;
 /// A running `create-env`.
 pub(super) struct DeployRun<'a> {
     pub(super) run: &'a RunContext,
-    pub(super) prepared: &'a PreparedDeployment,
-    pub(super) opened: &'a OpenedArtifacts,
+    pub(super) prepared_deployment: &'a PreparedDeployment,
+    pub(super) artifacts: &'a OpenedArtifacts,
     pub(super) renderer: &'a dyn Renderer,
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
@@ -36,7 +36,7 @@ pub(super) struct DeployRun<'a> {
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
     snapshot: SnapshotPolicy,
-    rendered: Option<RenderedJobs>,
+    rendered_jobs: Option<RenderedJobs>,
     step_timer: StepTimer,
 }
 
@@ -44,28 +44,29 @@ impl<'a> DeployRun<'a> {
     /// Creates a run. Fails if the packages and the stemcell do not fit together, before anything is created.
     pub(super) fn new(
         run: &'a RunContext,
-        prepared: &'a PreparedDeployment,
-        opened: &'a OpenedArtifacts,
+        prepared_deployment: &'a PreparedDeployment,
+        artifacts: &'a OpenedArtifacts,
         renderer: &'a dyn Renderer,
         endpoint: AgentEndpoint,
         request: &CreateEnvRequest,
     ) -> Result<Self> {
         let deletion_run =
             DeletionRun::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
-        let packages = Packages::collect(&prepared.deployment, &opened.releases, &opened.stemcell)?;
+        let packages =
+            Packages::collect(&prepared_deployment.deployment, &artifacts.releases, &artifacts.stemcell)?;
         let boot_timeout = request.boot_timeout;
-        let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
+        let (snapshot, rendered_jobs, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
             run,
-            prepared,
-            opened,
+            prepared_deployment,
+            artifacts,
             renderer,
             packages,
             boot_timeout,
             deletion_run,
             vm_cloud_properties: Map::new(),
             snapshot,
-            rendered,
+            rendered_jobs,
             step_timer,
         })
     }
@@ -73,13 +74,13 @@ impl<'a> DeployRun<'a> {
     /// Renders the templates now. With a dynamic network it only checks them, because they may need an
     /// address that only the IaaS assigns.
     pub(super) fn render_early(&mut self, state: &State, stage: &Stage) -> Result<()> {
-        if self.prepared.deployment.has_dynamic_network() {
-            let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
+        if self.prepared_deployment.deployment.has_dynamic_network() {
+            let (deployment, releases) = (&self.prepared_deployment.deployment, &self.artifacts.releases);
             return render::check(self.renderer, deployment, releases, &state.installation_id);
         }
         let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
-        let networks = &self.prepared.deployment.vm.networks;
-        self.rendered = Some(self.render(state, networks)?);
+        let networks = &self.prepared_deployment.deployment.vm.networks;
+        self.rendered_jobs = Some(self.render(state, networks)?);
         rendering.finish();
         Ok(())
     }
@@ -87,8 +88,8 @@ impl<'a> DeployRun<'a> {
     fn render(&self, state: &State, networks: &Map<String, Value>) -> Result<RenderedJobs> {
         render::render(
             self.renderer,
-            &self.prepared.deployment,
-            &self.opened.releases,
+            &self.prepared_deployment.deployment,
+            &self.artifacts.releases,
             networks,
             &state.installation_id,
             &self.run.paths.scratch,
@@ -104,19 +105,19 @@ impl<'a> DeployRun<'a> {
         contract: Contract,
     ) -> Result<()> {
         let before = executor.state().vm_handle();
-        let taken = self.take_each(plan, executor, contract);
-        taken.map_err(|error| with_new_vm_note(error, before.as_ref(), executor.state()))
+        let result = self.take_each_step(plan, executor, contract);
+        result.map_err(|error| with_new_vm_note(error, before.as_ref(), executor.state()))
     }
 
     /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
     /// copies its data replaces the rest of the plan.
-    fn take_each(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
+    fn take_each_step(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
         let usual = plan.usual_duration(&executor.state().monopile.durations);
         let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
-        let instance = self.prepared.deployment.instance();
+        let instance = self.prepared_deployment.deployment.instance();
         if plan.deploys_jobs() {
             let is_first = executor.state().monopile.credential_digests.is_none();
-            if let Some(digests) = self.prepared.credential_digests.as_ref().filter(|_| is_first) {
+            if let Some(digests) = self.prepared_deployment.credential_digests.as_ref().filter(|_| is_first) {
                 executor.commit(Change::CredentialsChosen(digests.clone()))?;
             }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
@@ -125,14 +126,15 @@ impl<'a> DeployRun<'a> {
         let agent = self.deletion_run.agent(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
-        while let Some(planned) = plan.steps.get(index).cloned() {
+        while let Some(planned_step) = plan.steps.get(index).cloned() {
             signals::check(self.run)?;
-            self.run.reporter.emit(step_started_event(&plan, index, &planned, &instance));
-            self.step_timer.begin(&planned.step);
-            let reason = planned.reason.as_str();
-            match &planned.step {
+            self.run.reporter.emit(step_started_event(&plan, index, &planned_step, &instance));
+            self.step_timer.begin(&planned_step.step);
+            let reason = planned_step.reason.as_str();
+            match &planned_step.step {
                 Step::CreateStemcell { cpi, .. } => {
-                    let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
+                    let (stemcell, deployment) =
+                        (&self.artifacts.stemcell, &self.prepared_deployment.deployment);
                     let cpi = cpi.as_deref();
                     let id = vm::create_stemcell(executor, stemcell, deployment, cpi, reason, &deploying)?;
                     new_stemcell = Some(id);
@@ -140,22 +142,24 @@ impl<'a> DeployRun<'a> {
                 Step::CreateVm(stemcell_ref) => {
                     let stemcell = stemcell_record(executor.state(), stemcell_ref, new_stemcell.as_deref())?;
                     // The agent of the new VM gets these values, even if the rest of the deploy fails.
-                    let are_new = !self.prepared.changed_credentials.is_empty();
-                    if let Some(digests) = self.prepared.credential_digests.as_ref().filter(|_| are_new) {
+                    let are_new = !self.prepared_deployment.changed_credentials.is_empty();
+                    if let Some(digests) =
+                        self.prepared_deployment.credential_digests.as_ref().filter(|_| are_new)
+                    {
                         executor.commit(Change::CredentialsChosen(digests.clone()))?;
                     }
                     vm::create(&self, executor, &agent, &stemcell, contract, reason, &deploying)?;
                 }
                 Step::SnapshotDisk(disk) => {
-                    let deployment = &self.prepared.deployment;
+                    let deployment = &self.prepared_deployment.deployment;
                     snapshot::take(executor, deployment, disk, self.snapshot, reason, &deploying)?;
                 }
                 Step::CreateDisk(spec) => {
-                    let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
+                    let az = self.prepared_deployment.deployment.az.as_ref().map(|az| az.name.as_str());
                     new_disk = Some(disk::create(executor, spec, az, reason, &deploying)?);
                 }
                 Step::ResizeDisk(update) | Step::UpdateDisk(update) => {
-                    updated_disk = disk::update(executor, &planned.step, update, reason, &deploying)?;
+                    updated_disk = disk::update(executor, &planned_step.step, update, reason, &deploying)?;
                     if updated_disk.is_none() {
                         plan = plan.with_disk_copy(index);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
@@ -165,17 +169,17 @@ impl<'a> DeployRun<'a> {
                 Step::AttachDisk(disk_ref) => {
                     let disk = match disk_ref {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
-                        DiskRef::New => created(new_disk.as_ref())?,
+                        DiskRef::New => created_disk(new_disk.as_ref())?,
                     };
-                    let target = (&self.prepared.deployment, self.boot_timeout);
+                    let target = (&self.prepared_deployment.deployment, self.boot_timeout);
                     let on_attached = || self.run.reporter.emit(Event::StepApplied);
                     disk::attach(target, executor, &agent, disk, reason, &deploying, &on_attached)?;
                 }
                 Step::MigrateDisk => {
-                    disk::migrate(executor, &agent, created(new_disk.as_ref())?, &deploying)?;
+                    disk::migrate(executor, &agent, created_disk(new_disk.as_ref())?, &deploying)?;
                 }
                 Step::UseDisk => {
-                    executor.commit(Change::DiskUsed(created(new_disk.as_ref())?.clone()))?;
+                    executor.commit(Change::DiskUsed(created_disk(new_disk.as_ref())?.clone()))?;
                 }
                 Step::DetachDisk(disk) => disk::detach(&self, executor, &agent, disk, reason, &deploying)?,
                 Step::DeployJobs => {
@@ -212,35 +216,48 @@ impl<'a> DeployRun<'a> {
     /// Deploys the jobs to a new VM and records the manifest as deployed.
     fn deploy_jobs(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let networks = self.instance(agent).resolve_networks(executor.state())?;
-        let rendered = self.take_rendered(executor.state(), &networks, stage)?;
-        self.instance(agent).deploy(&rendered, &networks, stage)?;
+        let rendered_jobs = self.take_rendered_jobs(executor.state(), &networks, stage)?;
+        self.instance(agent).deploy(&rendered_jobs, &networks, stage)?;
         self.step_timer.add_move_downtime();
         executor.commit(self.deployed_change())
     }
 
     /// Updates the jobs on the running VM in place and records the manifest as deployed.
     fn update_vm(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = AgentState::fetch(agent, executor.state())?;
-        let rendered =
-            self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
+        let agent_state = AgentState::fetch(agent, executor.state())?;
+        let rendered_jobs = self.take_rendered_jobs(
+            executor.state(),
+            &agent_state.networks(&self.prepared_deployment.deployment),
+            stage,
+        )?;
         let has_deployed = executor.state().monopile.manifest.is_some();
-        let updated = self.instance(agent).update(&rendered, &applied, has_deployed, stage);
+        let update_result = self.instance(agent).update(&rendered_jobs, &agent_state, has_deployed, stage);
         // An interrupted run does not mean that the VM failed.
-        if updated.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
+        if update_result.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
             executor.commit(Change::UpdateFailed)?;
         }
-        let downtime = updated?;
+        let downtime = update_result?;
         self.step_timer.add_downtime(downtime);
         executor.commit(self.deployed_change())
     }
 
     /// Returns true if the VM has the jobs, rendered templates and packages of the manifest already.
-    pub(super) fn is_applied(&mut self, applied: &AgentState, state: &State, stage: &Stage) -> Result<bool> {
-        let rendered = self.take_rendered(state, &applied.networks(&self.prepared.deployment), stage)?;
-        let is_applied = self.instance(&self.deletion_run.agent(state)).is_applied(&rendered, applied);
+    pub(super) fn is_applied(
+        &mut self,
+        agent_state: &AgentState,
+        state: &State,
+        stage: &Stage,
+    ) -> Result<bool> {
+        let rendered_jobs = self.take_rendered_jobs(
+            state,
+            &agent_state.networks(&self.prepared_deployment.deployment),
+            stage,
+        )?;
+        let is_applied =
+            self.instance(&self.deletion_run.agent(state)).is_applied(&rendered_jobs, agent_state);
         // With a dynamic network, the templates hold the addresses of this VM.
-        if !self.prepared.deployment.has_dynamic_network() {
-            self.rendered = Some(rendered);
+        if !self.prepared_deployment.deployment.has_dynamic_network() {
+            self.rendered_jobs = Some(rendered_jobs);
         }
         Ok(is_applied)
     }
@@ -249,31 +266,31 @@ impl<'a> DeployRun<'a> {
         Instance {
             run: self.run,
             agent,
-            deployment: &self.prepared.deployment,
+            deployment: &self.prepared_deployment.deployment,
             packages: &self.packages,
             drain_timeout: self.deletion_run.stop_options.drain_timeout(),
         }
     }
 
     /// Returns the templates rendered earlier, or renders them now.
-    fn take_rendered(
+    fn take_rendered_jobs(
         &mut self,
         state: &State,
         networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<RenderedJobs> {
-        if let Some(rendered) = self.rendered.take() {
-            return Ok(rendered);
+        if let Some(rendered_jobs) = self.rendered_jobs.take() {
+            return Ok(rendered_jobs);
         }
         let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
-        let rendered = self.render(state, networks)?;
+        let rendered_jobs = self.render(state, networks)?;
         rendering.finish();
-        Ok(rendered)
+        Ok(rendered_jobs)
     }
 
     fn deployed_change(&mut self) -> Change {
         let releases = self
-            .prepared
+            .prepared_deployment
             .release_identities()
             .into_iter()
             .map(|identity| ReleaseRecord {
@@ -284,15 +301,16 @@ impl<'a> DeployRun<'a> {
                 unknown: serde_json::Map::new(),
             })
             .collect();
-        let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
-        let shown = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.description()?));
-        let shown = self.prepared.leaves.iter().filter_map(shown);
+        let leaves =
+            self.prepared_deployment.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
+        let description = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.description()?));
+        let descriptions = self.prepared_deployment.leaves.iter().filter_map(description);
         Change::Deployed {
-            deploy_digest: self.prepared.deploy_digest.clone(),
+            deploy_digest: self.prepared_deployment.deploy_digest.clone(),
             releases,
-            manifest: Some(Leaves::of(leaves).with_descriptions(shown)),
-            credential_digests: self.prepared.credential_digests.clone(),
-            durations: self.step_timer.so_far(self.run.reporter.finished_durations()),
+            manifest: Some(Leaves::of(leaves).with_descriptions(descriptions)),
+            credential_digests: self.prepared_deployment.credential_digests.clone(),
+            durations: self.step_timer.durations_so_far(self.run.reporter.finished_durations()),
         }
     }
 }
@@ -310,7 +328,7 @@ fn with_new_vm_note(error: Error, before: Option<&VmHandle>, state: &State) -> E
 }
 
 /// Returns the disk that an earlier step created.
-fn created(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
+fn created_disk(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
     disk.ok_or_else(|| Error::failure("the plan uses a disk before it creates one"))
 }
 

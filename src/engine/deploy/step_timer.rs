@@ -39,15 +39,20 @@ impl StepTimer {
     }
 
     fn end_step(&mut self) {
-        if let Some((name, started)) = self.current.take() {
-            *self.durations.entry(name).or_default() += started.elapsed();
+        if let Some((name, start)) = self.current.take() {
+            *self.durations.entry(name).or_default() += start.elapsed();
         }
     }
 
     /// Returns the durations so far: of the steps, and of stages by their kinds.
-    pub(super) fn so_far(&mut self, stages: BTreeMap<String, Duration>) -> BTreeMap<String, Duration> {
+    pub(super) fn durations_so_far(
+        &mut self,
+        stages: BTreeMap<String, Duration>,
+    ) -> BTreeMap<String, Duration> {
         self.end_step();
         let steps = self.durations.iter().map(|(name, duration)| ((*name).to_owned(), *duration));
-        steps.chain(stages.into_iter().map(|(kind, duration)| (Durations::stage_name(&kind), duration))).collect()
+        steps
+            .chain(stages.into_iter().map(|(kind, duration)| (Durations::stage_name(&kind), duration)))
+            .collect()
     }
 }

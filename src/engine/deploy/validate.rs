@@ -17,26 +17,27 @@ use erb::Renderer;
 pub(super) fn validate<'a>(
     run: &'a RunContext,
     request: &CreateEnvRequest,
-    (prepared, endpoint): (&'a PreparedDeployment, &AgentEndpoint),
-    (opened, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
+    (prepared_deployment, endpoint): (&'a PreparedDeployment, &AgentEndpoint),
+    (artifacts, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
     state: &State,
     stage: &Stage,
 ) -> Result<(DeployRun<'a>, Cpis<'a>)> {
-    for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
+    for warning in unknown_properties(&prepared_deployment.deployment, &artifacts.releases)? {
         run.reporter.warn(warning);
     }
-    let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, endpoint.clone(), request)?;
+    let mut deploy_run =
+        DeployRun::new(run, prepared_deployment, artifacts, renderer, endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     deploy_run.render_early(state, stage)?;
     let parts = cpi_set::CpiInputs {
-        provider: &prepared.deployment.cloud_provider,
-        config: prepared.cpi_config.as_ref(),
-        environment_name: &prepared.deployment.name,
-        manifest: &prepared.manifest_path,
-        releases: &opened.releases,
+        provider: &prepared_deployment.deployment.cloud_provider,
+        config: prepared_deployment.cpi_config.as_ref(),
+        environment_name: &prepared_deployment.deployment.name,
+        manifest: &prepared_deployment.manifest_path,
+        releases: &artifacts.releases,
         renderer,
     };
     let mut cpis = Cpis::find(run, parts, state, request.cpi_api_version)?;
-    cpis.use_stemcell(prepared.deployment.cpi(), opened.stemcell.api_version);
+    cpis.use_stemcell(prepared_deployment.deployment.cpi(), artifacts.stemcell.api_version);
     Ok((deploy_run, cpis))
 }

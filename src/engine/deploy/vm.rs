@@ -104,7 +104,7 @@ pub(super) fn create(
     reason: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let deployment = &deploy_run.prepared.deployment;
+    let deployment = &deploy_run.prepared_deployment.deployment;
     let creating = stage.reporter().timed_stage(
         "create_vm",
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
@@ -118,7 +118,7 @@ pub(super) fn create(
         cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
-        property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared.vm_properties)),
+        property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared_deployment.vm_properties)),
         is_ready: false,
         unknown: Map::new(),
     };
@@ -144,13 +144,13 @@ pub(super) fn create(
 
     let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
-    let answered = match &deploy_run.deletion_run.registry {
+    let wait_result = match &deploy_run.deletion_run.registry {
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
         None => agent
             .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
             .map_err(|error| error.of_new_vm(&vm, timeout, executor.last_boot(&vm).as_ref())),
     };
-    answered?;
+    wait_result?;
     ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
     Ok(())
@@ -163,13 +163,13 @@ pub(super) fn set_metadata(
     vm: &VmHandle,
     stage: &Stage,
 ) -> Result<()> {
-    let deployment = &deploy_run.prepared.deployment;
+    let deployment = &deploy_run.prepared_deployment.deployment;
     let setting = stage.reporter().timed_stage("set_metadata", format!("Setting the metadata of VM {vm}"));
     executor.set_vm_metadata(&setting, vm, metadata(deployment))?;
     if let Some(disk) = executor.state().current_disk().map(|disk| disk.handle()) {
         executor.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
     }
-    executor.commit(Change::MetadataSet(Box::new(deploy_run.prepared.vm_properties.clone())))?;
+    executor.commit(Change::MetadataSet(Box::new(deploy_run.prepared_deployment.vm_properties.clone())))?;
     setting.finish();
     Ok(())
 }
@@ -228,7 +228,7 @@ pub(super) fn stop(
         .registry
         .as_ref()
         .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
-    let started = Instant::now();
+    let start = Instant::now();
     match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
@@ -236,11 +236,11 @@ pub(super) fn stop(
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
-            let trouble = match error.is_transient() {
-                true => format!("no answer after {}", text::duration(started.elapsed())),
+            let summary = match error.is_transient() {
+                true => format!("no answer after {}", text::duration(start.elapsed())),
                 false => "its agent cannot be used".to_owned(),
             };
-            waiting.give_up(format!("{trouble}: {error}; its jobs are not stopped"));
+            waiting.give_up(format!("{summary}: {error}; its jobs are not stopped"));
             return Ok(());
         }
     }

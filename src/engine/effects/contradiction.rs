@@ -93,7 +93,8 @@ fn label(cpi: Option<&str>) -> String {
 
 /// Returns the probable cause if CPIs deny these resources on record: properties of a CPI have changed, or
 /// the VM and all disks are denied together. Returns `None` if they are probably gone.
-/// `changed_properties_of` returns the properties of a CPI that have changed since its resources were created.
+/// `changed_properties_of` returns the properties of a CPI that have changed since its resources were
+/// created.
 pub(crate) fn probable_cause_of_denial(
     state: &State,
     denied_resources: &[Resource],

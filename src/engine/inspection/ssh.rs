@@ -306,7 +306,7 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
                 end(&mut child);
                 return Err(interrupted_error(signal));
             }
-            (None, None) => backoff.wait(&run.clock, Activity::Waiting),
+            (None, None) => backoff.pause(&run.clock, Activity::Waiting),
         }
     }
 }

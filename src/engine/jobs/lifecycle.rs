@@ -82,7 +82,7 @@ impl Jobs<'_> {
             }
             waiting.log_line(format!("still running: {}", running_jobs.join(", ")));
             signals::check(self.run)?;
-            backoff.wait(&self.run.clock, Activity::Waiting);
+            backoff.pause(&self.run.clock, Activity::Waiting);
             running_jobs = still_running(&self.agent.get_state()?);
         }
         waiting.finish();
@@ -229,7 +229,7 @@ impl Jobs<'_> {
                 ));
             }
             signals::check(self.run)?;
-            backoff.wait(&self.run.clock, Activity::Waiting);
+            backoff.pause(&self.run.clock, Activity::Waiting);
         }
     }
 

@@ -18,7 +18,7 @@ use yaml::Node;
 
 const FILE_NAME: &str = "bosh-deployments.yml";
 /// The name of the converted file, so that a later run without a state does not read it again.
-const DONE: &str = "bosh-deployments.yml.migrated";
+const MIGRATED_NAME: &str = "bosh-deployments.yml.migrated";
 
 /// Reads the file beside this manifest as a state. Returns its path and the state, or `None` if no such file
 /// records any resource.
@@ -46,11 +46,12 @@ pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) ->
     }
     let Some((path, state)) = read(&inputs.manifest)? else { return Ok(()) };
     store.commit(Change::Replaced(Box::new(state)))?;
-    let done = path.with_file_name(DONE);
-    std::fs::rename(&path, &done).map_err(|error| {
-        Error::io(format!("renaming '{}' to '{}'", path.display(), done.display()), error)
+    let migrated_path = path.with_file_name(MIGRATED_NAME);
+    std::fs::rename(&path, &migrated_path).map_err(|error| {
+        Error::io(format!("renaming '{}' to '{}'", path.display(), migrated_path.display()), error)
     })?;
-    run.reporter.note(format!("converted the old state '{}', and renamed it to '{DONE}'", path.display()));
+    run.reporter
+        .note(format!("converted the old state '{}', and renamed it to '{MIGRATED_NAME}'", path.display()));
     Ok(())
 }
 

@@ -52,8 +52,8 @@ fn settle(
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let wait_result = wait_for_call(run, store, intent, &open_call, may_forget)?;
     let is_on_other_machine = matches!(wait_result, WaitResult::OnOtherMachine);
-    let examined = examine(run, store, intent, &open_call, wait_result, &stage);
-    let outcome = match &examined {
+    let open_call_outcome = examine(run, store, intent, &open_call, wait_result, &stage);
+    let outcome = match &open_call_outcome {
         OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
         OpenCallOutcome::Answered(_) => CallOutcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
@@ -66,7 +66,7 @@ fn settle(
         ));
     }
     for step in call_rules::concluding_steps(outcome, intent.effect.creates(), may_forget) {
-        match (step, &examined) {
+        match (step, &open_call_outcome) {
             (ConcludingStep::Record, OpenCallOutcome::Answered(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
@@ -76,7 +76,7 @@ fn settle(
             (ConcludingStep::Record | ConcludingStep::RecordSuspect, _) => {}
             (ConcludingStep::Settle, _) => open_call.settle()?,
             (ConcludingStep::StayOpen, _) => {
-                let error = examined.into_error(intent);
+                let error = open_call_outcome.into_error(intent);
                 return Err(stays_open_error(
                     run,
                     inputs,
@@ -89,7 +89,7 @@ fn settle(
             }
         }
     }
-    match examined {
+    match open_call_outcome {
         OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
         OpenCallOutcome::Answered(_) => stage.finish(),
         OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
@@ -215,7 +215,7 @@ fn wait_for_call(
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
     let mut is_reported = false;
-    let started = Instant::now();
+    let start = Instant::now();
     wait_for_answer(
         || match open_call.progress().map_err(read_error)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
@@ -226,8 +226,8 @@ fn wait_for_call(
         || {
             cpi::truncate_oversized_answer(&open_call.answer_path());
             let bytes = open_call.answer_so_far().map_err(read_error)?;
-            let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
-            Ok(is_whole.then_some(WaitResult::Ended(bytes)))
+            let is_complete = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
+            Ok(is_complete.then_some(WaitResult::Ended(bytes)))
         },
         || {
             if registry.is_none() {
@@ -251,14 +251,14 @@ fn wait_for_call(
                 ));
             }
             signals::check(run).map_err(|error| explain_interrupted_wait(error, intent, open_call))?;
-            if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
+            if let Some(timeout) = run.cpi_timeout.filter(|timeout| start.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
                 return Err(explain_running_call(error.into(), open_call));
             }
-            backoff.wait(&run.clock, Activity::Waiting);
+            backoff.pause(&run.clock, Activity::Waiting);
             Ok(())
         },
     )
@@ -268,10 +268,10 @@ fn wait_for_call(
 fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>, open_call: &OpenCall) -> Error {
     let ErrorKind::Interrupted(_) = error.kind() else { return error };
     let method = &intent.method;
-    let interrupted =
+    let wait_error =
         Error::new(error.kind(), format!("interrupted while waiting for the `{method}` of an earlier run"))
             .with_rerun_hint(RERUN_WAITS);
-    explain_running_call(interrupted, open_call)
+    explain_running_call(wait_error, open_call)
 }
 
 /// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a failure once,
@@ -311,7 +311,7 @@ fn fitting_changes(
     let changes = intent.effect.changes(answer)?;
     let mut trial = store.state().clone();
     for change in &changes {
-        trial.apply(change.clone()).map_err(|rejected| rejected.to_string())?;
+        trial.apply(change.clone()).map_err(|rejection| rejection.to_string())?;
     }
     Ok(changes)
 }

@@ -16,7 +16,7 @@ use manifest::Inputs;
 const MAX_DESCRIBED_GROUPS: usize = 3;
 
 /// Describes groups of suspects: how to find them, and the last request.
-fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
+fn describe_groups<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
     let texts: Vec<String> =
         groups.map(|group| format!("{} ({})", group.in_short(), group.last_request())).collect();
     texts.join("; ")
@@ -31,7 +31,7 @@ pub(crate) fn report(run: &RunContext, state: &State) {
         count => format!("{count} calls of earlier runs"),
     };
     let groups = SuspectGroup::all(suspects);
-    let newest = described(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
+    let newest = describe_groups(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
     let more = match groups.len().saturating_sub(MAX_DESCRIBED_GROUPS) {
         0 => String::new(),
         more => format!("; and {more} more"),
@@ -62,7 +62,7 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
     let groups = SuspectGroup::all(suspects);
     let question = run.redactor.clean_and_redact(&format!(
         "The state still has {calls} on record: {} may exist. Check the IaaS first. Delete the state?",
-        described(groups.iter())
+        describe_groups(groups.iter())
     ));
     if !confirm(&question)? {
         return Err(Error::new(ErrorKind::Declined, "not confirmed: the state was kept"));
@@ -158,7 +158,7 @@ pub(crate) fn with_vm_search(
 /// Returns the agent at the address of the manifest, if that can be read.
 fn agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
-    let loaded = prepare::load(run, &inputs).ok()?;
-    let provider = loaded.provider().ok()?;
+    let manifest = prepare::load(run, &inputs).ok()?;
+    let provider = manifest.provider().ok()?;
     Some(connect(run, endpoint(run, &provider).ok()?, state))
 }

@@ -98,12 +98,12 @@ impl RunContext {
         self.shared_cache = self.shared_cache.without_network();
     }
 
-    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or the `declared` one. Returns `None`
+    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or `declared_userland`. Returns `None`
     /// for this machine.
-    pub(crate) fn userland(&self, declared: Option<&UserlandRef>) -> Option<UserlandRef> {
+    pub(crate) fn userland(&self, declared_userland: Option<&UserlandRef>) -> Option<UserlandRef> {
         match &self.cpi_userland {
             Some(url) => UserlandRef::named(url),
-            None => declared.cloned(),
+            None => declared_userland.cloned(),
         }
     }
 

@@ -27,11 +27,11 @@ pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
 
 /// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
 pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Result<()> {
-    let started = Instant::now();
+    let start = Instant::now();
     let mut is_reported = false;
     move |conflict: Error| {
         let timeout = run.lock_timeout;
-        let Some(remaining) = timeout.checked_sub(started.elapsed()).filter(|remaining| !remaining.is_zero())
+        let Some(remaining) = timeout.checked_sub(start.elapsed()).filter(|remaining| !remaining.is_zero())
         else {
             return Err(match timeout.is_zero() {
                 true => conflict,

@@ -149,7 +149,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         .filter(|disk| find_resource(disk.clone().into()).is_some_and(CheckedResource::is_denied))
         .collect();
     let is_attachable = state.current_disk().is_none_or(|disk| !denied_disks.contains(&disk.handle()));
-    let mut claim = AgentClaim::default();
+    let mut evidence = AgentEvidence::default();
     let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
     let mut agent_finding = None;
@@ -161,7 +161,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         if checked_vm.is_some_and(CheckedResource::is_denied) {
             match Contradiction::detect(&probe.executor, &probe.agent, &vm, &checking)? {
                 Some(contradiction) => {
-                    claim.is_vm_alive = true;
+                    evidence.is_vm_alive = true;
                     agent_finding = Some(answering_agent_finding(probe, &vm));
                     hints.extend(contradiction.hints());
                     vm_problems.push(Problem {
@@ -204,7 +204,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 Ok(mounted_disks) => {
                     agent_finding = Some(answering_agent_finding(probe, &vm));
                     has_jobs = !AgentState::is_without_jobs(&probe.agent, state)?;
-                    claim.mounted_disks.clone_from(&mounted_disks);
+                    evidence.mounted_disks.clone_from(&mounted_disks);
                     untracked = untracked_disks(&state.disks, &mounted_disks, &vm);
                     let in_use = DisksInUse {
                         attached_disks: ask_attached_disks(probe, &checking, &vm)?,
@@ -224,10 +224,11 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }
     checking.finish();
     let (call_problem, call_findings) = failed_calls(probe)?;
-    let disk_problems: Vec<Problem> = denied_disks.into_iter().map(|disk| claim.problem(disk)).collect();
+    let disk_problems: Vec<Problem> =
+        denied_disks.into_iter().map(|disk| evidence.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     // A VM whose agent answers has the cause in its own problem.
-    if !claim.is_vm_alive {
+    if !evidence.is_vm_alive {
         let denied_vm = vm_problems.iter().filter(|problem| problem.kind == ProblemKind::MissingVm);
         let denied_resources: Vec<Resource> =
             denied_vm.chain(&disk_problems).filter_map(|problem| problem.affected.resource()).collect();
@@ -357,14 +358,14 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
 
 /// The reports of the agent while a CPI denies resources.
 #[derive(Default)]
-struct AgentClaim {
+struct AgentEvidence {
     /// True if the CPI denies the VM, and its agent answers.
     is_vm_alive: bool,
     /// The disks that the agent has mounted.
     mounted_disks: Vec<DiskCid>,
 }
 
-impl AgentClaim {
+impl AgentEvidence {
     /// Returns the problem of a disk that the CPI denies. Its record may be dropped only if the agent does
     /// not contradict the CPI.
     fn problem(&self, disk: DiskHandle) -> Problem {
