@@ -380,11 +380,11 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
         assert_eq!(outcomes(), [RunOutcome::Killed, RunOutcome::Succeeded]);
-        let declined = RunEnd { was_declined: true, ..run_end(2) };
+        let declined_end = RunEnd { was_declined: true, ..run_end(2) };
         let ends = [
             (run_end(5), RunOutcome::Failed),
             (run_end(130), RunOutcome::Interrupted),
-            (declined, RunOutcome::Declined),
+            (declined_end, RunOutcome::Declined),
         ];
         for (end, outcome) in ends {
             std::thread::sleep(std::time::Duration::from_millis(2));

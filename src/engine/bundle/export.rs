@@ -44,7 +44,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     for artifact in std::iter::once(&stemcell).chain(&releases).filter(|artifact| artifact.is_downloaded) {
         signals::check(run)?;
         // The manifest needs a digest for every URL.
-        if let Some(digest) = &artifact.expected {
+        if let Some(digest) = &artifact.expected_digest {
             bundle.add_download(digest, &artifact.source.path)?;
         }
     }

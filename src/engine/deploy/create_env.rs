@@ -85,7 +85,7 @@ pub fn create_env(
     let agent_state = draft.agent_state.as_ref();
     keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, store.state(), &validating)?;
     let mut plan_report = report(&draft, store.state())?;
-    let unreachable = draft.unreachable.take();
+    let unreachable_agent = draft.unreachable_agent.take();
     // Before the CPI is compiled, which takes minutes.
     prepared_deployment.check_untracked(run, &inputs)?;
     match early_installation {
@@ -108,7 +108,7 @@ pub fn create_env(
     let origin = &prepared_deployment.deployment.stemcell.origin;
     check_formats(run, cpi, connection.stemcell_formats(), origin, &artifacts.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
-    if draft.plan.creates_vm() || unreachable.is_some() {
+    if draft.plan.creates_vm() || unreachable_agent.is_some() {
         deploy_run.vm_cloud_properties =
             super::vm::cloud_properties(&connection, &prepared_deployment.deployment, run)?;
     }
@@ -116,7 +116,7 @@ pub fn create_env(
     let mut executor = Executor::new(run, cpis, store);
 
     let mut plan = draft.plan.clone();
-    if let Some(agent) = unreachable {
+    if let Some(agent) = unreachable_agent {
         let vm = super::vm::handle(&executor)?;
         let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(vm.clone()))?;
@@ -178,7 +178,7 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
     if confirm(&question)? {
         return Ok(());
     }
-    Err(match draft.prepared_deployment.generated.is_empty() {
+    Err(match draft.prepared_deployment.generated_names.is_empty() {
         true => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"),
         // The vars store keeps them for the next run.
         false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the cloud")

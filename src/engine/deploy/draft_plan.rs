@@ -39,7 +39,7 @@ pub(super) struct DraftPlan {
     pub(super) plan: Plan,
     options: PlanOptions,
     /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
-    pub(super) unreachable: Option<UnreachableAgent>,
+    pub(super) unreachable_agent: Option<UnreachableAgent>,
     /// The state of the agent if its jobs run.
     pub(super) agent_state: Option<AgentState>,
     /// True if the plan deploys nothing, and the jobs are stopped, as `stop-env` leaves them.
@@ -77,7 +77,7 @@ impl DraftPlan {
             endpoint,
             plan,
             options,
-            unreachable: None,
+            unreachable_agent: None,
             agent_state: None,
             jobs_are_stopped: false,
         };
@@ -124,7 +124,7 @@ impl DraftPlan {
                 draft.plan.leave_jobs(&format!("its agent {}", agent.predicate()));
             }
             Some(Liveness::Unreachable(agent)) if !draft.plan.deploys_jobs() => {
-                draft.unreachable = Some(agent)
+                draft.unreachable_agent = Some(agent)
             }
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
                 running_jobs_warnings(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
@@ -143,7 +143,7 @@ impl DraftPlan {
 
     /// Returns true if nothing changed and the VM need not be checked.
     pub(super) fn has_nothing_to_do(&self) -> bool {
-        self.plan.is_empty() && self.unreachable.is_none()
+        self.plan.is_empty() && self.unreachable_agent.is_none()
     }
 
     fn plan(&mut self, state: &State) -> Result<()> {

@@ -54,8 +54,8 @@ pub(super) fn check_liveness(
             let other = OtherCredentials::explain(&error, run, state, run_credentials);
             let has_other_credentials = other.is_some();
             let error = other.map_or_else(|| error.into(), Error::from);
-            let unreachable = UnreachableAgent { error, is_silent, has_other_credentials };
-            return Ok(Some(Liveness::Unreachable(unreachable)));
+            let unreachable_agent = UnreachableAgent { error, is_silent, has_other_credentials };
+            return Ok(Some(Liveness::Unreachable(unreachable_agent)));
         }
     };
     match AgentState::of_vm_on_record(agent_answer, &agent, state) {
@@ -64,8 +64,9 @@ pub(super) fn check_liveness(
             Ok(Some(Liveness::Alive(agent_state)))
         }
         Err(error) => {
-            let unreachable = UnreachableAgent { error, is_silent: false, has_other_credentials: false };
-            Ok(Some(Liveness::Unreachable(unreachable)))
+            let unreachable_agent =
+                UnreachableAgent { error, is_silent: false, has_other_credentials: false };
+            Ok(Some(Liveness::Unreachable(unreachable_agent)))
         }
     }
 }

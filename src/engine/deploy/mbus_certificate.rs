@@ -62,7 +62,7 @@ fn rejection_error(
     let property = &certificate.property;
     let certificate_error =
         |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
-    let hint_for = |need: &str| replacement_hint(certificate, need);
+    let hint_for = |replacement: &str| replacement_hint(certificate, replacement);
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = handshake_error else {
         let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
@@ -118,14 +118,14 @@ fn rejection_error(
 }
 
 /// Returns the hint to replace the certificate: the command for a value in the vars store, or else the place
-/// into which `need` has to be put.
-fn replacement_hint(certificate: &MbusCertificate, need: &str) -> String {
+/// into which `replacement` has to be put.
+fn replacement_hint(certificate: &MbusCertificate, replacement: &str) -> String {
     match &certificate.variable {
         Some(variable) => match variable.rotate_command() {
-            Some(command) => format!("to generate {need}: `{command}`"),
-            None => format!("put {need} into {}", variable.describe()),
+            Some(command) => format!("to generate {replacement}: `{command}`"),
+            None => format!("put {replacement} into {}", variable.describe()),
         },
-        None => format!("put {need} into `{}`", certificate.property),
+        None => format!("put {replacement} into `{}`", certificate.property),
     }
 }
 
@@ -138,8 +138,8 @@ fn rotation_as_declared(certificate: &MbusCertificate) -> Option<(&str, String)>
 
 /// Returns the bare name in the TLS library's `IpAddress(192.0.2.1)` or `DnsName("host")`.
 fn plain(name: &str) -> &str {
-    let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
-    inner.trim_matches('"')
+    let name = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')'));
+    name.trim_matches('"')
 }
 
 /// The first hint if the state or the certificate is of another address than the manifest.

@@ -246,10 +246,10 @@ impl PlanReport {
             duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
             agent_trouble: draft
-                .unreachable
+                .unreachable_agent
                 .as_ref()
                 .map(|agent| format!("{} ({})", agent.predicate(), agent.error.summary())),
-            generated: draft.prepared_deployment.generated.clone(),
+            generated: draft.prepared_deployment.generated_names.clone(),
             basis: PlanInputs::of(request, draft, state, storage),
             file: String::new(),
         }
@@ -280,9 +280,9 @@ impl PlanReport {
 
     /// Returns the reason for the deploy, if the plan deploys.
     fn reason(&self) -> Option<&str> {
-        let decisive =
+        let is_deploy_step =
             |step: &&ReportedStep| matches!(step.step.as_str(), "create_vm" | "update_vm" | "keep_jobs");
-        self.steps.iter().find(decisive).map(|step| step.reason.as_str())
+        self.steps.iter().find(is_deploy_step).map(|step| step.reason.as_str())
     }
 
     /// Returns the plan as text for a person: a heading, and the indented summary.
@@ -294,13 +294,13 @@ impl PlanReport {
     /// Lists the plan, one step a line, for a person.
     fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
-        let mut before = self.reason();
+        let mut previous_reason = self.reason();
         lines.extend(self.steps.iter().enumerate().map(|(index, step)| {
             let number = index + 1;
             // Steps in a row may have one reason, and the headline has that of the deploy.
             let reason = step.reason.as_str();
-            let is_repeated = [before, self.reason()].contains(&Some(reason));
-            before = Some(reason);
+            let is_repeated = [previous_reason, self.reason()].contains(&Some(reason));
+            previous_reason = Some(reason);
             match is_repeated {
                 true => format!("{number}. {}", step.description),
                 false => format!("{number}. {}: {}", step.description, step.reason),
@@ -333,9 +333,9 @@ impl PlanReport {
         let changes = self.changes.iter().flatten().filter(|_| deploys);
         let mut lines: Vec<String> = changes.map(|change| change.text.clone()).collect();
         if lines.len() > MAX_LISTED_CHANGES {
-            let more = lines.len() - MAX_LISTED_CHANGES;
+            let remaining_count = lines.len() - MAX_LISTED_CHANGES;
             lines.truncate(MAX_LISTED_CHANGES);
-            lines.push(format!("and {more} more changes: `monopile plan --json` lists all"));
+            lines.push(format!("and {remaining_count} more changes: `monopile plan --json` lists all"));
         }
         lines
     }
@@ -457,7 +457,7 @@ fn state_name(storage: &Storage) -> String {
 fn action(draft: &DraftPlan, state: &State) -> PlanAction {
     let plan = &draft.plan;
     match () {
-        () if draft.unreachable.is_some() => PlanAction::Examine,
+        () if draft.unreachable_agent.is_some() => PlanAction::Examine,
         () if plan.keeps_jobs() => PlanAction::KeepJobs,
         () if plan.updates_in_place() => PlanAction::UpdateInPlace,
         () if plan.creates_vm() && state.vm_cid().is_some() => PlanAction::Recreate,

@@ -48,8 +48,10 @@ pub(crate) fn recreate_unfinished(
             .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`");
         if !changes.is_empty() {
             let mut lines: Vec<String> = changes.iter().take(MAX_SHOWN_CHANGES).cloned().collect();
-            if let Some(more) = changes.len().checked_sub(MAX_SHOWN_CHANGES).filter(|more| *more > 0) {
-                lines.push(format!("and {more} more"));
+            if let Some(remaining_count) =
+                changes.len().checked_sub(MAX_SHOWN_CHANGES).filter(|count| *count > 0)
+            {
+                lines.push(format!("and {remaining_count} more"));
                 error = error.with_hint("see all changes: `monopile plan MANIFEST`");
             }
             error = error.with_source(lines.join("\n"));

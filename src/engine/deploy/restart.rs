@@ -11,16 +11,16 @@ use base::{ErrorKind, Result};
 /// Restarts the jobs of the environment and returns a summary in one sentence.
 pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let (inputs, timeout) = (&request.inputs, request.agent_timeout);
-    let reachable = ReachableEnvironment::reach(run, inputs, "restart", timeout, boot::off_error)?;
-    reachable.check_has_jobs()?;
-    reachable.check_disk()?;
-    let jobs = reachable.jobs(run);
+    let environment = ReachableEnvironment::reach(run, inputs, "restart", timeout, boot::off_error)?;
+    environment.check_has_jobs()?;
+    environment.check_disk()?;
+    let jobs = environment.jobs(run);
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
     jobs.stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = run.reporter.stage("Starting");
-    jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {
+    jobs.start(environment.deployment.update_watch_time, &starting).map_err(|error| {
         let error = error.with_note("the jobs were stopped");
         match error.kind() {
             ErrorKind::Interrupted(_) => error,

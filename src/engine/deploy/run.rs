@@ -104,9 +104,9 @@ impl<'a> DeployRun<'a> {
         executor: &mut Executor<'_>,
         contract: Contract,
     ) -> Result<()> {
-        let before = executor.state().vm_handle();
+        let previous_vm = executor.state().vm_handle();
         let result = self.take_each_step(plan, executor, contract);
-        result.map_err(|error| with_new_vm_note(error, before.as_ref(), executor.state()))
+        result.map_err(|error| with_new_vm_note(error, previous_vm.as_ref(), executor.state()))
     }
 
     /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
@@ -317,9 +317,9 @@ impl<'a> DeployRun<'a> {
 
 /// Adds the note that a VM which this run created is on record, and that the next run replaces it because it
 /// was never ready for jobs.
-fn with_new_vm_note(error: Error, before: Option<&VmHandle>, state: &State) -> Error {
+fn with_new_vm_note(error: Error, previous_vm: Option<&VmHandle>, state: &State) -> Error {
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
-    match state.vm_handle().filter(|vm| !is_ready && before != Some(vm)) {
+    match state.vm_handle().filter(|vm| !is_ready && previous_vm != Some(vm)) {
         Some(vm) => error
             .with_note(format!("VM {vm} was created and is on record; the next run replaces it"))
             .with_retry_hint(),

@@ -8,13 +8,13 @@ use base::{Error, Result};
 
 /// Starts the jobs of the environment and returns a summary in one sentence.
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
-    let reachable = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
-    reachable.check_has_jobs()?;
-    reachable.check_disk()?;
+    let environment = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
+    environment.check_has_jobs()?;
+    environment.check_disk()?;
     run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.stage("Starting");
-    let jobs = reachable.jobs(run);
-    jobs.start(reachable.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
+    let jobs = environment.jobs(run);
+    jobs.start(environment.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();
     Ok("Started the jobs: all of them run".to_owned())
 }

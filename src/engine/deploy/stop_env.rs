@@ -12,11 +12,11 @@ use base::{Error, Result};
 /// Stops the jobs of the environment and returns a summary in one sentence.
 pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let (inputs, timeout) = (&request.inputs, request.agent_timeout);
-    let reachable = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
-    reachable.check_has_jobs()?;
+    let environment = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
+    environment.check_has_jobs()?;
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
-    reachable.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
+    environment.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

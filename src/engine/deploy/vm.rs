@@ -76,22 +76,23 @@ pub(super) fn cloud_properties(
     let Some(resources) = &spec.resources else { return Ok(spec.cloud_properties.clone()) };
     let asking = run.reporter.stage("Asking the CPI for the cloud properties of `vm_resources`");
     let method = Method::CalculateVmCloudProperties;
-    let calculated = match connection.call_unrecorded(&asking, method, vec![json!(resources.size)])? {
-        Ok(Answer::Hash(calculated)) => calculated,
-        Ok(other) => return Err(Error::failure(format!("{other:?} is not an answer to `{method}`"))),
-        Err(error @ CpiError::Killed { .. }) => return Err(connection.with_cpi_name(error)),
-        Err(error) => {
-            return Err(connection
-                .with_cpi_name(error)
-                .context(format!("{} has no cloud properties", resources.place))
-                .with_note("nothing was changed")
-                .with_hint(
-                    "change the size, or give the instance group a `vm_type` in place of `vm_resources`",
-                ));
-        }
-    };
+    let calculated_properties =
+        match connection.call_unrecorded(&asking, method, vec![json!(resources.size)])? {
+            Ok(Answer::Hash(cloud_properties)) => cloud_properties,
+            Ok(other) => return Err(Error::failure(format!("{other:?} is not an answer to `{method}`"))),
+            Err(error @ CpiError::Killed { .. }) => return Err(connection.with_cpi_name(error)),
+            Err(error) => {
+                return Err(connection
+                    .with_cpi_name(error)
+                    .context(format!("{} has no cloud properties", resources.place))
+                    .with_note("nothing was changed")
+                    .with_hint(
+                        "change the size, or give the instance group a `vm_type` in place of `vm_resources`",
+                    ));
+            }
+        };
     asking.finish();
-    Ok(spec.cloud_properties_with(calculated))
+    Ok(spec.cloud_properties_with(calculated_properties))
 }
 
 /// Creates the VM and waits until its own agent answers.
@@ -216,7 +217,7 @@ pub(super) fn stop(
 ) -> Result<()> {
     let instance =
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
-    let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
+    let expected_agent_id = executor.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.may_have_vm(&waiting, vm)? {
         Contradiction::check(executor, agent, vm, &waiting)?;
@@ -244,8 +245,8 @@ pub(super) fn stop(
             return Ok(());
         }
     }
-    if let Some(expected) = expected
-        && let Some(foreign) = ForeignAgent::ask(agent, &expected)?
+    if let Some(expected_agent_id) = expected_agent_id
+        && let Some(foreign) = ForeignAgent::ask(agent, &expected_agent_id)?
     {
         waiting.give_up(format!("another VM answers ({foreign}), so no jobs are stopped"));
         return Ok(());

@@ -235,7 +235,7 @@ impl Deletion<'_> {
     fn record_undeleted(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
         let reason = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
-            Some(before) => before.since.clone(),
+            Some(mark) => mark.since.clone(),
             None => base::encoding::now(),
         };
         let (resource, unknown) = (self.resource.clone(), Map::new());

@@ -22,8 +22,9 @@ use base::{Error, Result};
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallOutcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
-            let absent = absent_method(effect, error);
-            let is_recorded = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
+            let absent_method = absent_method(effect, error);
+            let is_recorded = absent_method
+                .is_some_and(|absent_method| state.monopile.absent_methods.contains(&absent_method));
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
             let lacks_stemcell = is_stemcell_missing(effect, error);
             let made_nothing =
@@ -50,7 +51,7 @@ pub(crate) fn record(
     let Some(suspect) = effect.suspect(error, &|text| redactor.clean_and_redact(text)) else { return Ok(()) };
     store.commit(Change::CreationFailed(suspect))?;
     match absent_method(effect, error) {
-        Some(absent) => store.commit(Change::MethodAbsent(absent)),
+        Some(absent_method) => store.commit(Change::MethodAbsent(absent_method)),
         None => Ok(()),
     }
 }

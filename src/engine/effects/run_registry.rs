@@ -95,8 +95,8 @@ impl<'a> RunRegistry<'a> {
         }
         let mut last_problem = String::new();
         loop {
-            let remaining = timeout.saturating_sub(start.elapsed());
-            let outcome = agent.wait_until_ready(remaining.min(TUNNEL_CHECK_INTERVAL), &mut |problem| {
+            let remaining_time = timeout.saturating_sub(start.elapsed());
+            let outcome = agent.wait_until_ready(remaining_time.min(TUNNEL_CHECK_INTERVAL), &mut |problem| {
                 if problem != last_problem {
                     stage.log_line(problem.clone());
                     last_problem = problem;
@@ -109,7 +109,7 @@ impl<'a> RunRegistry<'a> {
                 (Err(_), Some(tunnel_error)) => {
                     return Err(executor.with_console(vm, TunnelError::Failed(tunnel_error).into()));
                 }
-                (Err(error), None) if error.is_transient() && !remaining.is_zero() => {}
+                (Err(error), None) if error.is_transient() && !remaining_time.is_zero() => {}
                 (Err(error), None) => {
                     return Err(error.of_new_vm(vm, timeout, executor.last_boot(vm).as_ref()));
                 }

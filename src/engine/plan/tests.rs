@@ -424,22 +424,22 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
         for case in [&old, &new] {
             let steps = steps(&case.plan(&state));
             let at = |expected: &Step| steps.iter().position(|step| step == expected);
-            let running = at(&Step::DeployJobs).unwrap();
+            let deploy_index = at(&Step::DeployJobs).unwrap();
             let stemcell_cid = if case.sha == "old" { "sc-1" } else { "sc-2" };
             assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(stemcell_cid)))), None, "{steps:?}");
             for deletion in steps.iter().filter(|step| {
                 matches!(step, Step::Delete(Resource::Stemcell(_)) | Step::Delete(Resource::Disk(_)))
             }) {
-                assert!(at(deletion).unwrap() > running, "{deletion:?} before the jobs run: {steps:?}");
+                assert!(at(deletion).unwrap() > deploy_index, "{deletion:?} before the jobs run: {steps:?}");
             }
             // The disk with the data may be deleted only after its migration.
             let data = state.current_disk().unwrap().handle();
             if let Some(deletion_index) = at(&Step::Delete(Resource::Disk(data))) {
                 assert!(at(&Step::MigrateDisk).unwrap() < deletion_index, "{steps:?}");
             }
-            let declined = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
-            if let Some(declined) = declined {
-                let steps_with_copy = super::tests::steps(&case.plan(&state).with_disk_copy(declined));
+            let declined_index = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
+            if let Some(declined_index) = declined_index {
+                let steps_with_copy = super::tests::steps(&case.plan(&state).with_disk_copy(declined_index));
                 let at =
                     |wanted_step: &Step| steps_with_copy.iter().position(|step| step == wanted_step).unwrap();
                 let data = state.current_disk().unwrap().handle();
@@ -706,11 +706,11 @@ fn replaced_disks_and_uploaded_stemcells_are_kept() {
     ] {
         state.apply(change).unwrap();
     }
-    let unused =
+    let deletions =
         [Step::Delete(Resource::Disk(handle("disk-2"))), Step::Delete(Resource::Stemcell(handle("sc-2")))];
-    assert_eq!(steps(&Case::default().plan(&state)), unused);
+    assert_eq!(steps(&Case::default().plan(&state)), deletions);
     let deploy = steps(&Case { sha: "other", ..Case::default() }.plan(&state));
-    assert_eq!(deploy[deploy.len() - 2..], unused);
+    assert_eq!(deploy[deploy.len() - 2..], deletions);
     assert!(!deploy.contains(&Step::Delete(Resource::Disk(handle("disk-0")))), "{deploy:?}");
 }
 

@@ -38,13 +38,13 @@ pub(crate) struct PreparedDeployment {
     /// The values of the declared variables in this run, not digested.
     pub(crate) run_credentials: RunCredentials,
     /// The variables whose values this run generated.
-    pub(crate) generated: Vec<String>,
+    pub(crate) generated_names: Vec<String>,
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
     pub(crate) unchecked: Option<String>,
     /// The listener at the address of the agent, if no VM is on record.
-    untracked: Option<UntrackedListener>,
+    untracked_listener: Option<UntrackedListener>,
     /// The vars store in use, and the variables that are declared with a type.
     vars_store: Option<(PathBuf, Vec<String>)>,
     pub(crate) manifest_path: PathBuf,
@@ -101,13 +101,13 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = read_only_inputs(inputs, state);
     let manifest = manifest::load_checked(&inputs, &run.redactor, &|values| {
-        if let Err(missing) = credentials::check_source(run, &inputs, state, values, false) {
-            if let Some(other) = credentials::other_environment_error(run, &inputs, state, &missing) {
+        if let Err(error) = credentials::check_source(run, &inputs, state, values, false) {
+            if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
             }
-            let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
+            let hint = error.hints().first().map(String::as_str).unwrap_or_default();
             run.reporter.warn(format!(
-                "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
+                "{error}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
             ));
         }
         Ok(())
@@ -172,7 +172,7 @@ pub(crate) fn prepare(
     let obtain = || {
         let identify_by = IdentifyBy::for_state(state);
         let (deployment, config) = (&deployment, cpi_config.as_ref());
-        let leading = begin_installation.filter(|_| deploys).map(|begin| LeadingReleases {
+        let leading_releases = begin_installation.filter(|_| deploys).map(|begin| LeadingReleases {
             includes: Box::new(move |release| needs_release(deployment, config, release)),
             on_unpacked: Box::new(move |releases| begin(deployment, config, releases)),
         });
@@ -183,12 +183,12 @@ pub(crate) fn prepare(
             releases: &deployment.releases,
             userlands: &Vec::from_iter(userland),
         };
-        obtain::all(run, &refs, identify_by, leading.as_ref(), &directory, stage)
+        obtain::all(run, &refs, identify_by, leading_releases.as_ref(), &directory, stage)
     };
     let (artifacts, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
     let (stemcell, releases) = artifacts?;
-    let UntrackedCheck { endpoint, unchecked, untracked } = untracked_check?;
+    let UntrackedCheck { endpoint, unchecked, untracked_listener } = untracked_check?;
     let (leaves, vm_properties) = (leaves(run, &manifest), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&manifest, &deployment, endpoint.host());
@@ -203,11 +203,11 @@ pub(crate) fn prepare(
         credential_digests: credentials::digests_of_manifest(&manifest),
         changed_credentials: credentials::changed_credentials(state, &manifest.values),
         run_credentials: (&manifest).into(),
-        generated: manifest.generated,
+        generated_names: manifest.generated,
         vars_store,
         endpoint,
         unchecked,
-        untracked,
+        untracked_listener,
         manifest_path,
         mbus_certificate,
         stemcell,
@@ -392,9 +392,9 @@ impl PreparedDeployment {
     /// Fails if a VM that is not on record answers at the agent's address. Errors of the manifest come first,
     /// so this is the last check before the first CPI call.
     pub(crate) fn check_untracked(&self, run: &RunContext, inputs: &Inputs) -> Result<()> {
-        match &self.untracked {
-            Some(untracked) => {
-                Err(untracked.untracked_error(run, &self.endpoint, inputs, self.stemcell_identity()))
+        match &self.untracked_listener {
+            Some(listener) => {
+                Err(listener.untracked_error(run, &self.endpoint, inputs, self.stemcell_identity()))
             }
             None => Ok(()),
         }

@@ -27,7 +27,7 @@ pub(crate) struct ObtainedArtifact {
     pub(crate) source: Source,
     /// True unless it is a file or directory of the operator.
     pub(crate) is_downloaded: bool,
-    pub(crate) expected: Option<Digest>,
+    pub(crate) expected_digest: Option<Digest>,
     pub(crate) identity: ArtifactIdentity,
     /// The stemcell, if it is already unpacked.
     pub(crate) unpacked_stemcell: Option<Stemcell>,
@@ -64,13 +64,14 @@ impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
     pub(crate) fn stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
-        let unpack = || unpack_stemcell(run, &self.source, self.expected.as_ref(), &name(), stage);
+        let unpack = || unpack_stemcell(run, &self.source, self.expected_digest.as_ref(), &name(), stage);
         self.unpacked_stemcell.clone().map_or_else(unpack, Ok)
     }
 
     /// Returns the release, verified and unpacked.
     pub(crate) fn release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
-        let unpack = || unpack_release(run, &self.source, self.expected.as_ref(), &self.identity.name, stage);
+        let unpack =
+            || unpack_release(run, &self.source, self.expected_digest.as_ref(), &self.identity.name, stage);
         self.unpacked_release.clone().map_or_else(unpack, Ok)
     }
 }
@@ -93,28 +94,28 @@ pub(crate) fn unpack<T>(
 fn unpack_stemcell(
     run: &RunContext,
     source: &Source,
-    expected: Option<&Digest>,
+    expected_digest: Option<&Digest>,
     title: &str,
     stage: &Stage,
 ) -> Result<Stemcell> {
     let directory = run.paths.scratch.join("stemcell");
-    unpack(title, &directory, stage, |stage| stemcell::open(source, expected, &directory, stage))
+    unpack(title, &directory, stage, |stage| stemcell::open(source, expected_digest, &directory, stage))
 }
 
 /// Unpacks a stemcell while it is downloaded. Returns `None` if that fails, because the download may fail
 /// too, or replace bytes that were read.
 fn unpack_arriving(
     run: &RunContext,
-    arriving: ArrivingFile<'_>,
+    arriving_file: ArrivingFile<'_>,
     url: &ArtifactUrl,
-    expected: Option<&Digest>,
+    expected_digest: Option<&Digest>,
     title: &str,
     stage: &Stage,
 ) -> Option<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
     let directory = run.paths.scratch.join("stemcell");
     let stemcell = create_private_directory(&directory)
-        .and_then(|()| stemcell::open_stream(arriving, url, expected, &directory, &unpacking));
+        .and_then(|()| stemcell::open_stream(arriving_file, url, expected_digest, &directory, &unpacking));
     match stemcell {
         Ok(stemcell) => {
             unpacking.finish();
@@ -130,12 +131,12 @@ fn unpack_arriving(
 fn unpack_release(
     run: &RunContext,
     source: &Source,
-    expected: Option<&Digest>,
+    expected_digest: Option<&Digest>,
     name: &str,
     stage: &Stage,
 ) -> Result<Release> {
     let (title, directory) = (format!("release '{name}'"), run.paths.scratch.join("releases").join(name));
-    unpack(&title, &directory, stage, |stage| release::open(source, expected, &directory, stage))
+    unpack(&title, &directory, stage, |stage| release::open(source, expected_digest, &directory, stage))
 }
 
 /// The artifacts that [`all`] obtains.
@@ -151,7 +152,7 @@ pub(crate) fn all(
     run: &RunContext,
     refs: &ArtifactRefs<'_>,
     identify_by: IdentifyBy,
-    leading: Option<&LeadingReleases<'_>>,
+    leading_releases: Option<&LeadingReleases<'_>>,
     directory: &Path,
     stage: &Stage,
 ) -> Result<(ObtainedArtifact, Vec<ObtainedArtifact>)> {
@@ -163,12 +164,12 @@ pub(crate) fn all(
         is_leading: false,
     };
     let releases = refs.releases.iter().map(|release| WantedArtifact {
-        is_leading: leading.is_some_and(|leading| (leading.includes)(&release.name)),
+        is_leading: leading_releases.is_some_and(|leading| (leading.includes)(&release.name)),
         ..WantedArtifact::release(release)
     });
     // The stemcell comes first, because it is the largest artifact.
     let artifacts: Vec<WantedArtifact<'_>> = std::iter::once(stemcell).chain(releases).collect();
-    let on_leading = leading.map(|leading| leading.on_unpacked.as_ref());
+    let on_leading = leading_releases.map(|leading| leading.on_unpacked.as_ref());
     let mut obtained_artifacts =
         obtain(run, &artifacts, refs.userlands, on_leading, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
@@ -213,11 +214,11 @@ pub(crate) fn locate_userland(
     let url = ArtifactUrl::parse_userland(&userland_ref.url, &directory, home(run))?;
     url.secrets().iter().for_each(|secret| run.redactor.add(secret));
     let sha1 = userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
-    let expected = match (&url, sha1) {
+    let expected_digest = match (&url, sha1) {
         (ArtifactUrl::Image(image), None) => image.digest().cloned(),
         (_, sha1) => sha1,
     };
-    Ok((url, expected))
+    Ok((url, expected_digest))
 }
 
 /// Returns the home directory of the operator.
@@ -266,7 +267,7 @@ impl<'m> WantedArtifact<'m> {
         format!("{}{}", self.artifact.origin.prefix(), self.title())
     }
 
-    fn expected(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
+    fn expected_digest(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
         let Some(text) = &self.artifact.sha1 else { return Ok(None) };
         let position = match &self.artifact.origin {
             ArtifactOrigin::Manifest { sha1: Some(sha1), .. } => format!("{sha1}: "),
@@ -287,26 +288,28 @@ impl<'m> WantedArtifact<'m> {
         for secret in url.secrets() {
             run.redactor.add(&secret);
         }
-        let expected = self.expected(&url)?;
+        let expected_digest = self.expected_digest(&url)?;
         let title = self.title();
         let unpacks = self.identify_by == IdentifyBy::Unpacking;
         let early_stemcell = Mutex::new(None);
-        let unpack_early = |arriving: ArrivingFile<'_>| {
-            *early_stemcell.lock() = unpack_arriving(run, arriving, &url, expected.as_ref(), &title, stage);
+        let unpack_early = |arriving_file: ArrivingFile<'_>| {
+            *early_stemcell.lock() =
+                unpack_arriving(run, arriving_file, &url, expected_digest.as_ref(), &title, stage);
         };
         let read = unpacks.then_some(&unpack_early as ReadArriving<'_>);
-        let source = fetcher.obtain_while(&url, expected.as_ref(), &title, stage.reporter(), read)?;
+        let source = fetcher.obtain_while(&url, expected_digest.as_ref(), &title, stage.reporter(), read)?;
         let unpacked_stemcell = match early_stemcell.into_inner() {
             Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
-            None if unpacks && cache.takes_long(&source, expected.as_ref()) => {
+            None if unpacks && cache.takes_long(&source, expected_digest.as_ref()) => {
                 let start = SystemTime::now();
-                let stemcell = unpack_stemcell(run, &source, expected.as_ref(), &title, stage)?;
+                let stemcell = unpack_stemcell(run, &source, expected_digest.as_ref(), &title, stage)?;
                 cache.store_stemcell_identity(&stemcell, start);
                 Some(stemcell)
             }
             None => None,
         };
-        let identify = || cache.identify(self.kind, &source, expected.as_ref(), &title, stage.reporter());
+        let identify =
+            || cache.identify(self.kind, &source, expected_digest.as_ref(), &title, stage.reporter());
         let identity = unpacked_stemcell.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
         match self.name {
             Some(name) if name != identity.name => Err(Error::invalid(format!(
@@ -315,13 +318,13 @@ impl<'m> WantedArtifact<'m> {
             ))
             .with_hint(format!("set its `name` in `releases` to '{}'", identity.name))),
             _ => {
-                let unpack = || unpack_release(run, &source, expected.as_ref(), &identity.name, stage);
+                let unpack = || unpack_release(run, &source, expected_digest.as_ref(), &identity.name, stage);
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
                 let is_downloaded = !matches!(url, ArtifactUrl::Local(_));
                 Ok(ObtainedArtifact {
                     source,
                     is_downloaded,
-                    expected,
+                    expected_digest,
                     identity,
                     unpacked_stemcell,
                     unpacked_release,

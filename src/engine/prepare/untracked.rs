@@ -44,7 +44,7 @@ pub(super) struct UntrackedCheck {
     /// a VM is on record.
     pub(super) unchecked: Option<String>,
     /// The listener at the address.
-    pub(super) untracked: Option<UntrackedListener>,
+    pub(super) untracked_listener: Option<UntrackedListener>,
 }
 
 /// Asks the agent's address while `work` is done. With `is_ignored`, asks nothing.
@@ -61,7 +61,7 @@ pub(super) fn check_during<T>(
     };
     let unchecked = reason_not_to_check(deployment, &endpoint, state);
     let asks = !is_ignored && unchecked.is_none();
-    let (outcome, untracked) = thread::scope(|scope| {
+    let (outcome, check_result) = thread::scope(|scope| {
         let check_thread = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let outcome = work();
         (
@@ -69,8 +69,15 @@ pub(super) fn check_during<T>(
             check_thread.map(|check_thread| check_thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
         )
     });
-    let untracked = untracked.transpose().map(Option::flatten);
-    (outcome, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))
+    let untracked_listener = check_result.transpose().map(Option::flatten);
+    (
+        outcome,
+        untracked_listener.map(|untracked_listener| UntrackedCheck {
+            endpoint,
+            unchecked,
+            untracked_listener,
+        }),
+    )
 }
 
 /// Returns the reason why the address cannot be asked. Returns `None` if it can, or if a VM is on record.

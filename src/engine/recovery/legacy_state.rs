@@ -67,8 +67,8 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     let instance = match instances {
         [] => return Ok(None),
         [instance] => instance,
-        several => {
-            return Err(format!("it has {} instances, but an environment has only one", several.len()));
+        instances => {
+            return Err(format!("it has {} instances, but an environment has only one", instances.len()));
         }
     };
     let text_of = |key: &str| {

@@ -309,9 +309,9 @@ fn fitting_changes(
         prepare::register_hint_secrets(run, hint);
     }
     let changes = intent.effect.changes(answer)?;
-    let mut trial = store.state().clone();
+    let mut trial_state = store.state().clone();
     for change in &changes {
-        trial.apply(change.clone()).map_err(|rejection| rejection.to_string())?;
+        trial_state.apply(change.clone()).map_err(|rejection| rejection.to_string())?;
     }
     Ok(changes)
 }

@@ -31,15 +31,15 @@ pub(crate) fn report(run: &RunContext, state: &State) {
         count => format!("{count} calls of earlier runs"),
     };
     let groups = SuspectGroup::all(suspects);
-    let newest = describe_groups(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
-    let more = match groups.len().saturating_sub(MAX_DESCRIBED_GROUPS) {
+    let newest_groups = describe_groups(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
+    let more_note = match groups.len().saturating_sub(MAX_DESCRIBED_GROUPS) {
         0 => String::new(),
-        more => format!("; and {more} more"),
+        count => format!("; and {count} more"),
     };
     let them = if suspects.len() == 1 { "it" } else { "them" };
     run.reporter.warn(format!(
-        "{calls} failed but may have created something: {newest}{more}. Look for {them} in the IaaS; \
-         `monopile state show` has all ids and the CPI's errors. To drop the records: `{}`",
+        "{calls} failed but may have created something: {newest_groups}{more_note}. Look for {them} in the \
+         IaaS; `monopile state show` has all ids and the CPI's errors. To drop the records: `{}`",
         forget_command(run)
     ));
 }

@@ -22,9 +22,9 @@ pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
 /// Sleeps. Fails early if a signal arrives or the lock is lost.
 pub(crate) fn pause(run: &RunContext, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
-    while let Some(remaining) = end.checked_duration_since(Instant::now()) {
+    while let Some(remaining_time) = end.checked_duration_since(Instant::now()) {
         check(run)?;
-        run.clock.sleep(remaining.min(Duration::from_millis(50)));
+        run.clock.sleep(remaining_time.min(Duration::from_millis(50)));
     }
     check(run)
 }

@@ -31,7 +31,8 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
     let mut is_reported = false;
     move |conflict: Error| {
         let timeout = run.lock_timeout;
-        let Some(remaining) = timeout.checked_sub(start.elapsed()).filter(|remaining| !remaining.is_zero())
+        let Some(remaining_time) =
+            timeout.checked_sub(start.elapsed()).filter(|remaining| !remaining.is_zero())
         else {
             return Err(match timeout.is_zero() {
                 true => conflict,
@@ -46,7 +47,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                 .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
         let interval = if run.paths.state.is_shared() { REMOTE_POLL_PAUSE } else { POLL_PAUSE };
-        signals::pause(run, interval.min(remaining))
+        signals::pause(run, interval.min(remaining_time))
     }
 }
 
@@ -76,18 +77,18 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
 /// Returns the error for a state that is missing but has earlier versions. `delete-env` removes them with the
 /// state, so an environment is probably deployed.
 pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
-    let newest = versions(storage).ok()?.into_iter().next()?;
+    let newest_version = versions(storage).ok()?.into_iter().next()?;
     let error = Error::invalid(format!(
         "there is no state '{storage}', but an earlier version of it is kept: '{}', written at {}",
-        newest.path_or_url,
-        encoding::rfc3339(OffsetDateTime::from(newest.written_at))
+        newest_version.path_or_url,
+        encoding::rfc3339(OffsetDateTime::from(newest_version.written_at))
     ));
     Some(
         error
             .with_note("nothing was changed")
             .with_hint(format!(
                 "restore it: `monopile state backup --restore {} --state {storage}`",
-                newest.name
+                newest_version.name
             ))
             .with_hint(
                 "a run may have changed more since then: once it is restored, compare it with the cloud: \

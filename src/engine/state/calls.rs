@@ -153,8 +153,8 @@ impl CallFiles {
     /// Returns the progress of the process.
     pub(super) fn progress(&self) -> io::Result<ProcessProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
-        let prepared_file = file_state(open_if_there(&self.prepared_path())?.as_ref())?;
-        let file = open_if_there(&self.answer_path())?;
+        let prepared_file = file_state(open_if_exists(&self.prepared_path())?.as_ref())?;
+        let file = open_if_exists(&self.answer_path())?;
         let answer_file = file_state(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared_file, answer_file }) {
             call_rules::EvidentProgress::Running => ProcessProgress::Running,
@@ -171,16 +171,16 @@ impl CallFiles {
     /// Opens the file of the call. Call it only after the run that announced the call has ended.
     pub(super) fn watch(self) -> io::Result<WatchedCall> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
-        let file = match open_if_there(&self.prepared_path())? {
+        let file = match open_if_exists(&self.prepared_path())? {
             Some(file) => Some(file),
-            None => open_if_there(&self.answer_path())?,
+            None => open_if_exists(&self.answer_path())?,
         };
         Ok(WatchedCall { files: self, file })
     }
 
     /// Returns the output so far. The process may still run.
     pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
-        match open_if_there(&self.answer_path())? {
+        match open_if_exists(&self.answer_path())? {
             Some(file) => read_output(&file),
             None => Ok(Vec::new()),
         }
@@ -261,7 +261,7 @@ pub(super) fn processes_with(path: &Path) -> Vec<u32> {
     pids
 }
 
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+fn open_if_exists(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -311,14 +311,14 @@ impl State {
                 self.unmark(&handle.into());
             }
             Change::DiskChosen(handle) => {
-                let before = self.current_disk_id.clone();
+                let previous_disk_id = self.current_disk_id.clone();
                 // If a disk already waits for the next VM, the current VM has another one.
                 let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
                 let vm_at_replacement = VmAtReplacement(vm.cloned());
                 self.apply(Change::DiskUsed(handle))?;
-                if before != self.current_disk_id {
-                    let before = self.disks.iter_mut().find(|disk| disk.id == before);
-                    before
+                if previous_disk_id != self.current_disk_id {
+                    let previous_disk = self.disks.iter_mut().find(|disk| disk.id == previous_disk_id);
+                    previous_disk
                         .into_iter()
                         .for_each(|disk| disk.vm_at_replacement = Some(vm_at_replacement.clone()));
                     self.apply(Change::DeployRequired)?;
@@ -375,9 +375,9 @@ impl State {
                     self.monopile.suspects.push(suspect);
                 }
             }
-            Change::MethodAbsent(absent) => {
-                if !self.monopile.absent_methods.contains(&absent) {
-                    self.monopile.absent_methods.push(absent);
+            Change::MethodAbsent(absent_method) => {
+                if !self.monopile.absent_methods.contains(&absent_method) {
+                    self.monopile.absent_methods.push(absent_method);
                 }
             }
             Change::SuspectForgotten { request_id } => {
@@ -514,10 +514,10 @@ impl State {
         }
         let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == *disk);
         let disk_record = disk_record.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
-        let old = std::mem::replace(&mut disk_record.cid, new_handle.cid.clone());
+        let old_cid = std::mem::replace(&mut disk_record.cid, new_handle.cid.clone());
         let old_record = DiskRecord {
             id: old_record_id,
-            cid: old,
+            cid: old_cid,
             hint: None,
             vm_at_replacement: Some(VmAtReplacement(None)),
             ..disk_record.clone()
@@ -530,9 +530,9 @@ impl State {
     /// Gives the resources of a CPI to the CPI with the new name. Fails if two would have the same handle.
     fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejection> {
         for resource in self.resources().filter(|resource| resource.cpi() == from) {
-            let same = resource.at_cpi(Some(to));
-            if !matches!(same, Resource::Stemcell(_)) && self.has_on_record(&same) {
-                return Err(Rejection::SameHandle(same));
+            let renamed_resource = resource.at_cpi(Some(to));
+            if !matches!(renamed_resource, Resource::Stemcell(_)) && self.has_on_record(&renamed_resource) {
+                return Err(Rejection::SameHandle(renamed_resource));
             }
         }
         let adopt = |cpi: &mut Option<String>| {
@@ -549,7 +549,7 @@ impl State {
             undeleted.resource = undeleted.resource.at_cpi(Some(to));
         }
         self.monopile.suspects.iter_mut().for_each(|suspect| adopt(&mut suspect.cpi));
-        self.monopile.absent_methods.iter_mut().for_each(|absent| adopt(&mut absent.cpi));
+        self.monopile.absent_methods.iter_mut().for_each(|absent_method| adopt(&mut absent_method.cpi));
         if self.location(from).is_some() {
             self.monopile.locations.retain(|location| location.cpi.as_deref() != Some(to));
             self.monopile.locations.iter_mut().for_each(|location| adopt(&mut location.cpi));

@@ -104,11 +104,11 @@ fn suspects_stay_until_they_are_forgotten() {
     assert_eq!(read, state);
     state.apply(Change::SuspectForgotten { request_id: "other".parse().unwrap() }).unwrap();
     assert_eq!(state, read);
-    let absent = AbsentMethod { method: "snapshot_disk".into(), cpi: Some("old".into()) };
+    let absent_method = AbsentMethod { method: "snapshot_disk".into(), cpi: Some("old".into()) };
     for _ in 0..2 {
-        state.apply(Change::MethodAbsent(absent.clone())).unwrap();
+        state.apply(Change::MethodAbsent(absent_method.clone())).unwrap();
     }
-    assert_eq!(state.monopile.absent_methods, [absent]);
+    assert_eq!(state.monopile.absent_methods, [absent_method]);
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
     state.apply(Change::CpiRenamed { from: Some("old".into()), to: "new".into() }).unwrap();
     assert_eq!(state.monopile.suspects[0].cpi.as_deref(), Some("new"));
@@ -340,7 +340,7 @@ fn changes_of_answers_can_be_repeated() {
         renamed_disk,
     };
     let renamed_disk = RenamedDisk { cid: "disk-3".parse().unwrap(), old_record_id: "old".to_owned() };
-    let absent = AbsentMethod { method: "snapshot_disk".into(), cpi: None };
+    let absent_method = AbsentMethod { method: "snapshot_disk".into(), cpi: None };
     let mut state = state_with_vm_and_disks();
     for change in [
         Change::StemcellCreated(stemcell(None)),
@@ -351,7 +351,7 @@ fn changes_of_answers_can_be_repeated() {
         resize_change(None),
         resize_change(Some(renamed_disk)),
         Change::CreationFailed(suspect(None)),
-        Change::MethodAbsent(absent),
+        Change::MethodAbsent(absent_method),
         undeleted(Resource::Disk(handle("disk-2")), false),
         undeleted(Resource::Vm(handle("vm-1")), true),
         Change::VmDeleted(handle("vm-1")),

@@ -58,13 +58,13 @@ impl CredentialDigests {
     /// Computes the digests, with a new salt. Returns `None` if no variable has a value.
     pub fn of(run_credentials: &RunCredentials) -> Option<Self> {
         let salt = Salt::fresh();
-        let present = || {
+        let present_values = || {
             run_credentials.values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)))
         };
-        let digests: BTreeMap<String, String> = present()
+        let digests: BTreeMap<String, String> = present_values()
             .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
             .collect();
-        let given_names = present()
+        let given_names = present_values()
             .filter(|(variable, _)| !variable.is_stored)
             .map(|(variable, _)| variable.name.clone())
             .collect();

@@ -158,8 +158,8 @@ impl Journal {
     pub(super) fn clean_up(&self) -> io::Result<bool> {
         let names = self.names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
-        let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT_KIND)).collect();
-        let is_open = |id: &str| open.contains(id);
+        let open_ids: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT_KIND)).collect();
+        let is_open = |id: &str| open_ids.contains(id);
         for name in &names {
             let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
             if name != REGISTRY && !id.is_some_and(is_open) {
@@ -171,7 +171,7 @@ impl Journal {
         if self.storage.answers_outside_journal() {
             calls::clean_up(self.storage.calls(), &is_open)?;
         }
-        Ok(open.is_empty())
+        Ok(open_ids.is_empty())
     }
 
     /// Returns the calls of earlier runs that were never settled, oldest first.
@@ -347,7 +347,7 @@ mod tests {
     }
 
     /// Retries for a short time, because a process forked by another test briefly holds every open file.
-    fn eventually(condition: &str, holds: impl Fn() -> bool) {
+    fn wait_until(condition: &str, holds: impl Fn() -> bool) {
         let start = std::time::Instant::now();
         while !holds() {
             assert!(start.elapsed() < std::time::Duration::from_secs(10), "{condition}");
@@ -366,19 +366,19 @@ mod tests {
             "another process is about to start it"
         );
         drop(file);
-        eventually("killed before it started", || {
+        wait_until("killed before it started", || {
             matches!(call.progress().unwrap(), CallProgress::NeverStarted)
         });
 
         fs::rename(call.prepared_path(), call.answer_path()).unwrap();
-        let running = File::open(call.answer_path()).unwrap();
-        running.lock().unwrap();
+        let answer_file = File::open(call.answer_path()).unwrap();
+        answer_file.lock().unwrap();
         assert!(matches!(call.progress().unwrap(), CallProgress::Running));
         fs::write(call.answer_path(), "half").unwrap();
         assert_eq!(call.answer_so_far().unwrap(), b"half");
-        drop(running);
+        drop(answer_file);
         let has_ended = || matches!(call.progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
-        eventually("it has ended", has_ended);
+        wait_until("it has ended", has_ended);
 
         assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
         call.settle().unwrap();

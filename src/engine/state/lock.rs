@@ -212,23 +212,23 @@ fn write_holder(mut file: &File, holder: &Holder) -> std::io::Result<()> {
 }
 
 /// Returns the error for a state that another run holds.
-pub(super) fn in_use_error(holder: Option<&Holder>, when: String) -> Error {
+pub(super) fn in_use_error(holder: Option<&Holder>, wait_hint: String) -> Error {
     let holder_name = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
-    let (text, when) = match holder {
+    let (text, hint) = match holder {
         Some(Holder { is_prompting: true, pid, host, .. }) => (
             format!("{holder_name} is using this environment, and waits for an answer on its terminal"),
             format!("answer its question there, or end that run on {host}: `kill -INT {pid}`"),
         ),
-        _ => (format!("{holder_name} is using this environment"), when),
+        _ => (format!("{holder_name} is using this environment"), wait_hint),
     };
     Error::new(ErrorKind::Locked, text)
-        .with_hint(when)
+        .with_hint(hint)
         .with_hint("to wait for that run, run the same command with --wait-for-lock 30m")
 }
 
 fn in_use_by_error(path: &Path, file: &mut File) -> Error {
-    let when = format!("wait until that run ends; it then releases the lock '{}'", path.display());
-    in_use_error(holder_of(file).as_ref(), when)
+    let wait_hint = format!("wait until that run ends; it then releases the lock '{}'", path.display());
+    in_use_error(holder_of(file).as_ref(), wait_hint)
 }
 
 /// Reads the holder from the lock file. Tries several times, because a new holder may not have written it

@@ -607,10 +607,10 @@ impl State {
             ));
         }
         let state: State = parse_result.map_err(|error| {
-            let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-            match parse_problem(&untyped) {
+            let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+            match parse_problem(&value) {
                 Some((word, problem)) => at_its_line(word, problem),
-                None if untyped.is_object() && STATE_KEYS.iter().all(|key| untyped.get(key).is_none()) => {
+                None if value.is_object() && STATE_KEYS.iter().all(|key| value.get(key).is_none()) => {
                     let problem = "it has no `director_id`, which every state has: it is another JSON file";
                     damage_error(Error::invalid(problem))
                 }
@@ -626,7 +626,7 @@ impl State {
     /// Describes an inconsistency of the state, if any, and returns a word near it in the file.
     fn problem(&self) -> Option<(&str, String)> {
         if self.monopile.format > FORMAT_VERSION {
-            return Some(("format", newer_format(self.monopile.format.into())));
+            return Some(("format", newer_format_problem(self.monopile.format.into())));
         }
         if self.director_id.trim().is_empty() {
             return Some(("director_id", "`director_id` is empty".to_owned()));
@@ -648,13 +648,13 @@ impl State {
                 return Some((disk.cid.as_str(), format!("two disks have the CID '{}'", disk.cid)));
             }
         }
-        let unknown =
+        let unknown_id_problem =
             |word, kind, id: &str| Some((word, format!("`{word}` is '{id}', but no {kind} has that id")));
         if !self.current_disk_id.is_empty() && self.current_disk().is_none() {
-            return unknown("current_disk_id", "disk", &self.current_disk_id);
+            return unknown_id_problem("current_disk_id", "disk", &self.current_disk_id);
         }
         if !self.current_stemcell_id.is_empty() && self.current_stemcell().is_none() {
-            return unknown("current_stemcell_id", "stemcell", &self.current_stemcell_id);
+            return unknown_id_problem("current_stemcell_id", "stemcell", &self.current_stemcell_id);
         }
         None
     }
@@ -846,8 +846,11 @@ impl State {
     /// deploy attaches.
     pub fn disk_left_on_vm(&self) -> Option<&DiskRecord> {
         let vm = self.vm_cid()?;
-        let was_on =
-            |disk: &&DiskRecord| disk.vm_at_replacement.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
+        let was_on = |disk: &&DiskRecord| {
+            disk.vm_at_replacement
+                .as_ref()
+                .is_some_and(|vm_at_replacement| vm_at_replacement.0.as_ref() == Some(vm))
+        };
         self.disks.iter().find(was_on)
     }
 
@@ -869,7 +872,7 @@ struct Unusable {
 fn parse_problem(state: &Value) -> Option<(&str, String)> {
     let monopile = &state["monopile"];
     if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT_VERSION.into()) {
-        return Some(("format", newer_format(format)));
+        return Some(("format", newer_format_problem(format)));
     }
     if is_blank(&state["current_vm_cid"]) && state["current_vm_cid"] != "" {
         return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
@@ -902,7 +905,7 @@ fn is_blank(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
-fn newer_format(format: u64) -> String {
+fn newer_format_problem(format: u64) -> String {
     format!("it has format {format}, but this version of monopile reads formats up to {FORMAT_VERSION}")
 }
 
@@ -966,8 +969,8 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
             format!("line {line}: {kind}, but a state is a JSON object")
         }
         _ => match (key_before(error, bytes), mismatch(&problem)) {
-            (Some(key), Some((actual, required_type))) => {
-                format!("line {line}: `{key}` must be {required_type}, not {actual}")
+            (Some(key), Some((actual_value, required_type))) => {
+                format!("line {line}: `{key}` must be {required_type}, not {actual_value}")
             }
             _ => problem,
         },
@@ -977,9 +980,9 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
 /// Splits the description of a value of the wrong type into the value and the type that is needed.
 fn mismatch(problem: &str) -> Option<(String, &str)> {
     let (_, problem) = problem.split_once(": ")?;
-    let (actual, required_type) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
+    let (actual_value, required_type) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
     let required_type = if required_type == "a text" { "a string" } else { required_type };
-    Some((actual.replace('`', ""), required_type))
+    Some((actual_value.replace('`', ""), required_type))
 }
 
 /// Returns the key whose value has this error: the last key in its line, if its value is no list of values.

@@ -92,14 +92,14 @@ impl Store {
         let requested_state =
             requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
-        let (exists, present) = match State::read(&storage) {
-            Ok(present) => (present.is_some(), present),
+        let (exists, current_state) = match State::read(&storage) {
+            Ok(state) => (state.is_some(), state),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
-        agree(present.as_ref(), &requested_state)?;
+        agree(current_state.as_ref(), &requested_state)?;
         let journal = Journal::held_by(&storage, holder);
-        let state = present.unwrap_or_default();
+        let state = current_state.unwrap_or_default();
         let mut store = Store {
             storage,
             state,
@@ -241,12 +241,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};
 
-    fn at(path: &Path) -> Storage {
+    fn storage_at(path: &Path) -> Storage {
         Storage::from(path)
     }
 
     fn backup_path(path: &Path) -> PathBuf {
-        at(path).path_or_url_of(BACKUP).into()
+        storage_at(path).path_or_url_of(BACKUP).into()
     }
 
     fn holder() -> Holder {
@@ -257,12 +257,12 @@ mod tests {
     fn second_run_gets_an_error_that_names_the_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let first = Store::open(&at(&path), &holder()).unwrap();
-        let error = Store::open(&at(&path), &holder()).unwrap_err();
+        let first = Store::open(&storage_at(&path), &holder()).unwrap();
+        let error = Store::open(&storage_at(&path), &holder()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
         assert!(error.to_string().contains("create-env"), "{error}");
         drop(first);
-        Store::open(&at(&path), &holder()).unwrap();
+        Store::open(&storage_at(&path), &holder()).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
     }
 
@@ -276,7 +276,7 @@ mod tests {
         fs::write(temporary_path(&path, "bak"), "").unwrap();
         fs::write(directory.path().join(".other-state.json.abc.tmp"), "").unwrap();
         fs::write(journal.join(".r.intent.abc.tmp"), "").unwrap();
-        drop(Store::open(&at(&path), &holder()).unwrap());
+        drop(Store::open(&storage_at(&path), &holder()).unwrap());
         let names: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [".other-state.json.abc.tmp"]);
@@ -286,7 +286,7 @@ mod tests {
     fn state_file_is_private_and_has_a_backup() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.write_if_new().unwrap();
         let first = fs::read(&path).unwrap();
         store
@@ -302,10 +302,10 @@ mod tests {
         for file in [&path, &backup_path(&path)] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert_eq!(State::read(&at(&path)).unwrap().unwrap().current_deploy_digest, "abc");
-        assert!(versions::versions(&at(&path)).unwrap().iter().all(|version| version.name == "bak"));
+        assert_eq!(State::read(&storage_at(&path)).unwrap().unwrap().current_deploy_digest, "abc");
+        assert!(versions::versions(&storage_at(&path)).unwrap().iter().all(|version| version.name == "bak"));
         drop(store);
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.commit(Change::DeployBegun { in_place: false }).unwrap();
         store
             .commit(Change::Deployed {
@@ -316,7 +316,7 @@ mod tests {
                 durations: Default::default(),
             })
             .unwrap();
-        let kept_versions = versions::versions(&at(&path)).unwrap();
+        let kept_versions = versions::versions(&storage_at(&path)).unwrap();
         let digests: Vec<_> = kept_versions
             .iter()
             .map(|version| {
@@ -331,7 +331,7 @@ mod tests {
     fn existing_backup_link_leaves_no_extra_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.write_if_new().unwrap();
         // The run was killed after it kept the backup and before it wrote the new version.
         fs::hard_link(&path, backup_path(&path)).unwrap();
@@ -355,14 +355,14 @@ mod tests {
     fn restore_replaces_an_unreadable_state() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.write_if_new().unwrap();
         let good = store.state().clone();
         assert_eq!(store.keep_version().unwrap(), 1);
         drop(store);
         fs::write(&path, "{").unwrap();
         let restore = |version: &str, agrees: bool| {
-            Store::restore(&at(&path), &holder(), &mut Err, version, &mut |present, _| {
+            Store::restore(&storage_at(&path), &holder(), &mut Err, version, &mut |present, _| {
                 assert!(present.is_none());
                 if agrees { Ok(()) } else { Err(Error::usage("no")) }
             })
@@ -371,8 +371,8 @@ mod tests {
         restore("1", false).unwrap_err();
         assert_eq!(fs::read(&path).unwrap(), b"{");
         restore("1", true).unwrap();
-        assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
-        let kept_versions = versions::versions(&at(&path)).unwrap();
+        assert_eq!(State::read(&storage_at(&path)).unwrap(), Some(good));
+        let kept_versions = versions::versions(&storage_at(&path)).unwrap();
         assert_eq!(
             fs::read(&kept_versions.iter().find(|version| version.name == "2").unwrap().path_or_url).unwrap(),
             b"{"
@@ -385,20 +385,20 @@ mod tests {
         let path = directory.path().join("real.json");
         let link = directory.path().join("link.json");
         std::os::unix::fs::symlink("real.json", &link).unwrap();
-        let mut store = Store::open(&at(&link), &holder()).unwrap();
-        assert_eq!(Store::open(&at(&path), &holder()).unwrap_err().kind(), ErrorKind::Locked);
+        let mut store = Store::open(&storage_at(&link), &holder()).unwrap();
+        assert_eq!(Store::open(&storage_at(&path), &holder()).unwrap_err().kind(), ErrorKind::Locked);
         store.write_if_new().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(State::read(&at(&path)).unwrap().as_ref(), Some(store.state()));
+        assert_eq!(State::read(&storage_at(&path)).unwrap().as_ref(), Some(store.state()));
         std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
-        assert!(Store::open(&at(&directory.path().join("loop.json")), &holder()).is_err());
+        assert!(Store::open(&storage_at(&directory.path().join("loop.json")), &holder()).is_err());
     }
 
     #[test]
     fn registry_content_is_kept_while_the_vm_may_exist() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.write_if_new().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".parse().unwrap(),
@@ -415,7 +415,7 @@ mod tests {
         store.journal().announce(&call, &intent).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         assert!(file.exists(), "the call may have made a VM");
         let vm = crate::state::VmRecord {
             cid: "vm-1".parse().unwrap(),
@@ -432,7 +432,7 @@ mod tests {
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         store.journal().call(&intent.request_id).settle().unwrap();
         drop(store);
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
         store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1".parse().unwrap(), None))).unwrap();
         assert!(!file.parent().unwrap().exists());
@@ -441,7 +441,7 @@ mod tests {
         fs::create_dir(file.parent().unwrap()).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
-        drop(Store::open(&at(&path), &holder()).unwrap());
+        drop(Store::open(&storage_at(&path), &holder()).unwrap());
         assert!(!file.parent().unwrap().exists());
     }
 
@@ -449,7 +449,7 @@ mod tests {
     fn state_with_an_open_call_cannot_be_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
-        let mut store = Store::open(&at(&path), &holder()).unwrap();
+        let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.write_if_new().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".parse().unwrap(),

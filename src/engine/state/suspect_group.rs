@@ -13,7 +13,7 @@ impl<'s> SuspectGroup<'s> {
     pub fn all(suspects: &'s [Suspect]) -> Vec<Self> {
         let mut groups: Vec<SuspectGroup<'s>> = Vec::new();
         for suspect in suspects {
-            match groups.iter_mut().find(|group| group.0.iter().any(|grouped| look_alike(grouped, suspect))) {
+            match groups.iter_mut().find(|group| group.0.iter().any(|member| look_alike(member, suspect))) {
                 Some(group) => group.0.push(suspect),
                 None => groups.push(SuspectGroup(vec![suspect])),
             }

@@ -53,13 +53,14 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
     let current = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
-    let newest = numbers.last().copied().unwrap_or(0);
+    let newest_number = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
-    if newest > 0 && storage.read(&document(newest))?.is_some_and(|document| document.bytes == current.bytes)
+    if newest_number > 0
+        && storage.read(&document(newest_number))?.is_some_and(|document| document.bytes == current.bytes)
     {
-        return Ok(newest);
+        return Ok(newest_number);
     }
-    let number = newest + 1;
+    let number = newest_number + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
     storage.write(&document(number), &current.bytes)?;
     storage.set_written_time(&document(number), current.written_at);

@@ -15,7 +15,7 @@ pub(super) trait System {
     /// Lists the transitions from a state.
     fn next(&self, state: &Self::State, transitions: &mut Vec<(Self::Action, Self::State)>);
     /// Returns the property that a state violates, if any.
-    fn violated(&self, state: &Self::State) -> Option<&'static str>;
+    fn violated_property(&self, state: &Self::State) -> Option<&'static str>;
     /// Returns true if nothing is left to do in a state.
     fn is_settled(&self, state: &Self::State) -> bool;
 }
@@ -44,7 +44,7 @@ pub(super) const NO_DEAD_END: &str = "from every state a run leads to a settled 
 pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let start = system.start();
     let mut numbers = HashMap::from([(system.key(&start), 0)]);
-    let mut waiting = VecDeque::from([start]);
+    let mut queue = VecDeque::from([start]);
     let mut origins = vec![Origin { state: 0, transition: 0 }];
     // Each edge leads from the later state to the earlier one.
     let mut edges: Vec<(u32, u32)> = Vec::new();
@@ -53,8 +53,8 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     let mut number = 0;
     let mut violation = None;
     while index(number) < limit {
-        let Some(state) = waiting.pop_front() else { break };
-        if let Some(property) = system.violated(&state) {
+        let Some(state) = queue.pop_front() else { break };
+        if let Some(property) = system.violated_property(&state) {
             violation = Some((property, number));
             break;
         }
@@ -67,14 +67,14 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
             let state_number = *numbers.entry(system.key(&next)).or_insert(new);
             if state_number == new {
                 origins.push(Origin { state: number, transition: number_of(transition) });
-                waiting.push_back(next);
+                queue.push_back(next);
             }
             edges.push((state_number, number));
         }
         number += 1;
     }
     let (states, transitions) = (origins.len(), edges.len());
-    let is_complete = violation.is_none() && waiting.is_empty();
+    let is_complete = violation.is_none() && queue.is_empty();
     if is_complete {
         violation = dead_end(states, settled_states, edges).map(|number| (NO_DEAD_END, number));
     }
@@ -123,12 +123,12 @@ fn dead_end(states: usize, settled_states: Vec<u32>, mut edges: Vec<(u32, u32)>)
     edges.sort_unstable();
     let mut can_settle = vec![false; states];
     settled_states.iter().for_each(|&number| can_settle[index(number)] = true);
-    let mut waiting = settled_states;
-    while let Some(later) = waiting.pop() {
+    let mut queue = settled_states;
+    while let Some(later) = queue.pop() {
         let first = edges.partition_point(|&(end, _)| end < later);
         for &(_, earlier) in edges[first..].iter().take_while(|&&(end, _)| end == later) {
             if !std::mem::replace(&mut can_settle[index(earlier)], true) {
-                waiting.push(earlier);
+                queue.push(earlier);
             }
         }
     }

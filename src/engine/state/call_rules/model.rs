@@ -573,14 +573,14 @@ impl System for Model {
         }
     }
 
-    fn violated(&self, state: &ModelState) -> Option<&'static str> {
+    fn violated_property(&self, state: &ModelState) -> Option<&'static str> {
         let is_known = |(number, call): (usize, &Call)| {
             !call.is_alive || call.is_announced || state.record.names(number)
         };
         let is_lost = !state.calls.iter().enumerate().all(is_known);
         let vm = state.record.vm.first().map(|vm| state.calls[vm]);
         let is_ahead = state.record.is_resized && vm.is_some_and(|vm| vm.is_alive && !vm.is_resized);
-        state.violated.or(is_lost.then_some(ON_RECORD)).or(is_ahead.then_some(AS_RECORDED))
+        state.violated_property.or(is_lost.then_some(ON_RECORD)).or(is_ahead.then_some(AS_RECORDED))
     }
 
     fn is_settled(&self, state: &ModelState) -> bool {

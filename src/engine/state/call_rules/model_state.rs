@@ -167,7 +167,7 @@ pub(super) struct ModelState {
     pub(super) is_unfenced: bool,
     /// True if the operator removed the lease. To the runs, it looks as if it was given back.
     pub(super) is_removed: bool,
-    pub(super) violated: Option<&'static str>,
+    pub(super) violated_property: Option<&'static str>,
 }
 
 impl CallKind {
@@ -366,7 +366,8 @@ impl ModelState {
         packer.add(3, [owner]);
         packer.add(
             1,
-            [self.has_expired, self.is_removed, self.is_unfenced, self.violated.is_some()].map(u8::from),
+            [self.has_expired, self.is_removed, self.is_unfenced, self.violated_property.is_some()]
+                .map(u8::from),
         );
         packer.0
     }
@@ -383,7 +384,7 @@ impl ModelState {
 
     /// Notes the first violated property.
     pub(super) fn violate(&mut self, property: &'static str) {
-        self.violated = self.violated.or(Some(property));
+        self.violated_property = self.violated_property.or(Some(property));
     }
 
     /// Clears facts on which nothing depends any more, so that equivalent situations are equal states.

@@ -119,7 +119,7 @@ impl BucketClient {
             // The conflict may be with an earlier attempt whose answer was lost.
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(match self.get(document)? {
-                    Some(present) if present.bytes == bytes => WriteOutcome::Done(present.version),
+                    Some(object) if object.bytes == bytes => WriteOutcome::Done(object.version),
                     _ => WriteOutcome::Conflict,
                 })
             }

@@ -107,8 +107,8 @@ impl Directory {
             Ok(bytes) => {
                 // Only the time of an earlier version is ever shown. A file that another run just removed has
                 // no time.
-                let modification = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                let written_at = modification.unwrap_or(SystemTime::UNIX_EPOCH);
+                let modified_at = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                let written_at = modified_at.unwrap_or(SystemTime::UNIX_EPOCH);
                 Ok(Some((bytes, written_at)))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -154,8 +154,8 @@ impl Directory {
         for entry in entries {
             let entry = entry?;
             if let Ok(name) = entry.file_name().into_string() {
-                let modified = entry.metadata().and_then(|metadata| metadata.modified());
-                names.push((name, modified.unwrap_or(SystemTime::UNIX_EPOCH)));
+                let modified_at = entry.metadata().and_then(|metadata| metadata.modified());
+                names.push((name, modified_at.unwrap_or(SystemTime::UNIX_EPOCH)));
             }
         }
         Ok(names)

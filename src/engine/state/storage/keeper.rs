@@ -131,9 +131,9 @@ pub fn run_keeper() -> Result<()> {
     input.read_until(b'\n', &mut line).map_err(read_error)?;
     let instructions: Instructions =
         serde_json::from_slice(&line).map_err(|error| read_error(error.into()))?;
-    let mut rest = Vec::new();
-    let _ = input.read_to_end(&mut rest);
-    if rest == END_MESSAGE {
+    let mut message = Vec::new();
+    let _ = input.read_to_end(&mut message);
+    if message == END_MESSAGE {
         return Ok(());
     }
     // The files are opened first, because they may be removed soon after the run was killed.
@@ -142,36 +142,36 @@ pub fn run_keeper() -> Result<()> {
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
-    let mut all_published = Ok(());
+    let mut result = Ok(());
     for call in calls {
         let open_error = |error| Error::io("opening the files of an open call", error);
-        let published =
+        let publish_result =
             call.map_err(open_error).and_then(|call| publish(&client, &instructions.encryption, &call));
-        all_published = all_published.and(published);
+        result = result.and(publish_result);
     }
-    match &all_published {
+    match &result {
         // The lease is given back once the outcome of all calls is known.
         Ok(()) => drop(lease),
         Err(_) => lease.into_iter().for_each(Lease::let_expire),
     }
-    all_published
+    result
 }
 
 /// Waits for the outcome of a call and copies it into the bucket.
-fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall) -> Result<()> {
-    let call = watched.files();
+fn publish(client: &BucketClient, encryption: &Encryption, watched_call: &WatchedCall) -> Result<()> {
+    let call = watched_call.files();
     let keep_error = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
-        || match watched.progress().map_err(keep_error)? {
+        || match watched_call.progress().map_err(keep_error)? {
             Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
             Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
             Some(ProcessProgress::Running) => Ok(None),
             None => Err(keep_error(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
-            let bytes = watched.answer_so_far().map_err(keep_error)?;
-            let is_whole = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
-            Ok(is_whole.then_some((calls::ANSWER_KIND, bytes)))
+            let bytes = watched_call.answer_so_far().map_err(keep_error)?;
+            let is_complete = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
+            Ok(is_complete.then_some((calls::ANSWER_KIND, bytes)))
         },
         || {
             std::thread::sleep(Duration::from_millis(50));

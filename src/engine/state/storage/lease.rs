@@ -506,8 +506,9 @@ mod tests {
     #[test]
     fn lease_expires_by_server_time_and_its_length() {
         let content = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
-        let usual = Duration::from_secs(60);
-        let seconds = |text: &[u8], age| remaining_time(&object(text, age), usual).map(|time| time.as_secs());
+        let usual_length = Duration::from_secs(60);
+        let seconds =
+            |text: &[u8], age| remaining_time(&object(text, age), usual_length).map(|time| time.as_secs());
         assert_eq!(seconds(&content, Some(0)), Some(32));
         assert_eq!(seconds(&content, Some(31)), Some(1));
         assert_eq!(seconds(&content, Some(32)), None);
