@@ -48,8 +48,8 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Returns the duration of a process as a sample.
-    pub(crate) fn of(took: &crate::process::ProcessCost) -> Sample {
-        Sample { value: took.wall.as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
+    pub(crate) fn of(cost: &crate::process::ProcessCost) -> Sample {
+        Sample { value: cost.wall.as_secs_f64() * 1000.0, peak_kib: Some(cost.peak_kib) }
     }
 }
 
@@ -82,16 +82,16 @@ impl Figure {
     pub(crate) fn new(name: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
         assert!(!samples.is_empty(), "{name} was not measured");
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
-        let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
+        let mut ordered_values = values.clone();
+        ordered_values.sort_by(f64::total_cmp);
         Figure {
             name: name.to_owned(),
             scale,
             size: size.to_owned(),
             unit,
-            median: sorted[sorted.len() / 2],
-            min: sorted[0],
-            max: sorted[sorted.len() - 1],
+            median: ordered_values[ordered_values.len() / 2],
+            min: ordered_values[0],
+            max: ordered_values[ordered_values.len() - 1],
             values,
             peak_kib: samples.iter().filter_map(|sample| sample.peak_kib).max(),
             instructions: None,
@@ -104,7 +104,7 @@ impl Figure {
     }
 
     /// Returns the median and the spread.
-    pub(crate) fn shown(&self) -> (String, String) {
+    pub(crate) fn median_and_spread(&self) -> (String, String) {
         let spread = format!("{} – {}", self.unit.show(self.min), self.unit.show(self.max));
         (self.unit.show(self.median), if self.values.len() > 1 { spread } else { "–".to_owned() })
     }

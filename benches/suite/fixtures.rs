@@ -60,7 +60,7 @@ pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
 }
 
 /// Writes a sparse tar archive of these files and of a file with `padding` zeros.
-pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
+pub(crate) fn write_padded_tar(path: &Path, files: &[(&str, &[u8])], padding: u64) {
     let mut file = File::create(path).unwrap();
     let mut length = 0;
     for (name, content) in files {
@@ -83,11 +83,11 @@ pub(crate) fn padded(path: &Path, files: &[(&str, &[u8])], padding: u64) {
 
 /// Replaces a file with its gzip form.
 pub(crate) fn compress(path: &Path) {
-    let mut packed = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
-    let mut encoder = GzEncoder::new(packed.as_file_mut(), Compression::fast());
+    let mut gzip_file = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+    let mut encoder = GzEncoder::new(gzip_file.as_file_mut(), Compression::fast());
     io::copy(&mut File::open(path).unwrap(), &mut encoder).unwrap();
     encoder.finish().unwrap();
-    packed.persist(path).unwrap();
+    gzip_file.persist(path).unwrap();
 }
 
 fn header(size: u64) -> tar::Header {
@@ -174,12 +174,12 @@ impl Read for Image {
 }
 
 /// Runs a command of an environment with `--json`, and returns its cost and its events.
-pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (ProcessCost, Vec<Value>) {
+pub(crate) fn run_with_events(hello: &Hello, mut command: Command) -> (ProcessCost, Vec<Value>) {
     let path = hello.world.path("events.jsonl");
-    let took = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
+    let cost = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
     let text = fs::read_to_string(&path).unwrap();
-    assert_eq!(took.code, 0, "{command:?} failed:\n{text}");
-    (took, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    assert_eq!(cost.code, 0, "{command:?} failed:\n{text}");
+    (cost, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
 /// The time of a run by category.

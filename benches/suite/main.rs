@@ -123,16 +123,17 @@ fn main() -> ExitCode {
         templates: options.templates,
         bosh: std::env::var_os("BOSH_CLI").map(PathBuf::from),
     };
-    let chosen = |row: &&Row| options.only.is_empty() || options.only.iter().any(|name| name == row.name);
-    let mut measured = Vec::new();
-    for row in ROWS.iter().filter(chosen) {
+    let is_selected =
+        |row: &&Row| options.only.is_empty() || options.only.iter().any(|name| name == row.name);
+    let mut results = Vec::new();
+    for row in ROWS.iter().filter(is_selected) {
         eprintln!("measuring {}: {}", row.name, row.work);
-        measured.push((row, (row.measure)(&suite)));
+        results.push((row, (row.measure)(&suite)));
         // Results are written after each row, so that they survive a later failure.
-        report::write(&suite, &measured);
+        report::write(&suite, &results);
     }
     println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
-    let is_missed = measured.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
+    let is_missed = results.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
     match is_missed && !suite.quick {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,

@@ -17,15 +17,15 @@ pub(crate) struct ProcessCost {
 
 /// Runs a command that must succeed, and discards its output.
 pub(crate) fn run(command: &mut Command) -> ProcessCost {
-    let took = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
-    assert_eq!(took.code, 0, "{command:?} failed");
-    took
+    let cost = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
+    assert_eq!(cost.code, 0, "{command:?} failed");
+    cost
 }
 
 /// Runs a command. Any exit code is accepted.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
 pub(crate) fn attempt(command: &mut Command) -> ProcessCost {
-    let started = Instant::now();
+    let start = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;
     // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. No other code waits for
@@ -37,11 +37,7 @@ pub(crate) fn attempt(command: &mut Command) -> ProcessCost {
     };
     assert!(reaped, "{command:?} cannot be waited for");
     let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
-    ProcessCost {
-        wall: started.elapsed(),
-        peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(),
-        code,
-    }
+    ProcessCost { wall: start.elapsed(), peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(), code }
 }
 
 /// Returns the path of an optional program.
@@ -54,20 +50,20 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
 pub(crate) fn instructions(command: &Command) -> Option<u64> {
     let valgrind = find("valgrind")?;
     let profile = tempfile::NamedTempFile::new().ok()?;
-    let mut counted = Command::new(valgrind);
-    counted.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.path().display()));
-    counted.arg(command.get_program()).args(command.get_args());
+    let mut callgrind = Command::new(valgrind);
+    callgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", profile.path().display()));
+    callgrind.arg(command.get_program()).args(command.get_args());
     if let Some(directory) = command.get_current_dir() {
-        counted.current_dir(directory);
+        callgrind.current_dir(directory);
     }
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => counted.env(name, value),
-            None => counted.env_remove(name),
+            Some(value) => callgrind.env(name, value),
+            None => callgrind.env_remove(name),
         };
     }
-    let took = attempt(counted.stdout(Stdio::null()).stderr(Stdio::null()));
-    if took.code != 0 {
+    let cost = attempt(callgrind.stdout(Stdio::null()).stderr(Stdio::null()));
+    if cost.code != 0 {
         return None;
     }
     // The line `totals:` has the count.

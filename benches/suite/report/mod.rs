@@ -16,15 +16,15 @@ pub(crate) const TABLE: &str = "results.md";
 const JSON: &str = "results.json";
 
 /// Writes the results so far.
-pub(crate) fn write(suite: &Suite, measured: &[(&Row, Findings)]) {
-    fs::write(suite.out.join(TABLE), table::markdown(suite, measured)).unwrap();
-    let rows: Vec<_> = measured
+pub(crate) fn write(suite: &Suite, results: &[(&Row, Findings)]) {
+    fs::write(suite.out.join(TABLE), table::markdown(suite, results)).unwrap();
+    let rows: Vec<_> = results
         .iter()
         .map(|(row, findings)| json!({"name": row.name, "work": row.work, "findings": findings}))
         .collect();
     let all = json!({"quick": suite.quick, "machine": machine(), "rows": rows});
     fs::write(suite.out.join(JSON), serde_json::to_string_pretty(&all).unwrap()).unwrap();
-    for (row, findings) in measured {
+    for (row, findings) in results {
         if let Some(plot) = plot::growth(row.work, findings) {
             fs::write(suite.out.join(plot_name(row)), plot).unwrap();
         }

@@ -37,7 +37,7 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
          height='{HEIGHT}' font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' \
          fill='white'/>\n\
          <text x='{LEFT}' y='28' font-size='14'>{}</text>\n",
-        escaped(title)
+        escape_xml(title)
     );
     for scale in [1.0, 4.0, 16.0] {
         let at = x(scale);
@@ -73,7 +73,7 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
         }
         let (x, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
         line(&mut svg, (x, at), (x + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
-        let name = escaped(&figures[0].name);
+        let name = escape_xml(&figures[0].name);
         writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", x + 26.0, at + 4.0).unwrap();
     }
     let (middle, bottom) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 10.0);
@@ -97,6 +97,6 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
         .unwrap();
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }

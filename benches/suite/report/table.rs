@@ -9,7 +9,7 @@ use crate::process;
 use crate::rows::Row;
 
 /// Returns the complete report.
-pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
+pub(super) fn markdown(suite: &Suite, results: &[(&Row, Findings)]) -> String {
     let mut text = format!("# What monopile costs\n\nMeasured on {}.\n", machine());
     if suite.quick {
         text.push_str("\n**With `--quick`: at a sixteenth of the sizes, so the bars say little.**\n");
@@ -22,21 +22,21 @@ pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
          | work | must reach | measured (median) | spread | ratio | memory | instructions | |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    for (row, findings) in measured {
+    for (row, findings) in results {
         findings
             .checks
             .iter()
-            .for_each(|check| text.push_str(&judged(row, check, &findings.figures[check.figure])));
+            .for_each(|check| text.push_str(&check_row(row, check, &findings.figures[check.figure])));
     }
     text.push_str("\n## How it grows\n");
-    for (row, findings) in measured {
+    for (row, findings) in results {
         write!(text, "\n### {}: {}\n\n", row.name, row.work).unwrap();
         text.push_str("| | ×1 | ×4 | ×16 | memory | ×16 / ×1 |\n|---|---|---|---|---|---|\n");
         let mut names: Vec<&str> = Vec::new();
         for figure in &findings.figures {
             if !names.contains(&figure.name.as_str()) {
                 names.push(&figure.name);
-                text.push_str(&grown(findings, &figure.name));
+                text.push_str(&growth_row(findings, &figure.name));
             }
         }
         if plot::growth(row.work, findings).is_some() {
@@ -52,8 +52,8 @@ pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
     text
 }
 
-fn judged(row: &Row, check: &Check, figure: &Figure) -> String {
-    let (median, spread) = figure.shown();
+fn check_row(row: &Row, check: &Check, figure: &Figure) -> String {
+    let (median, spread) = figure.median_and_spread();
     let ratio = check.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
     let pass = if check.is_met { "pass" } else { "**fail**" };
     let work = format!("{}: {} ({})", row.name, figure.name, figure.size);
@@ -67,16 +67,17 @@ fn judged(row: &Row, check: &Check, figure: &Figure) -> String {
 }
 
 /// Returns a table row with one measurement at all its sizes.
-fn grown(findings: &Findings, what: &str) -> String {
+fn growth_row(findings: &Findings, what: &str) -> String {
     let at = |scale| findings.find(what, scale).map(|(_, figure)| figure);
     let mut line = format!("| {} |", cell(what));
     for scale in [1, 4, 16] {
-        let shown = at(scale).map_or("–".to_owned(), |figure| {
-            let (median, spread) = figure.shown();
-            let counted = figure.instructions.map(|count| format!(", {}", instructions(Some(count))));
-            format!("{median} ({spread}){} · {}", counted.unwrap_or_default(), figure.size)
+        let text = at(scale).map_or("–".to_owned(), |figure| {
+            let (median, spread) = figure.median_and_spread();
+            let instruction_count =
+                figure.instructions.map(|count| format!(", {}", instructions(Some(count))));
+            format!("{median} ({spread}){} · {}", instruction_count.unwrap_or_default(), figure.size)
         });
-        write!(line, " {} |", cell(shown.replace(" (–)", "").trim_end_matches(" · "))).unwrap();
+        write!(line, " {} |", cell(text.replace(" (–)", "").trim_end_matches(" · "))).unwrap();
     }
     let peak = [1, 4, 16].into_iter().filter_map(at).filter_map(|figure| figure.peak_kib).max();
     let growth = at(1).zip(at(16)).map(|(small, large)| large.median / small.median);

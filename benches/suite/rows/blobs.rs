@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
-use crate::fixtures::{self, with_events};
+use crate::fixtures::{self, run_with_events};
 use crate::process;
 use crate::support::hello::Hello;
 use crate::worker;
@@ -27,7 +27,7 @@ fn measure(suite: &Suite) -> Findings {
         return findings;
     };
     let hello = Hello::new();
-    with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
+    run_with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
     let server = Server::of(&hello, &curl);
     let directory = fixtures::fresh(suite, "blobs");
     for scale in [1, 4, 16] {
@@ -97,16 +97,20 @@ impl<'a> Server<'a> {
         Sample::of(&process::run(worker::command("put-blob").args([&self.mbus, &self.ca, id]).arg(file)))
     }
 
-    fn get(&self, id: &str, into: &Path) -> Sample {
-        Sample::of(&process::run(worker::command("get-blob").args([&self.mbus, &self.ca, id]).arg(into)))
+    fn get(&self, id: &str, destination: &Path) -> Sample {
+        Sample::of(&process::run(
+            worker::command("get-blob").args([&self.mbus, &self.ca, id]).arg(destination),
+        ))
     }
 
     fn curl_put(&self, file: &Path, id: &str) -> Sample {
         Sample::of(&process::run(self.curl().arg("-T").arg(file).arg(format!("{}/blobs/{id}", self.mbus))))
     }
 
-    fn curl_get(&self, id: &str, into: &Path) -> Sample {
-        Sample::of(&process::run(self.curl().arg("-o").arg(into).arg(format!("{}/blobs/{id}", self.mbus))))
+    fn curl_get(&self, id: &str, destination: &Path) -> Sample {
+        Sample::of(&process::run(
+            self.curl().arg("-o").arg(destination).arg(format!("{}/blobs/{id}", self.mbus)),
+        ))
     }
 
     fn curl(&self) -> Command {

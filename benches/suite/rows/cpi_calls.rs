@@ -25,7 +25,7 @@ fn measure(_: &Suite) -> Findings {
     for scale in [1, 4, 16] {
         let mut hello = Hello::new();
         more_jobs(&mut hello, scale - 1);
-        let mut run = |what: &str, options: &[&str], needed: &[&str]| {
+        let mut run = |what: &str, options: &[&str], required_methods: &[&str]| {
             hello.create(options).success();
             let requests = hello.take_requests();
             let methods = Hello::methods(&requests);
@@ -33,9 +33,9 @@ fn measure(_: &Suite) -> Findings {
             let size = format!("{scale} job(s)");
             let figure = Figure::new(what, u32::try_from(scale).unwrap(), &size, Unit::Count, &[sample]);
             let figure = findings.figure(figure);
-            let must = format!("{what}: 1 `info` + one per needed call ({})", needed.len());
-            if scale == 1 || methods != needed {
-                findings.demand(&must, figure, None, methods == needed);
+            let must = format!("{what}: 1 `info` + one per needed call ({})", required_methods.len());
+            if scale == 1 || methods != required_methods {
+                findings.demand(&must, figure, None, methods == required_methods);
             }
         };
         run("first create-env", &[], &FIRST);

@@ -3,7 +3,7 @@
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::findings::{Figure, Findings, Sample, Unit};
-use crate::fixtures::{Timings, with_events};
+use crate::fixtures::{Timings, run_with_events};
 use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
@@ -17,17 +17,17 @@ fn measure(suite: &Suite) -> Findings {
     for scale in [1, 4, 16] {
         let mut hello = Hello::new();
         more_jobs(&mut hello, scale - 1);
-        with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
+        run_with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
         let mut samples: [Vec<Sample>; 4] = Default::default();
         let mut sentence = String::new();
         for _ in 0..suite.rounds(if scale == 1 { 11 } else { 5 }) {
-            let (took, events) =
-                with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));
+            let (cost, events) =
+                run_with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));
             let timings = Timings::of(&events);
             let agent = timings.get("agent_ms") + timings.get("agent_task_ms");
             let values = [timings.overhead(), timings.get("cpi_ms"), agent, timings.get("total_ms")];
             for (samples, value) in samples.iter_mut().zip(values) {
-                samples.push(Sample { value, peak_kib: Some(took.peak_kib) });
+                samples.push(Sample { value, peak_kib: Some(cost.peak_kib) });
             }
             sentence = timings.sentence();
         }

@@ -92,10 +92,10 @@ fn compare(
     let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
     let scale = u32::try_from(scale).unwrap();
     for figure in interleaved(&mut candidates, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
-        let counted = (figure.name == name)
+        let instructions = (figure.name == name)
             .then(|| process::instructions(&command(Path::new(MONOPILE), inputs)))
             .flatten();
-        findings.figure(figure.with_instructions(counted));
+        findings.figure(figure.with_instructions(instructions));
     }
 }
 

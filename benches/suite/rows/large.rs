@@ -34,7 +34,7 @@ const TIMES_OF_TAR: f64 = 2.0;
 const GROWTH: f64 = 18.0;
 
 const LOGS: &str = "logs";
-const SAVED: &str = "logs --out";
+const LOGS_TO_FILE: &str = "logs --out";
 const INSPECT: &str = "inspect-local-release";
 const TAR_LOGS: &str = "tar xzO | grep, of the logs";
 const TAR_RELEASE: &str = "tar xzO | grep, of the release";
@@ -54,7 +54,7 @@ fn measure(suite: &Suite) -> Findings {
         findings.find(name, scale).map(|(index, figure)| (index, figure.median)).unwrap()
     };
     let (index, logs) = median(&findings, LOGS, 16);
-    let printing = logs - median(&findings, SAVED, 16).1;
+    let printing = logs - median(&findings, LOGS_TO_FILE, 16).1;
     let inspect = median(&findings, INSPECT, 16);
     for (subject, (index, value), tar) in
         [("logs without fetching them: ", (index, printing), TAR_LOGS), ("", inspect, TAR_RELEASE)]
@@ -73,7 +73,7 @@ fn measure(suite: &Suite) -> Findings {
             growth <= GROWTH,
         );
     }
-    for name in [LOGS, SAVED, STATE, HISTORY] {
+    for name in [LOGS, LOGS_TO_FILE, STATE, HISTORY] {
         let (index, figure) = findings.find(name, 16).unwrap();
         let peak = figure.peak_kib.unwrap_or_default();
         findings.demand(
@@ -103,7 +103,7 @@ fn logs(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
     fs::copy(&out_path, &archive).unwrap();
     let mut candidates = [
         Candidate::new(LOGS, print),
-        Candidate::new(SAVED, save),
+        Candidate::new(LOGS_TO_FILE, save),
         Candidate::new(TAR_LOGS, || tar_and_grep(&archive)),
     ];
     let size = format!("{} MiB", bytes >> 20);
@@ -117,8 +117,8 @@ fn logs(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
 /// Writes lines like those of a server until the file has this size.
 fn write_log(path: &Path, bytes: u64) {
     let mut file = BufWriter::new(File::options().append(true).open(path).unwrap());
-    let (mut written, mut number) = (0, 0_u64);
-    while written < bytes {
+    let (mut length, mut number) = (0, 0_u64);
+    while length < bytes {
         let line = format!(
             "2026-11-25T12:00:{:02}.{:06}Z INFO [request-{number:08x}] GET /v1/instances/{:05} status=200 \
              took={} ms\n",
@@ -128,7 +128,7 @@ fn write_log(path: &Path, bytes: u64) {
             number * 31 % 250,
         );
         file.write_all(line.as_bytes()).unwrap();
-        written += line.len() as u64;
+        length += line.len() as u64;
         number += 1;
     }
     file.flush().unwrap();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::findings::{Figure, Findings, Sample, Unit};
-use crate::fixtures::{Timings, with_events};
+use crate::fixtures::{Timings, run_with_events};
 use crate::process;
 use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
@@ -28,15 +28,15 @@ const PACKAGING: &str = "cp data \"$BOSH_INSTALL_TARGET/\"\n";
 /// The factor by which own work may outgrow the number of bytes, to allow for noise.
 const TOLERANCE: f64 = 1.15;
 
-const COMPILED: &str = "own work, compiling all";
-const CACHED: &str = "own work, all cached";
+const WORK_WHEN_COMPILING: &str = "own work, compiling all";
+const WORK_WHEN_CACHED: &str = "own work, all cached";
 const TASKS: &str = "tasks of the agent, all cached";
 /// The factor by which the time of the agent's tasks may grow from ×4 to ×16.
 const TASK_GROWTH: f64 = 4.5;
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
-    let mut sent = Vec::new();
+    let mut uploaded_bytes = Vec::new();
     for (scale, packages, levels) in GRAPHS {
         let (packages, levels) = if suite.quick { (packages / 8, levels / 2) } else { (packages, levels) };
         let jobs = (packages * 3).div_ceil(10);
@@ -58,32 +58,33 @@ fn measure(suite: &Suite) -> Findings {
         for round in 0..suite.rounds(if scale == 16 { 3 } else { 5 }) {
             let options: &[&str] = if round == 0 { &["-n"] } else { &["-n", "--recreate"] };
             let _ = std::fs::remove_dir_all(hello.world.home().join(".cache/monopile/compiled"));
-            let (took, events) = with_events(&hello, hello.builtin_command(&["create-env"], options));
-            let cold = add(0, &events, took.peak_kib);
-            let (took, events_cached) =
-                with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));
-            let warm = add(2, &events_cached, took.peak_kib);
+            let (cost, events) = run_with_events(&hello, hello.builtin_command(&["create-env"], options));
+            let cold = add(0, &events, cost.peak_kib);
+            let (cost, events_cached) =
+                run_with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));
+            let warm = add(2, &events_cached, cost.peak_kib);
             tasks.push(Sample { value: warm.get("agent_task_ms"), peak_kib: None });
             if round == 0 {
-                sent.push(cold.get("bytes_sent"));
+                uploaded_bytes.push(cold.get("bytes_sent"));
                 findings.note(format!("×{scale}, compiling: {}", cold.sentence()));
                 findings.note(format!("×{scale}, cached: {}", warm.sentence()));
                 order(&mut findings, scale, &events, &cold);
             }
         }
         hello.world.finish(hello.builtin_command(&["delete-env"], &["-n", "--skip-drain"])).success();
-        let names = [COMPILED, "all of it, compiling all", CACHED, "all of it, all cached"];
+        let names =
+            [WORK_WHEN_COMPILING, "all of it, compiling all", WORK_WHEN_CACHED, "all of it, all cached"];
         for (what, samples) in names.iter().zip(&samples).chain([(&TASKS, &tasks)]) {
             findings.figure(Figure::new(what, scale, &size, Unit::Milliseconds, samples));
         }
     }
-    judge(&mut findings, &sent);
+    judge(&mut findings, &uploaded_bytes);
     findings
 }
 
-fn judge(findings: &mut Findings, sent: &[f64]) {
-    let bytes = sent[sent.len() - 1] / sent[0];
-    for what in [COMPILED, CACHED] {
+fn judge(findings: &mut Findings, uploaded_bytes: &[f64]) {
+    let bytes = uploaded_bytes[uploaded_bytes.len() - 1] / uploaded_bytes[0];
+    for what in [WORK_WHEN_COMPILING, WORK_WHEN_CACHED] {
         let median = |scale| findings.find(what, scale).map_or(f64::NAN, |(_, figure)| figure.median);
         let growth = median(16) / median(1);
         let Some((number, _)) = findings.find(what, JUDGED) else { continue };
@@ -96,7 +97,7 @@ fn judge(findings: &mut Findings, sent: &[f64]) {
         let must = format!("{TASKS}: at most {TASK_GROWTH} times the time of ×4 (×{growth:.1})");
         findings.demand(&must, number, Some(growth / TASK_GROWTH), growth <= TASK_GROWTH);
     }
-    if let Some((number, figure)) = findings.find(COMPILED, JUDGED) {
+    if let Some((number, figure)) = findings.find(WORK_WHEN_COMPILING, JUDGED) {
         let peak = figure.peak_kib.unwrap_or_default();
         findings.demand("under 64 MiB", number, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
     }
@@ -106,16 +107,17 @@ fn judge(findings: &mut Findings, sent: &[f64]) {
 fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timings) {
     let uploads = stretches(events, "Uploading package ");
     let compilations = stretches(events, "Compiling package ");
-    let (Some(sent), Some(started)) =
+    let (Some(last_upload_end), Some(first_compilation_start)) =
         (uploads.iter().map(|(_, end)| end).max(), compilations.iter().map(|(begin, _)| begin).min())
     else {
         return findings.note(format!("×{scale}: nothing was uploaded or compiled"));
     };
-    let at_once = uploads.iter().filter(|(_, end)| end > started).count();
+    let at_once = uploads.iter().filter(|(_, end)| end > first_compilation_start).count();
     let critical = timings.get("packages_critical_path_ms");
     findings.note(format!(
-        "×{scale}: {at_once} of {} uploads ended after the first compilation had begun, the last {sent} ms \
-         into the run, the compilation {started} ms; packages took {} ms, their critical path {critical} ms",
+        "×{scale}: {at_once} of {} uploads ended after the first compilation had begun, the last \
+         {last_upload_end} ms into the run, the compilation {first_compilation_start} ms; packages took {} \
+         ms, their critical path {critical} ms",
         uploads.len(),
         timings.get("packages_ms"),
     ));
@@ -198,10 +200,10 @@ pub(crate) fn release(packages: usize, levels: usize, jobs: usize) -> ReleaseTar
             .package(PackageTarball::new(&name(number), PACKAGING, &dependencies).file("data", &noise));
     }
     for number in 0..jobs {
-        let needed: Vec<String> = (number..packages).step_by(jobs).map(name).collect();
+        let job_packages: Vec<String> = (number..packages).step_by(jobs).map(name).collect();
         let mut job = JobTarball::new(&format!("job{number:03}")).spec(&format!(
             "packages: [{}]\nproperties:\n  greeting: {{default: Hello}}\n",
-            needed.join(", ")
+            job_packages.join(", ")
         ));
         for template in 0..TEMPLATES_OF_A_JOB {
             let text = "<% p('greeting').each_char do |letter| %><%= letter %>,<% end %> <%= spec.ip %>\n";

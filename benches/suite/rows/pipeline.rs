@@ -219,21 +219,21 @@ fn deploy(model: &Model, artifacts: &Artifacts) -> Deployment {
             root = hello.world.path("cloud").display(),
         ),
     );
-    let created = hello.world.path("created");
-    let took = std::thread::scope(|scope| {
+    let creation_mark = hello.world.path("created");
+    let cost = std::thread::scope(|scope| {
         // Until the VM has booted, its port is closed.
         let booting = scope.spawn(|| {
-            wait_until("the VM is created", || created.exists());
+            wait_until("the VM is created", || creation_mark.exists());
             std::thread::sleep(model.boot);
             AgentProxy::start(listen, agent, Arc::clone(&tls))
         });
-        let took = process::run(&mut hello.command("create-env", &[]));
+        let cost = process::run(&mut hello.command("create-env", &[]));
         let _agent = booting.join().unwrap();
         hello.delete(&[]).success();
-        took
+        cost
     });
     let sample = |duration: Duration| Sample { value: duration.as_secs_f64() * 1000.0, peak_kib: None };
-    Deployment { elapsed: sample(took.wall), critical_path: sample(critical_path) }
+    Deployment { elapsed: sample(cost.wall), critical_path: sample(critical_path) }
 }
 
 /// Returns bytes that cannot be compressed.

@@ -43,16 +43,16 @@ fn measure(suite: &Suite) -> Findings {
         let (mut adding, mut hiding) = (Vec::new(), Vec::new());
         for _ in 0..suite.rounds(20) {
             let redactor = Redactor::default();
-            let started = Instant::now();
+            let start = Instant::now();
             secrets.iter().for_each(|secret| redactor.add(secret));
             // The first text needs all forms of the secrets.
             black_box(redactor.redact(LINE));
-            adding.push(milliseconds(started));
-            let started = Instant::now();
+            adding.push(milliseconds(start));
+            let start = Instant::now();
             for _ in 0..LINES {
                 black_box(redactor.redact(LINE));
             }
-            hiding.push(Sample { value: milliseconds(started).value / f64::from(LINES), peak_kib: None });
+            hiding.push(Sample { value: milliseconds(start).value / f64::from(LINES), peak_kib: None });
         }
         findings.figure(Figure::new("a line", scale, &size, Unit::Milliseconds, &hiding));
         findings.figure(Figure::new("learning the secrets", scale, &size, Unit::Milliseconds, &adding));
@@ -60,6 +60,6 @@ fn measure(suite: &Suite) -> Findings {
     findings
 }
 
-fn milliseconds(started: Instant) -> Sample {
-    Sample { value: started.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
+fn milliseconds(start: Instant) -> Sample {
+    Sample { value: start.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
 }

@@ -59,7 +59,7 @@ fn measure(suite: &Suite) -> Findings {
         }
         if let Some((bosh, environment)) = &theirs {
             candidates.push(Candidate::new("bosh create-env, until create_stemcell", || {
-                environment.until_marked(bosh::command(bosh, &environment.hello, "create-env"))
+                environment.time_until_mark(bosh::command(bosh, &environment.hello, "create-env"))
             }));
         }
         for figure in interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
@@ -95,22 +95,22 @@ fn judge(findings: &mut Findings) {
 
 /// Runs `gunzip | tar x` into a new directory.
 fn untar(suite: &Suite, mut gunzip: Command) -> Sample {
-    let into = fixtures::fresh(suite, "untar");
-    let started = std::time::Instant::now();
-    let mut unpacked = gunzip.stdout(Stdio::piped()).spawn().unwrap();
-    let pipe = unpacked.stdout.take().unwrap();
-    let took = process::attempt(Command::new("tar").args(["xf", "-", "-C"]).arg(&into).stdin(pipe));
-    assert!(unpacked.wait().unwrap().success() && took.code == 0);
-    let value = started.elapsed().as_secs_f64() * 1000.0;
-    fs::remove_dir_all(&into).unwrap();
+    let destination = fixtures::fresh(suite, "untar");
+    let start = std::time::Instant::now();
+    let mut gunzip_process = gunzip.stdout(Stdio::piped()).spawn().unwrap();
+    let pipe = gunzip_process.stdout.take().unwrap();
+    let cost = process::attempt(Command::new("tar").args(["xf", "-", "-C"]).arg(&destination).stdin(pipe));
+    assert!(gunzip_process.wait().unwrap().success() && cost.code == 0);
+    let value = start.elapsed().as_secs_f64() * 1000.0;
+    fs::remove_dir_all(&destination).unwrap();
     Sample { value, peak_kib: None }
 }
 
 fn write(suite: &Suite, how: &str, bytes: u64) -> Sample {
-    let into = fixtures::fresh(suite, "write");
-    let took = process::run(worker::command(how).arg(into.join("file")).arg(bytes.to_string()));
-    fs::remove_dir_all(&into).unwrap();
-    Sample { peak_kib: None, ..Sample::of(&took) }
+    let directory = fixtures::fresh(suite, "write");
+    let cost = process::run(worker::command(how).arg(directory.join("file")).arg(bytes.to_string()));
+    fs::remove_dir_all(&directory).unwrap();
+    Sample { peak_kib: None, ..Sample::of(&cost) }
 }
 
 /// The hello environment with this stemcell, and a CPI that records when it gets the image and creates no VM.
@@ -168,10 +168,10 @@ esac
 
     /// Measures a first run without a cache.
     fn measure(&self) -> Sample {
-        self.until_marked(self.hello.builtin_command(&["create-env"], &[]))
+        self.time_until_mark(self.hello.builtin_command(&["create-env"], &[]))
     }
 
-    fn until_marked(&self, mut command: Command) -> Sample {
+    fn time_until_mark(&self, mut command: Command) -> Sample {
         let home = fixtures::fresh(self.suite, "home");
         for entry in fs::read_dir(self.hello.world.path("")).unwrap().flatten() {
             if entry.file_name().to_string_lossy().starts_with("state.json") {
@@ -181,14 +181,14 @@ esac
         remove(&self.mark);
         // Unpacking uses the disk of the results, because /tmp may be in memory.
         command.env("HOME", &home).env("TMPDIR", &home).env_remove("XDG_CACHE_HOME");
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let took = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
-        assert_ne!(took.code, 0, "a VM was made of it");
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let cost = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+        assert_ne!(cost.code, 0, "a VM was made of it");
         let text =
             fs::read_to_string(&self.mark).unwrap_or_else(|_| panic!("{command:?} did not get to the CPI"));
-        let marked = Duration::from_nanos(text.trim().parse().unwrap());
+        let mark_time = Duration::from_nanos(text.trim().parse().unwrap());
         fs::remove_dir_all(&home).unwrap();
-        Sample { value: (marked - started).as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
+        Sample { value: (mark_time - start).as_secs_f64() * 1000.0, peak_kib: Some(cost.peak_kib) }
     }
 }
 

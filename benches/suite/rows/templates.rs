@@ -39,12 +39,12 @@ fn measure(suite: &Suite) -> Findings {
         Some(directory) => files(directory).iter().map(|file| read(file)).collect(),
         None => corpus_pieces(&corpus),
     };
-    let (pieces, left_out) = usable(pieces, &context);
+    let (pieces, left_out) = usable_templates(pieces, &context);
     for scale in [1, 4, 16] {
         // Pieces that work alone can fail together, because one may assign a name that the next one calls.
         let count = TEMPLATES * scale;
         let size = if suite.templates.is_some() { 0 } else { SIZE };
-        let (templates, unfit) = usable(fill(&pieces, count, size), &context);
+        let (templates, unfit) = usable_templates(fill(&pieces, count, size), &context);
         let bytes: usize = templates.iter().map(String::len).sum();
         findings.note(format!(
             "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {count} \
@@ -59,13 +59,15 @@ fn measure(suite: &Suite) -> Findings {
         // Each measurement has a new renderer, which has parsed nothing yet.
         let mut candidates = vec![
             Candidate::new("native", || {
-                timed(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
+                time_call(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
             }),
-            Candidate::new("one Ruby process", || timed(|| drop(render_all(&ruby(), &templates, &context)))),
+            Candidate::new("one Ruby process", || {
+                time_call(|| drop(render_all(&ruby(), &templates, &context)))
+            }),
         ];
         if scale == 1 || !suite.quick && scale == 4 {
             candidates.push(Candidate::new("one Ruby process per template", || {
-                timed(|| {
+                time_call(|| {
                     for template in &templates {
                         render_all(&ruby(), std::slice::from_ref(template), &context);
                     }
@@ -92,18 +94,18 @@ fn render_all(renderer: &dyn Renderer, templates: &[String], context: &Context) 
 }
 
 /// Returns the templates that both renderers accept, and the number of the others.
-fn usable(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
+fn usable_templates(templates: Vec<String>, context: &Context) -> (Vec<String>, usize) {
     let native = NativeRenderer::new();
     let ruby = RubyRenderer::start(&environment()).unwrap_or_else(|error| panic!("{error:?}"));
     let count = templates.len();
-    let both = |template: &String| {
+    let renders_with_both = |template: &String| {
         native.render("bench.erb", template, context).is_ok()
             && ruby.render("bench.erb", template, context).is_ok()
     };
-    let usable: Vec<String> = templates.into_iter().filter(both).collect();
-    assert!(!usable.is_empty(), "no template renders in this context");
-    let left_out = count - usable.len();
-    (usable, left_out)
+    let usable_templates: Vec<String> = templates.into_iter().filter(renders_with_both).collect();
+    assert!(!usable_templates.is_empty(), "no template renders in this context");
+    let left_out = count - usable_templates.len();
+    (usable_templates, left_out)
 }
 
 /// Builds `count` templates. Each has as many pieces as are needed to reach `size` bytes.
@@ -157,8 +159,8 @@ fn environment() -> Vec<(String, String)> {
     std::env::vars().filter(|(name, _)| name == "PATH").collect()
 }
 
-fn timed(run: impl FnOnce()) -> Sample {
-    let started = Instant::now();
+fn time_call(run: impl FnOnce()) -> Sample {
+    let start = Instant::now();
     run();
-    Sample { value: started.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
+    Sample { value: start.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
 }

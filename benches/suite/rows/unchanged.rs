@@ -49,8 +49,8 @@ fn measure(suite: &Suite) -> Findings {
         // `bosh` gets fewer rounds, because it reads all files and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
         for figure in interleaved(&mut candidates, rounds, (scale, &size, Unit::Milliseconds)) {
-            let counted = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
-            findings.figure(figure.with_instructions(counted));
+            let instructions = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
+            findings.figure(figure.with_instructions(instructions));
         }
         drop(candidates);
         if let Some((bosh, hello)) = &theirs {
@@ -102,14 +102,14 @@ fn environment(bytes: u64) -> Hello {
     let manifest = "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\n\
                     stemcell_formats: [local-directory]\ncloud_properties: {}\n";
     let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];
-    fixtures::padded(&hello.world.path("stemcell.tar"), &files, bytes);
+    fixtures::write_padded_tar(&hello.world.path("stemcell.tar"), &files, bytes);
     let mut ops = "- {type: replace, path: /resource_pools/name=vms/stemcell, value: {url: \
         'file://../stemcell.tar'}}\n"
         .to_owned();
     for name in ["one", "two"] {
         let manifest = format!("name: {name}\nversion: '1'\ncommit_hash: abcdef0\njobs: []\npackages: []\n");
         let path = hello.world.path(format!("{name}.tar"));
-        fixtures::padded(&path, &[("release.MF", manifest.as_bytes())], bytes);
+        fixtures::write_padded_tar(&path, &[("release.MF", manifest.as_bytes())], bytes);
         ops += &format!(
             "- {{type: replace, path: /releases/-, value: {{name: {name}, url: 'file://../{name}.tar'}}}}\n"
         );
