@@ -20,7 +20,7 @@ const LIMITS: Limits = Limits { entries: 100, bytes: 1 << 20, ratio: 200 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((mode, rest)) = bytes.split_first() else { return };
-    let archive = if mode & 1 == 0 { rest.to_vec() } else { built(rest) };
+    let archive = if mode & 1 == 0 { rest.to_vec() } else { build_archive(rest) };
     let _ = archive::read_member(&archive[..], Path::new("stemcell.MF"), 1 << 16);
     let links = if mode & 2 == 0 { Links::Inside } else { Links::Verbatim };
     let outside = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -61,7 +61,7 @@ fn check(directory: &Path, depth: usize, links: Links) {
 }
 
 /// Builds a tar archive from arbitrary bytes.
-fn built(bytes: &[u8]) -> Vec<u8> {
+fn build_archive(bytes: &[u8]) -> Vec<u8> {
     let mut source = Unstructured::new(bytes);
     let mut archive = Vec::new();
     while !source.is_empty() && archive.len() < 64 << 10 {

@@ -17,15 +17,15 @@ static DOCUMENT: LazyLock<Node> = LazyLock::new(|| {
 
 fuzz_target!(|text: &str| {
     if let Ok(path) = text.parse::<ops::Path>() {
-        let written = path.to_string();
-        assert_eq!(written.parse::<ops::Path>().map(|path| path.to_string()).as_deref(), Ok(&*written));
+        let path_text = path.to_string();
+        assert_eq!(path_text.parse::<ops::Path>().map(|path| path.to_string()).as_deref(), Ok(&*path_text));
         let _ = ops::find(&DOCUMENT, &path);
     }
-    let quoted = text.replace('\'', "''").replace(['\n', '\r'], " ");
+    let quoted_path = text.replace('\'', "''").replace(['\n', '\r'], " ");
     for op in
         ["type: remove", "type: replace, value: {n: [m]}", "type: test, value: 1", "type: test, absent: true"]
     {
-        let file = format!("- {{{op}, path: '{quoted}'}}\n");
+        let file = format!("- {{{op}, path: '{quoted_path}'}}\n");
         apply(&file);
     }
     apply(text);

@@ -20,18 +20,18 @@ use tokio::time::timeout;
 
 /// `registry:s3cret`
 const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
-const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
+const INITIAL_RECORDS: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
 
 /// The timeout of an exchange, longer than any timeout of the server, and enough for a busy machine.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-struct Served {
+struct ServedRegistry {
     runtime: Runtime,
     registry: RegistryServer,
     file: PathBuf,
 }
 
-static SERVED: LazyLock<Served> = LazyLock::new(|| {
+static SERVER: LazyLock<ServedRegistry> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let file = tempfile::tempdir_in("/dev/shm").unwrap().keep().join("registry.json");
     let password = Secret::new("s3cret", &Redactor::default());
@@ -39,14 +39,14 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let address = "127.0.0.1:0".parse().unwrap();
     let registry =
         RegistryServer::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
-    Served { runtime, registry, file }
+    ServedRegistry { runtime, registry, file }
 });
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((mode, rest)) = bytes.split_first() else { return };
-    let sent = if mode & 1 == 0 { rest.to_vec() } else { built(rest) };
-    let Served { runtime, registry, file } = &*SERVED;
-    fs::write(file, STORED).unwrap();
+    let requests = if mode & 1 == 0 { rest.to_vec() } else { build_requests(rest) };
+    let ServedRegistry { runtime, registry, file } = &*SERVER;
+    fs::write(file, INITIAL_RECORDS).unwrap();
     let answers = runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(1 << 14);
         let serving = registry.serve_tunnel()(theirs);
@@ -56,7 +56,7 @@ fuzz_target!(|bytes: &[u8]| {
             // The server does not read a rejected request to its end.
             tokio::join!(
                 async {
-                    let _ = to.write_all(&sent).await;
+                    let _ = to.write_all(&requests).await;
                     let _ = to.shutdown().await;
                 },
                 async {
@@ -71,11 +71,11 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());
     assert!(!answers.starts_with(b"HTTP/1.1 500"), "{}", answers.escape_ascii());
     // Deleting the last record removes the file.
-    let stored = fs::read_to_string(file).unwrap_or_else(|_| "{}".to_owned());
-    if !sent.windows(LOGIN.len()).any(|part| part == LOGIN.as_bytes()) {
-        assert_eq!(stored, STORED);
+    let records = fs::read_to_string(file).unwrap_or_else(|_| "{}".to_owned());
+    if !requests.windows(LOGIN.len()).any(|part| part == LOGIN.as_bytes()) {
+        assert_eq!(records, INITIAL_RECORDS);
     }
-    let entries: BTreeMap<String, String> = serde_json::from_str(&stored).unwrap();
+    let entries: BTreeMap<String, String> = serde_json::from_str(&records).unwrap();
     for (id, settings) in entries {
         assert!(id.len() < 256 && !id.chars().any(char::is_control), "{id:?}");
         serde_json::from_str::<serde_json::Value>(&settings).unwrap();
@@ -83,14 +83,15 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// The fields of a request that is valid enough to be examined. The flag selects a chunked body.
-type Asked<'a> = (u8, Option<&'a str>, u8, Option<u64>, bool, &'a [u8], &'a [u8]);
+type RequestFields<'a> = (u8, Option<&'a str>, u8, Option<u64>, bool, &'a [u8], &'a [u8]);
 
 /// Builds requests from arbitrary bytes.
-fn built(bytes: &[u8]) -> Vec<u8> {
+fn build_requests(bytes: &[u8]) -> Vec<u8> {
     let mut source = Unstructured::new(bytes);
-    let mut sent = Vec::new();
-    while !source.is_empty() && sent.len() < 64 << 10 {
-        let Ok((method, id, login, length, chunked, header, body)) = Asked::arbitrary(&mut source) else {
+    let mut requests = Vec::new();
+    while !source.is_empty() && requests.len() < 64 << 10 {
+        let Ok((method, id, login, length, chunked, header, body)) = RequestFields::arbitrary(&mut source)
+        else {
             break;
         };
         let method = ["GET", "PUT", "DELETE", "PUT", "POST", "HEAD"][usize::from(method) % 6];
@@ -100,26 +101,27 @@ fn built(bytes: &[u8]) -> Vec<u8> {
             _ => &format!("Authorization: {LOGIN}\r\n"),
         };
         let id = id.unwrap_or("vm-1");
-        sent.extend_from_slice(format!("{method} /instances/{id}/settings HTTP/1.1\r\n{login}").as_bytes());
-        sent.extend_from_slice(header);
+        requests
+            .extend_from_slice(format!("{method} /instances/{id}/settings HTTP/1.1\r\n{login}").as_bytes());
+        requests.extend_from_slice(header);
         match chunked {
-            true => sent.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
+            true => requests.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n"),
             false => {
                 let length = length.unwrap_or(body.len() as u64);
-                sent.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
+                requests.extend_from_slice(format!("Content-Length: {length}\r\n\r\n").as_bytes());
             }
         }
         match chunked {
             true => {
                 for part in body.split(|byte| *byte == 0) {
-                    sent.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-                    sent.extend_from_slice(part);
-                    sent.extend_from_slice(b"\r\n");
+                    requests.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                    requests.extend_from_slice(part);
+                    requests.extend_from_slice(b"\r\n");
                 }
-                sent.extend_from_slice(b"0\r\n\r\n");
+                requests.extend_from_slice(b"0\r\n\r\n");
             }
-            false => sent.extend_from_slice(body),
+            false => requests.extend_from_slice(body),
         }
     }
-    sent
+    requests
 }

@@ -7,6 +7,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let Ok(plan) = PlanReport::parse(text, "plan.json") else { return };
-    let written = serde_json::to_string(&plan).unwrap();
-    assert_eq!(PlanReport::parse(&written, "plan.json").unwrap(), plan);
+    let json = serde_json::to_string(&plan).unwrap();
+    assert_eq!(PlanReport::parse(&json, "plan.json").unwrap(), plan);
 });

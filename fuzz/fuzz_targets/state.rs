@@ -12,6 +12,6 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(state.current_disk().is_some(), !state.current_disk_id.is_empty());
     assert_eq!(state.current_stemcell().is_some(), !state.current_stemcell_id.is_empty());
     let _ = (state.vm(), state.current_releases().count(), state.is_empty_of_resources());
-    let written = state.to_bytes().unwrap();
-    assert_eq!(State::parse(&written).unwrap(), state);
+    let state_bytes = state.to_bytes().unwrap();
+    assert_eq!(State::parse(&state_bytes).unwrap(), state);
 });

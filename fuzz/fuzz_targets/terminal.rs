@@ -7,16 +7,16 @@ use base::text::{clean, clean_line, escape_json};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let cleaned = clean(text);
+    let clean_text = clean(text);
     assert!(
-        !cleaned.chars().any(|character| is_harmful(character) && !"\n\t".contains(character)),
-        "{cleaned:?}"
+        !clean_text.chars().any(|character| is_harmful(character) && !"\n\t".contains(character)),
+        "{clean_text:?}"
     );
-    assert_eq!(clean(&cleaned), cleaned);
+    assert_eq!(clean(&clean_text), clean_text);
     assert!(!clean_line(text).contains('\n'));
-    let escaped = escape_json(&serde_json::to_string(text).unwrap()).into_owned();
-    assert!(!escaped.chars().any(is_harmful), "{escaped:?}");
-    assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+    let escaped_json = escape_json(&serde_json::to_string(text).unwrap()).into_owned();
+    assert!(!escaped_json.chars().any(is_harmful), "{escaped_json:?}");
+    assert_eq!(serde_json::from_str::<String>(&escaped_json).unwrap(), text);
 });
 
 fn is_harmful(one: char) -> bool {

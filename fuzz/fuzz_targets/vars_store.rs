@@ -27,7 +27,7 @@ fuzz_target!(|input: Input| {
     let (text, certificate, key, kind) = input;
     let path = DIRECTORY.path().join("vars.yml");
     fs::write(&path, text).unwrap();
-    let Some(mut store) = checked(&path) else { return };
+    let Some(mut store) = open_and_check(&path) else { return };
     if !is_stable(&store.root()) {
         return;
     }
@@ -39,16 +39,16 @@ fuzz_target!(|input: Input| {
     pair.insert(Node::string("private_key"), Node::string(pem(kind, key)));
     store.set("pair", Data::Map(pair).into());
     store.save().unwrap();
-    let written = fs::read(&path).unwrap();
-    let mut reopened = checked(&path).expect("what a store writes can be read");
+    let contents = fs::read(&path).unwrap();
+    let mut reopened = open_and_check(&path).expect("what a store writes can be read");
     assert!(reopened.get("pair").is_some());
     reopened.set("pair", reopened.get("pair").unwrap().clone());
     reopened.save().unwrap();
-    assert_eq!(fs::read(&path).unwrap(), written);
+    assert_eq!(fs::read(&path).unwrap(), contents);
 });
 
 /// Opens a store and runs the commands that only read it. Returns `None` if it is rejected.
-fn checked(path: &Path) -> Option<VarsStore> {
+fn open_and_check(path: &Path) -> Option<VarsStore> {
     let encryption = Encryption::default();
     let store = VarsStore::open(path, &encryption).ok()?;
     let reporter = Reporter::silent();

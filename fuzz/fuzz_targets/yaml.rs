@@ -10,13 +10,13 @@ use yaml::{Data, Node};
 fuzz_target!(|text: &str| {
     let source = Path::new("fuzz.yml");
     let Ok(node) = yaml::load(text, source) else { return };
-    let written = yaml::emit(&node);
+    let yaml_text = yaml::emit(&node);
     if !is_stable(&node) {
         return;
     }
-    match yaml::load(&written, source) {
-        Ok(reloaded) => assert_eq!(yaml::emit(&reloaded), written),
-        Err(error) => panic!("{error:?}\n{written}"),
+    match yaml::load(&yaml_text, source) {
+        Ok(reloaded) => assert_eq!(yaml::emit(&reloaded), yaml_text),
+        Err(error) => panic!("{error:?}\n{yaml_text}"),
     }
 });
 
