@@ -2,9 +2,9 @@
 //! environment.
 
 mod cache;
+mod conversations;
 mod early;
 mod failures;
 mod lifecycle;
-mod recorded;
 pub(crate) mod setup;
 mod traffic;

@@ -8,8 +8,8 @@
 //! makes them fail, and random moments are tried.
 //!
 //! `life` has the stages and checks, `disturbance` the disturbances, and `sweep` runs many lives. `kills`,
-//! `moves`, `faults`, `full_disk`, `signals`, `machines` and `shared` choose the points. The default run
-//! takes a sample, `MONOPILE_SWEEP=20` twenty lives of each kind, and `MONOPILE_SWEEP=full` every point.
+//! `moves`, `faults`, `full_disk`, `signals`, `machines` and `two_machines` choose the points. The default
+//! run takes a sample, `MONOPILE_SWEEP=20` twenty lives of each kind, and `MONOPILE_SWEEP=full` every point.
 
 mod disturbance;
 mod faults;
@@ -18,9 +18,9 @@ mod kills;
 mod life;
 mod machines;
 mod moves;
-mod shared;
 mod signals;
 mod sweep;
+mod two_machines;
 
 use crate::support::gate::Moment;
 use disturbance::{ConversationPoint, Disturbance, MachineAction};

@@ -1,5 +1,6 @@
 //! A cache that a team shares in a bucket or a directory: what one machine downloads or compiles is used by
-//! others, and a cache that fails or lies costs a warning. `userland::shared` tests it for packages of CPIs.
+//! others, and a cache that fails or lies costs a warning. `userland::shared_packages` tests it for packages
+//! of CPIs.
 
 mod bundle;
 mod downloads;

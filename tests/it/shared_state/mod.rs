@@ -1,5 +1,5 @@
-//! A state in a bucket: commands that use it, its lease, and failures of access. `crash::shared` tests that
-//! another machine completes a killed run.
+//! A state in a bucket: commands that use it, its lease, and failures of access. `crash::two_machines` tests
+//! that another machine completes a killed run.
 
 mod contention;
 mod keeper;

@@ -6,4 +6,4 @@ mod hostile;
 mod life;
 mod registry_image;
 mod setup;
-mod shared;
+mod shared_packages;
