@@ -25,9 +25,9 @@ struct Identity {
 }
 
 fn identity() -> Identity {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let pem = made.cert.pem();
-    let tls = proxy::tls(&pem, &made.signing_key.serialize_pem());
+    let certified_key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let pem = certified_key.cert.pem();
+    let tls = proxy::tls(&pem, &certified_key.signing_key.serialize_pem());
     Identity { pem, tls }
 }
 
@@ -111,10 +111,10 @@ fn untrusted_certificate_is_a_tls_error_without_retries() {
     let address = serve_tls(server.tls, |stream| {
         let _ = Request::read(stream);
     });
-    let started = Instant::now();
+    let start = Instant::now();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::from_secs(60));
     assert!(matches!(error, AgentError::Untrusted { .. }), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(20));
     let hints = Error::from(error).hints().join("\n");
     assert!(hints.contains("cert.ca") && !hints.contains("clock"), "{hints}");
 }
@@ -135,9 +135,9 @@ fn silent_server_times_out() {
         std::thread::sleep(Duration::from_secs(60));
         drop(stream);
     });
-    let started = Instant::now();
+    let start = Instant::now();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(error.to_string().ends_with("stalled at `ping`: no TLS connection within 5s"), "{error}");
 }
@@ -151,10 +151,10 @@ fn wrong_password_fails_without_retries() {
             respond(stream, "401 Unauthorized", "");
         }
     });
-    let started = Instant::now();
+    let start = Instant::now();
     let error = ping(&agent(&address.to_string(), &server.pem), Duration::from_secs(60));
     assert!(matches!(error, AgentError::Unauthorized { .. }), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn upload_rejected_before_the_body_does_not_hang() {
                 linger(stream);
             }
         });
-        let started = Instant::now();
+        let start = Instant::now();
         let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains(matches), "{status}: {error}");
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 }
 
@@ -231,11 +231,11 @@ fn broken_upload_is_told_from_a_dead_agent() {
         let _ = stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
         let _ = stream.read_exact(&mut vec![0; 1 << 20]);
     });
-    let started = Instant::now();
+    let start = Instant::now();
     let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
     assert!(error.to_string().contains("closed the connection during the upload"), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn blobs_are_streamed_completely() {
             respond(stream, status, "");
         }
     });
-    let mut uploaded = 0;
+    let mut bytes_uploaded = 0;
     let agent = agent(&address.to_string(), &server.pem);
-    agent.put_blob("some-id", &file, &mut |done| uploaded = done).unwrap();
-    assert_eq!(uploaded, size);
+    agent.put_blob("some-id", &file, &mut |bytes_done| bytes_uploaded = bytes_done).unwrap();
+    assert_eq!(bytes_uploaded, size);
 }
 
 /// Answers `drain` like an old agent, whose caller must poll.
@@ -274,20 +274,20 @@ fn start_old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64
 fn dynamic_drain_is_polled_until_done() {
     let server = identity();
     let address = start_old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
-    let started = Instant::now();
-    let drained =
+    let start = Instant::now();
+    let outcome =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_secs(30)).unwrap();
-    assert_eq!(drained, DrainOutcome::Done);
-    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(outcome, DrainOutcome::Done);
+    assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
 #[test]
 fn dynamic_drain_ends_at_the_deadline() {
     let server = identity();
     let address = start_old_agent(server.tls, &[("shutdown", -600)]);
-    let started = Instant::now();
-    let drained =
+    let start = Instant::now();
+    let outcome =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_millis(200)).unwrap();
-    assert_eq!(drained, DrainOutcome::TimedOut);
-    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(outcome, DrainOutcome::TimedOut);
+    assert!(start.elapsed() < Duration::from_secs(20));
 }

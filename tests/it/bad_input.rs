@@ -54,7 +54,7 @@ fn assert_untouched(hello: &Hello) {
 }
 
 /// Returns the example with one text of its manifest replaced.
-fn with(from: &str, to: &str) -> Hello {
+fn hello_with(from: &str, to: &str) -> Hello {
     let hello = Hello::without_vars_store();
     let manifest = hello.world.read("hello/manifest.yml");
     assert!(manifest.contains(from), "the example has no `{from}`");
@@ -95,7 +95,7 @@ fn rejects_invalid_manifests() {
             &["2 variables have no value", "((a))", "((b))", "manifest.yml:54:13"],
         ),
     ] {
-        let hello = with(from, to);
+        let hello = hello_with(from, to);
         // The ops file that relocates the example would itself fail on some of these.
         hello.world.write("hello/elsewhere.yml", "[]\n");
         let subnet = hello.ip().strip_suffix('2').unwrap();
@@ -108,7 +108,7 @@ fn rejects_invalid_manifests() {
 
 #[test]
 fn several_problems_are_reported_at_once() {
-    let hello = with("disk_size: 1024", "disk_size: 0");
+    let hello = hello_with("disk_size: 1024", "disk_size: 0");
     let manifest =
         hello.world.read("hello/manifest.yml").replace("resource_pool: vms", "resource_pool: nope");
     hello.world.write("hello/manifest.yml", manifest);
@@ -377,11 +377,11 @@ fn missing_cpis_are_reported() {
 #[test]
 fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
     let hello = Hello::new();
-    let taken = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
+    let listener = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("6868"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], "");
-    drop(taken);
+    drop(listener);
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
@@ -545,8 +545,8 @@ fn refused_mbus_certificate_keeps_the_vm() {
     }
     // The certificate of another environment must not be replaced.
     hello.world.write("renamed.yml", "- {type: replace, path: /name, value: other}\n");
-    let both = ["-o", "moved.yml", "-o", "renamed.yml"];
-    let other = hello.world.finish(hello.command("plan", &both)).exits_with(3);
+    let options = ["-o", "moved.yml", "-o", "renamed.yml"];
+    let other = hello.world.finish(hello.command("plan", &options)).exits_with(3);
     for text in ["this state records 'hello' at ", "they may be of two environments"] {
         assert!(other.stderr.contains(text), "{text}: {}", other.stderr);
     }

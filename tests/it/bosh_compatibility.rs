@@ -125,8 +125,8 @@ fn table_lists_the_names_that_bosh_lacks() {
             "networks" => {
                 for (network, value) in value.as_object().unwrap() {
                     if theirs["networks"].get(network) != Some(value) {
-                        let shown = if network == "default" { "default" } else { "NAME" };
-                        differences.insert(format!("networks.{shown}"));
+                        let label = if network == "default" { "default" } else { "NAME" };
+                        differences.insert(format!("networks.{label}"));
                     }
                 }
             }

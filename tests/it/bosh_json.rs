@@ -40,11 +40,11 @@ fn error_is_a_line_before_the_exit_code() {
     world.write("m.yml", "name: ((name))\n");
     let run = world.run(["--json=bosh", "interpolate", "m.yml", "--var-errs"]).exits_with(3);
     assert_eq!(run.stderr, "");
-    let shown = document(&run.stdout);
-    let lines = shown["Lines"].as_array().unwrap();
-    assert!(lines[0].as_str().unwrap().contains("((name))"), "{shown}");
+    let output = document(&run.stdout);
+    let lines = output["Lines"].as_array().unwrap();
+    assert!(lines[0].as_str().unwrap().contains("((name))"), "{output}");
     assert_eq!(lines.last().unwrap(), "Exit code 3");
-    assert_eq!((&shown["Tables"], &shown["Blocks"]), (&Value::Null, &Value::Null));
+    assert_eq!((&output["Tables"], &output["Blocks"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn create_and_delete_print_lines() {
     let lines = |command: &str, more: &[&str]| -> Vec<String> {
         let run = hello.world.finish(hello.command(command, &[&["--json=bosh"], more].concat())).success();
         assert_eq!(run.stderr, "");
-        let shown = document(&run.stdout);
-        assert_eq!((&shown["Tables"], &shown["Blocks"]), (&Value::Null, &Value::Null));
-        shown["Lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
+        let output = document(&run.stdout);
+        assert_eq!((&output["Tables"], &output["Blocks"]), (&Value::Null, &Value::Null));
+        output["Lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
     };
     let manifest = format!("Deployment manifest: '{}'\n", hello.world.path("hello/manifest.yml").display());
     let state = format!("Deployment state: '{}'\n", hello.world.path("state.json").display());
@@ -207,9 +207,10 @@ fn create_and_delete_print_lines() {
         assert_eq!(lines.last().unwrap(), "Succeeded", "{lines:?}");
         assert!(lines.contains(&state), "{command}: {lines:?}");
         let at = |text: String| lines.iter().position(|line| line.starts_with(&text));
-        let (started, finished) = (at(format!("Started {stage}\n")), at(format!("Finished {stage} (00:0")));
-        assert!(started.is_some() && finished > started, "{command}: {lines:?}");
-        assert_eq!(lines[started.unwrap() - 1], "\n", "{command}: {lines:?}");
+        let (start_index, end_index) =
+            (at(format!("Started {stage}\n")), at(format!("Finished {stage} (00:0")));
+        assert!(start_index.is_some() && end_index > start_index, "{command}: {lines:?}");
+        assert_eq!(lines[start_index.unwrap() - 1], "\n", "{command}: {lines:?}");
     }
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

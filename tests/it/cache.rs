@@ -39,8 +39,8 @@ fn list_shows_entries_with_their_sources() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].contains("\tnew.tgz\t3 B\t") && lines[0].ends_with("\thttps://host/new.tgz"), "{text}");
-    let shown = world.run(["cache", "list", "--tty"]).success().stdout;
-    assert!(shown.starts_with("KIND") && shown.ends_with("\n2 entries, 8 B\n"), "{shown}");
+    let output = world.run(["cache", "list", "--tty"]).success().stdout;
+    assert!(output.starts_with("KIND") && output.ends_with("\n2 entries, 8 B\n"), "{output}");
     assert_eq!(names(&world), ["new.tgz", "old.tgz"]);
 
     let empty = World::new();
@@ -112,10 +112,10 @@ fn verify_finds_damaged_entries() {
     write("cpi/0123/packages/more".into(), "");
     write(format!("downloads/{digits}.tgz"), "1234");
     let run = world.run(["cache", "verify", "--json"]).exits_with(1);
-    let verified: Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(verified["entries"], 3, "{verified}");
-    let problems = verified["damaged"].as_array().unwrap();
-    assert_eq!(problems.len(), 2, "{verified}");
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(report["entries"], 3, "{report}");
+    let problems = report["damaged"].as_array().unwrap();
+    assert_eq!(problems.len(), 2, "{report}");
     assert_eq!(problems[1], json!({"kind": "cpi", "name": "0123", "problem": "'more' has changed"}));
     let run = world.run(["cache", "verify"]).exits_with(1);
     assert!(run.stderr.contains("2 of 3 entries of the cache cannot be used"), "{}", run.stderr);

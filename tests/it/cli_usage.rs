@@ -78,9 +78,12 @@ fn command_help_has_an_example_and_no_manifest_default() {
     assert!(help.contains("standard input; then pass --state."), "{help}");
     assert!(help.contains("[default: that of the env file]"), "{help}");
     // The options of the command itself come first.
-    let (own_options, shared) = help.split_once("Manifest and variables:\n").unwrap();
+    let (own_options, shared_options) = help.split_once("Manifest and variables:\n").unwrap();
     assert!(own_options.contains("--recreate\n") && !own_options.contains("--ops-file"), "{help}");
-    assert!(shared.contains("--ops-file") && !shared.contains("      --recreate\n"), "{help}");
+    assert!(
+        shared_options.contains("--ops-file") && !shared_options.contains("      --recreate\n"),
+        "{help}"
+    );
 }
 
 /// `monopile help …` uses a pager on a terminal, if there is one.
@@ -96,17 +99,17 @@ fn help_is_paged_on_a_terminal() {
     };
     for (words, first) in [(["help", "plan"], "Show what create-env would do"), (["help", "tour"], "A tour")]
     {
-        let shown = on_terminal(&words, "sed -n 1p");
-        assert!(shown.trim().starts_with(first) && shown.trim().lines().count() == 1, "{shown}");
-        let shown = on_terminal(&words, "/no/such/pager");
-        assert!(shown.trim().starts_with(first) && shown.trim().lines().count() > 50, "{shown}");
+        let output = on_terminal(&words, "sed -n 1p");
+        assert!(output.trim().starts_with(first) && output.trim().lines().count() == 1, "{output}");
+        let output = on_terminal(&words, "/no/such/pager");
+        assert!(output.trim().starts_with(first) && output.trim().lines().count() > 50, "{output}");
         // Not in a pipe.
         let mut command = world.monopile(words);
         command.env("PAGER", "sed -n 1p");
         assert!(world.finish(command).success().stdout.lines().count() > 50);
     }
-    let shown = on_terminal(&["plan", "--help"], "sed -n 1p");
-    assert!(shown.contains("Exit codes:"), "{shown}");
+    let output = on_terminal(&["plan", "--help"], "sed -n 1p");
+    assert!(output.contains("Exit codes:"), "{output}");
 }
 
 /// Pages of the book fit into 80 columns in a pipe, except for commands and words that must not be broken.
@@ -471,10 +474,10 @@ fn director_options_are_ignored() {
     let world = World::new();
     let plain = world.run(["interpolate", "absent.yml"]);
     assert_ne!(plain.code, 2, "{}", plain.stderr);
-    let ignored = "-e vbox -d dep --environment=x --deployment x --config c --ca-cert c --client u \
+    let ignored_options = "-e vbox -d dep --environment=x --deployment x --config c --ca-cert c --client u \
                    --client-secret s --column a --column=b";
     for before in [true, false] {
-        let mut args: Vec<&str> = ignored.split_whitespace().collect();
+        let mut args: Vec<&str> = ignored_options.split_whitespace().collect();
         match before {
             true => args.extend(["interpolate", "absent.yml"]),
             false => drop(args.splice(0..0, ["interpolate", "absent.yml"])),

@@ -116,12 +116,12 @@ fn minimal_cpi_passes() {
     let (run, report) = cpi.check(&[]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
-    let skipped = with_result(&report, "skip");
+    let skipped_checks = with_result(&report, "skip");
     // Without `info`, the CPI counts as version 1.
     for name in
         ["rpc: info", "contract v2: life cycle", "contract v1: set_vm_metadata", "contract v1: get_disks"]
     {
-        assert!(skipped.iter().any(|skipped| skipped == name), "{name}: {skipped:?}");
+        assert!(skipped_checks.iter().any(|check| check == name), "{name}: {skipped_checks:?}");
     }
     assert_eq!(cpi.cloud(), BTreeSet::new());
 }
@@ -203,9 +203,12 @@ fn every_planted_bug_is_found() {
 fn assert_finds((bug, checks, reason): Planted) {
     let cpi = AuthoredCpi::with_bug(bug);
     let (run, report) = cpi.check(&["--contract", "v2"]);
-    let failed = failures(&report);
+    let failed_checks = failures(&report);
     for check in checks {
-        assert!(failed.iter().any(|failed| failed == check), "{bug}: {check} did not fail: {failed:?}");
+        assert!(
+            failed_checks.iter().any(|other| other == check),
+            "{bug}: {check} did not fail: {failed_checks:?}"
+        );
     }
     let reasons = report["checks"].as_array().unwrap().iter().map(|check| check["reasons"].to_string());
     let expected = json!(reason).to_string();
@@ -240,9 +243,9 @@ fn check_named<'a>(report: &'a Value, title: &str) -> &'a Value {
 /// Checks that only the call that lost the VM fails, and that checks that need the VM are skipped.
 fn assert_vm_is_lost_by(call: &str, report: &Value) {
     assert_eq!(failures(report), [call]);
-    let skipped = with_result(report, "skip");
+    let skipped_checks = with_result(report, "skip");
     for name in ["get_disks", "reboot_vm", "detach_disk", "5 has_vm at once", "delete_disk"] {
-        assert!(skipped.contains(&format!("contract v2: {name}")), "{name}: {skipped:?}");
+        assert!(skipped_checks.contains(&format!("contract v2: {name}")), "{name}: {skipped_checks:?}");
     }
 }
 
@@ -295,9 +298,9 @@ fn second_signal_ends_cleanup_and_lists_leftovers() {
     cpi.world.write("go", "");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let listed = report["left_behind"].as_array().unwrap().iter();
+    let leftovers = report["left_behind"].as_array().unwrap().iter();
     let listed_cids: BTreeSet<String> =
-        listed.map(|leftover| leftover["cid"].as_str().unwrap().to_owned()).collect();
+        leftovers.map(|leftover| leftover["cid"].as_str().unwrap().to_owned()).collect();
     assert_eq!(listed_cids, cpi.cloud());
     assert_eq!(listed_cids.len(), 2);
     wait_until("the CPI has ended", || {
@@ -321,9 +324,9 @@ fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     let cpi = AuthoredCpi { world: other.world, bug: "held" };
     let (run, report) = cpi.check(&["--contract", "v2"]);
     run.success();
-    let cleaned: Vec<_> =
+    let cleanup_checks: Vec<_> =
         with_result(&report, "pass").into_iter().filter(|name| name.contains("earlier")).collect();
-    assert_eq!(cleaned.len(), 2, "{cleaned:?}");
+    assert_eq!(cleanup_checks.len(), 2, "{cleanup_checks:?}");
     assert_eq!(cpi.cloud(), BTreeSet::new());
     assert!(!cpi.world.home().join(".local/state/monopile/cpi-check").exists());
 }

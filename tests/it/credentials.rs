@@ -111,11 +111,11 @@ fn vars_store_of_another_environment_stops_the_run() {
     assert_eq!(hello.ask_counter(), 1);
     hello.world.write("other.yml", other_store(&hello));
     let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
-    let (right, wrong) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
+    let (right, foreign) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
     hello.replace_option("--vars-store", &["--vars-store", "other.yml"]);
     hello.take_requests();
     assert_stops(&hello, &right);
-    assert_stops(&hello, &format!("'{wrong}' is probably not of this environment"));
+    assert_stops(&hello, &format!("'{foreign}' is probably not of this environment"));
     // No command takes the healthy VM for a broken one, or offers to replace it.
     for words in [&["status"][..], &["logs"], &["stop-env"], &["cloud-check", "--report"]] {
         let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(3);
@@ -128,11 +128,11 @@ fn vars_store_of_another_environment_stops_the_run() {
     assert!(hello.take_requests().is_empty());
 
     // The same file with other values: another file has no better ones.
-    let deployed = hello.world.read("creds.yml");
+    let deployed_store = hello.world.read("creds.yml");
     hello.world.write("creds.yml", hello.world.read("other.yml"));
     hello.replace_option("--vars-store", &["--vars-store", "creds.yml"]);
     assert_stops(&hello, "put the deployed values back into the vars store");
-    hello.world.write("creds.yml", deployed);
+    hello.world.write("creds.yml", deployed_store);
     hello.create(&[]).success();
 
     // The operator may insist.
@@ -141,8 +141,8 @@ fn vars_store_of_another_environment_stops_the_run() {
         Script::with_info(InfoAnswer::Local).fail("attach_disk", 9, "Bosh::Clouds::CloudError", false);
     hello.set_script(failing_script);
     let run = hello.create(&["--new-credentials"]).exits_with(1);
-    let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses";
-    assert!(run.stderr.contains(refused) && run.stderr.contains(&right), "{}", run.stderr);
+    let warning = "the jobs cannot be stopped before the VM is replaced, because its agent refuses";
+    assert!(run.stderr.contains(warning) && run.stderr.contains(&right), "{}", run.stderr);
     // The new VM has the new credentials, although its deploy has failed.
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
@@ -189,22 +189,22 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     assert!(!Hello::methods(&hello.take_requests()).iter().any(|method| changes.contains(method)));
 
     // A state without a record of credentials: the agent alone shows that they are others.
-    let whole = hello.state();
-    let mut state = whole.clone();
+    let complete_state = hello.state();
+    let mut state = complete_state.clone();
     state["monopile"].as_object_mut().unwrap().remove("credentials");
     hello.world.write("state.json", state.to_string());
     let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
     assert!(run.stderr.contains("use the vars store of the last deploy"), "{}", run.stderr);
     assert!(!Hello::methods(&hello.take_requests()).contains(&"delete_vm"));
-    hello.world.write("state.json", whole.to_string());
+    hello.world.write("state.json", complete_state.to_string());
 
     // One credential may be changed on purpose; the plan says what that costs.
-    let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
+    let warning = "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
                    credentials";
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
         let stop_hint = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
-        for text in [refused, differs, stop_hint, &right] {
+        for text in [warning, differs, stop_hint, &right] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }
@@ -303,13 +303,13 @@ fn plan_lists_the_credentials_that_change() {
     assert!(plan.stdout.contains(changes), "{}", plan.stdout);
 
     // A state of an older version has no record.
-    let whole = hello.state();
-    let mut state = whole.clone();
+    let complete_state = hello.state();
+    let mut state = complete_state.clone();
     state["monopile"].as_object_mut().unwrap().remove("credentials");
     hello.world.write("state.json", state.to_string());
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     assert!(!plan.stdout.contains("Credentials"), "{}", plan.stdout);
-    hello.world.write("state.json", whole.to_string());
+    hello.world.write("state.json", complete_state.to_string());
     hello.replace_option("--state", &["--state", "state.json", "-l", "creds.yml"]);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -342,7 +342,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
             assert!(run.stdout.contains("It replaces the VM if the certificate or the"), "{}", run.stdout);
         }
         if steps[0] == ["default_ca"] {
-            let kept = hello.world.read("creds.yml");
+            let store_text = hello.world.read("creds.yml");
             let early =
                 hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).exits_with(3);
             for text in [
@@ -351,10 +351,10 @@ fn after_a_rotation_the_old_vm_is_stopped() {
             ] {
                 assert!(early.stderr.contains(text), "{text}: {}", early.stderr);
             }
-            assert_eq!(hello.world.read("creds.yml"), kept);
+            assert_eq!(hello.world.read("creds.yml"), store_text);
         }
-        let kept = steps.len();
-        assert_eq!(previous(&hello).len(), kept, "{:?}", previous(&hello));
+        let previous_count = steps.len();
+        assert_eq!(previous(&hello).len(), previous_count, "{:?}", previous(&hello));
         assert!(!hello.world.run(["vars", "list", "creds.yml"]).success().stdout.contains("previous"));
         // Commands that talk to the VM still reach it, and the plan changes nothing.
         let run = hello.world.finish(hello.command("status", &["--no-cpi"])).success();
@@ -364,10 +364,10 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         let changes = plan.stdout.lines().find(|line| line.contains("Credentials that change: "));
         assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", plan.stdout);
         assert!(!plan.stderr.contains("cannot be stopped"), "{}", plan.stderr);
-        let refused = hello.world.finish(hello.command("recreate", &[])).exits_with(3);
-        let changes = refused.stderr.lines().find(|line| line.contains("credentials that change: "));
-        assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", refused.stderr);
-        assert_eq!(previous(&hello).len(), kept);
+        let failed_run = hello.world.finish(hello.command("recreate", &[])).exits_with(3);
+        let changes = failed_run.stderr.lines().find(|line| line.contains("credentials that change: "));
+        assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", failed_run.stderr);
+        assert_eq!(previous(&hello).len(), previous_count);
 
         let vm = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&[]).success();
@@ -443,15 +443,15 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();
     let run = status().success();
     assert!(run.stdout.contains("running"), "{}", run.stdout);
-    let rotated = hello.world.read("creds.yml");
+    let store_text = hello.world.read("creds.yml");
     // Another certificate that has expired is rejected, although the same CA signed it.
-    let mut values: serde_json::Value = serde_yaml::from_str(&rotated).unwrap();
+    let mut values: serde_json::Value = serde_yaml::from_str(&store_text).unwrap();
     let current = values["mbus_bootstrap_ssl"]["certificate"].clone();
     values["monopile_previous"][0]["mbus_bootstrap_ssl"]["certificate"] = current;
     hello.world.write("creds.yml", values.to_string());
     let run = status().exits_with(5);
     assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
-    hello.world.write("creds.yml", rotated);
+    hello.world.write("creds.yml", store_text);
 
     let run = hello.create(&[]).success();
     for step in ["Draining", "Stopping", "Unmounting"] {
@@ -469,13 +469,13 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     let_expire(&hello);
-    let mut declared = vec!["-l", "hello/manifest.yml"];
+    let mut manifest_options = vec!["-l", "hello/manifest.yml"];
     for pair in hello.options().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
-        declared.extend(pair);
+        manifest_options.extend(pair);
     }
     let rotate = |more: &[&str]| {
         let words = ["vars", "rotate", "creds.yml", "default_ca"];
-        hello.world.run(words.iter().chain(&declared).chain(more)).success()
+        hello.world.run(words.iter().chain(&manifest_options).chain(more)).success()
     };
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
     status().exits_with(5);
@@ -503,7 +503,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert_eq!(hello.ask_counter(), 3);
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

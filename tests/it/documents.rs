@@ -91,7 +91,7 @@ fn run_until_interrupted(mut command: Command) -> (i32, String) {
 
 #[test]
 fn every_documented_command_runs() {
-    let mut ran = 0;
+    let mut block_count = 0;
     // The generated pages have usage lines, not commands.
     let is_generated = |path: &PathBuf| path.to_string_lossy().contains("docs/reference");
     for path in pages().into_iter().filter(|path| !is_generated(path)) {
@@ -141,11 +141,11 @@ fn every_documented_command_runs() {
                 }
             }
             assert_eq!(code, 0, "{location}:\n{}\n{output}", block.text);
-            ran += 1;
+            block_count += 1;
         }
         assert_eq!(world.leftovers(), Vec::<String>::new(), "{}", path.display());
     }
-    assert!(ran > 5, "only {ran} blocks were run");
+    assert!(block_count > 5, "only {block_count} blocks were run");
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn book_lists_every_page_and_no_link_is_broken() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let docs = repository().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let listed: BTreeSet<String> =
+    let listed_pages: BTreeSet<String> =
         link.captures_iter(&summary).map(|captures| captures[1].to_owned()).collect();
     let existing: BTreeSet<String> = pages()
         .iter()
         .filter(|page| page.parent() == Some(docs.as_path()) && !page.ends_with("SUMMARY.md"))
         .map(|page| page.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(listed, existing, "SUMMARY.md does not list the pages of docs/");
+    assert_eq!(listed_pages, existing, "SUMMARY.md does not list the pages of docs/");
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         for captures in link.captures_iter(&text) {
@@ -232,15 +232,15 @@ fn page_of_the_manifest_has_all_keys() {
     let lists = unknown_keys_code.split("\npub fn").next().unwrap().to_owned();
     let options = code("vars_store/certificate_options.rs");
     let (_, options) = options.split_once("const NAMES").unwrap();
-    let listed = Regex::new(r#""([a-z_0-9]+)""#).unwrap();
+    let literal = Regex::new(r#""([a-z_0-9]+)""#).unwrap();
     let readers = "get|text|texts|number|list|object|blank|value|length";
     let read = Regex::new(&format!(r#"(?:{readers})\((?:\w+, )?"([a-z_0-9]+)""#)).unwrap();
     let mut keys: BTreeSet<String> = BTreeSet::new();
     let mut add = |pattern: &Regex, code: &str| {
         keys.extend(pattern.captures_iter(code).map(|captures| captures[1].to_owned()));
     };
-    add(&listed, &lists);
-    add(&listed, options.split("];").next().unwrap());
+    add(&literal, &lists);
+    add(&literal, options.split("];").next().unwrap());
     for entry in std::fs::read_dir(directory.join("deployment")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         // That file works on what was read.
@@ -266,7 +266,7 @@ fn table_of_limits_matches_the_program() {
     use engine::agent::AGENT_TIMEOUTS;
     use engine::{registry, state};
 
-    let written = |limit: Option<std::time::Duration>| match limit.map(|limit| limit.as_secs()) {
+    let format_limit = |limit: Option<std::time::Duration>| match limit.map(|limit| limit.as_secs()) {
         None => "none".to_owned(),
         Some(seconds @ 0..=119) => format!("{seconds} s"),
         Some(seconds) => format!("{} min", seconds / 60),
@@ -296,7 +296,7 @@ fn table_of_limits_matches_the_program() {
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
     ];
-    let expected = expected.map(|(wait, timeout)| (wait.to_owned(), written(timeout)));
+    let expected = expected.map(|(wait, timeout)| (wait.to_owned(), format_limit(timeout)));
 
     let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
     let (_, table) = page.split_once("<!-- limits -->\n").unwrap();

@@ -24,7 +24,7 @@ fn create(hello: &Hello, to: &str) -> Run {
 }
 
 /// Returns the files that would be in a repository: the state with its documents, and the vars store.
-fn kept(hello: &Hello) -> Vec<PathBuf> {
+fn repository_files(hello: &Hello) -> Vec<PathBuf> {
     let mut files = hello.find("work", "state.json");
     for folder in ["state.json.versions", "state.json.journal"] {
         let entries = std::fs::read_dir(hello.world.path(folder)).into_iter().flatten().flatten();
@@ -37,7 +37,7 @@ fn kept(hello: &Hello) -> Vec<PathBuf> {
 
 #[track_caller]
 fn check_all_sealed(hello: &Hello, at_least: usize) {
-    let files = kept(hello);
+    let files = repository_files(hello);
     assert!(files.len() >= at_least, "{files:?}");
     for path in files {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -54,28 +54,24 @@ fn all_files_are_encrypted_from_the_first_write() {
 
     let identity = ["--identity", "key.txt"];
     let show = |more: &[&str]| hello.world.finish(hello.state_command(&[&["state", "show"], more].concat()));
-    let refused = show(&[]).exits_with(3);
-    assert!(
-        refused.stderr.contains("encrypted with age") && refused.stderr.contains("--identity"),
-        "{}",
-        refused.stderr
-    );
+    let run = show(&[]).exits_with(3);
+    assert!(run.stderr.contains("encrypted with age") && run.stderr.contains("--identity"), "{}", run.stderr);
     assert!(show(&identity).success().stdout.contains("vm-"));
     hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
-    let refused = show(&["--identity", "other.txt"]).exits_with(3);
-    assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
+    let run = show(&["--identity", "other.txt"]).exits_with(3);
+    assert!(run.stderr.contains("not for the identity"), "{}", run.stderr);
 
     // An operator who can decrypt the state still cannot write it in plain text by accident.
     let before = hello.world.read("state.json");
-    let refused = hello.create(&["--identity", "key.txt", "--recreate"]).exits_with(2);
-    assert!(refused.stderr.contains("would write it in plain text"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("--encrypt-to"), "{}", refused.stderr);
+    let run = hello.create(&["--identity", "key.txt", "--recreate"]).exits_with(2);
+    assert!(run.stderr.contains("would write it in plain text"), "{}", run.stderr);
+    assert!(run.stderr.contains("--encrypt-to"), "{}", run.stderr);
     assert_eq!(hello.world.read("state.json"), before);
-    let listed = hello.world.run(["vars", "list", "creds.yml", "--identity", "key.txt"]).success();
-    assert!(listed.stdout.contains("mbus_bootstrap_password"), "{}", listed.stdout);
-    let refused =
+    let list = hello.world.run(["vars", "list", "creds.yml", "--identity", "key.txt"]).success();
+    assert!(list.stdout.contains("mbus_bootstrap_password"), "{}", list.stdout);
+    let run =
         hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password", "--identity", "key.txt"]);
-    assert!(refused.exits_with(2).stderr.contains("is encrypted, but no recipients are given"));
+    assert!(run.exits_with(2).stderr.contains("is encrypted, but no recipients are given"));
 
     // The recipients are in a file; the environment names both files.
     hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
@@ -96,11 +92,11 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     let world = &hello.world;
     world.write("m.yml", "password: ((password))\nvariables:\n- {name: password, type: password}\n");
     world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &to]).success();
-    let encrypted = world.read("s.yml");
-    assert!(encrypted.starts_with(ARMOR));
+    let ciphertext = world.read("s.yml");
+    assert!(ciphertext.starts_with(ARMOR));
     let get = ["vars", "get", "s.yml", "/password"];
-    let refused = world.run(get).exits_with(3);
-    assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
+    let run = world.run(get).exits_with(3);
+    assert!(run.stderr.contains("--identity"), "{}", run.stderr);
     let read = |words: &[&str]| world.run([words, &["--identity", "key.txt"]].concat()).success().stdout;
     let password = read(&get);
     assert!(password.trim_end().len() >= 20, "{password}");
@@ -109,9 +105,9 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     assert_eq!(read(&["int", "m.yml", "-l", "s.yml", "--path", "/password"]), password);
     assert!(read(&["vars", "list", "s.yml"]).contains("password"));
     assert!(read(&["vars", "check", "s.yml", "-m", "m.yml"]).contains("nothing needs attention"));
-    assert_eq!(world.read("s.yml"), encrypted, "it was written");
-    let refused = world.run(["int", "s.yml", "--path", "/password"]).exits_with(3);
-    assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
+    assert_eq!(world.read("s.yml"), ciphertext, "it was written");
+    let run = world.run(["int", "s.yml", "--path", "/password"]).exits_with(3);
+    assert!(run.stderr.contains("--identity"), "{}", run.stderr);
 }
 
 #[test]
@@ -124,11 +120,12 @@ fn plain_state_is_encrypted_with_all_its_files() {
             yes}\n",
     );
     hello.create(&[]).success();
-    assert!(kept(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
+    assert!(repository_files(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
     let to = keygen(&hello);
     assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
     check_all_sealed(&hello, 4);
-    let bytes = || kept(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    let bytes =
+        || repository_files(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
     let before = bytes();
     assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
     assert_eq!(bytes(), before, "a repository sees no change where there is none");
@@ -204,9 +201,9 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
         let code = if options[1] == "missing" { 3 } else { 2 };
-        let refused = hello.create(&options).exits_with(code);
-        assert!(refused.stderr.contains(part), "{options:?}: {}", refused.stderr);
-        let output = refused.stdout + &refused.stderr;
+        let run = hello.create(&options).exits_with(code);
+        assert!(run.stderr.contains(part), "{options:?}: {}", run.stderr);
+        let output = run.stdout + &run.stderr;
         assert!(!output.contains("NOTREALLY"), "{output}");
     }
     assert!(!hello.world.exists("state.json"));
@@ -247,16 +244,16 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     assert_eq!(all(), before, "what nothing changed in is not encrypted anew");
 
     // A new recipient can read everything from now on, with the program and with age itself.
-    let both = format!("{mine},{theirs}");
-    hello.world.write("recipients", both.replace(',', "\n"));
+    let recipients = format!("{mine},{theirs}");
+    hello.world.write("recipients", recipients.replace(',', "\n"));
     nothing("recipients", "key.txt");
     assert!(all().iter().zip(&before).all(|(now, earlier)| now.0 == earlier.0 && now.1 != earlier.1));
-    for (name, sealed) in all() {
-        hello.world.write("sealed", sealed);
+    for (name, ciphertext) in all() {
+        hello.world.write("sealed", ciphertext);
         let mut age = prepare("age");
         age.args(["-d", "-i"]).arg(hello.world.path("other.txt")).arg(hello.world.path("sealed"));
-        let opened = age.run_to_end();
-        assert!(opened.status.success(), "{name}: {opened:?}");
+        let decryption = age.run_to_end();
+        assert!(decryption.status.success(), "{name}: {decryption:?}");
     }
     let before = all();
     nothing("recipients", "other.txt");
@@ -265,8 +262,8 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     // A removed recipient can no longer read anything.
     nothing(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
-    let refused = show("key.txt").exits_with(3);
-    assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
+    let failed_run = show("key.txt").exits_with(3);
+    assert!(failed_run.stderr.contains("not for the identity"), "{}", failed_run.stderr);
     assert!(show("other.txt").success().stdout.contains("vm-"));
     let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "other.txt"]));
     assert!(versions.success().stdout.contains("stemcell-"));

@@ -36,14 +36,14 @@ fn command_without_options_uses_and_names_the_env_file() {
     let world = world();
     std::fs::create_dir_all(world.path("env/below/deeper")).unwrap();
     let expected = "from: file\nname: 'x: y'\nvalues:\n- 5\n- vars file\n- text\n- from the environment\n";
-    for (directory, shown) in [
+    for (directory, path) in [
         ("env", ".monopile.yml".to_owned()),
         ("env/below/deeper", world.path("env/.monopile.yml").display().to_string()),
     ] {
         let run = world.finish(inside(&world, directory, &["int"])).success();
         assert_eq!(run.stdout, expected);
         let keys = "manifest, ops_files, vars, vars_files, var_files and vars_env";
-        assert!(run.stderr.contains(&format!("note: using {keys} of '{shown}'")), "{}", run.stderr);
+        assert!(run.stderr.contains(&format!("note: using {keys} of '{path}'")), "{}", run.stderr);
     }
     let by_option = world.finish(inside(&world, ".", &["int", "--env-file", "env/.monopile.yml"])).success();
     assert_eq!(by_option.stdout, expected);
@@ -90,9 +90,9 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 #[test]
 fn manifest_is_required_without_an_env_file() {
     let world = world();
-    let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
+    let failed_run = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
     let expected = "error: no manifest is named\n  hint: name it: `monopile interpolate MANIFEST …`\n";
-    assert_eq!(refused.stderr, expected);
+    assert_eq!(failed_run.stderr, expected);
     for (args, expected) in [
         (
             &["status"][..],
@@ -113,19 +113,19 @@ fn manifest_is_required_without_an_env_file() {
         (&["delete-disk", "x"], "not provided:\n  <CID>\n\n  hint: name the manifest first"),
         (&["cpi", "call"], "error: no CPI method is given\n"),
     ] {
-        let refused = world.finish(inside(&world, ".", args)).exits_with(2);
-        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+        let failed_run = world.finish(inside(&world, ".", args)).exits_with(2);
+        assert!(failed_run.stderr.contains(expected), "{}", failed_run.stderr);
     }
     let run = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(run.stdout.contains("((name))") && run.stderr.is_empty(), "{}", run.stderr);
     // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
     world.finish(inside(&world, "env", &["trust"])).success();
-    let refused = world.finish(inside(&world, "env", &["int"])).exits_with(2);
+    let failed_run = world.finish(inside(&world, "env", &["int"])).exits_with(2);
     assert!(
-        refused.stderr.contains(", or add `manifest` to the env file '.monopile.yml'"),
+        failed_run.stderr.contains(", or add `manifest` to the env file '.monopile.yml'"),
         "{}",
-        refused.stderr
+        failed_run.stderr
     );
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
     assert_eq!(run.stdout, "x\n");
@@ -192,8 +192,8 @@ fn vars_and_state_commands_use_the_env_file() {
     );
     world.run(["trust"]).success();
     world.run(["int"]).success();
-    let listed = world.run(["vars", "list"]).success().stdout;
-    assert!(listed.contains("p\t") && !listed.contains("q\t"), "{listed}");
+    let output = world.run(["vars", "list"]).success().stdout;
+    assert!(output.contains("p\t") && !output.contains("q\t"), "{output}");
     world.run(["vars", "check"]).success();
     let before = world.read("creds.yml");
     world.run(["vars", "rotate", "p"]).success();
@@ -216,7 +216,7 @@ fn options_in_the_file_are_validated_like_the_command_line() {
         "bosh.yml",
         "name: x\ncloud_provider: {cpi: {builtin: local}, mbus: 'https://a:b@127.9.9.9:6868'}\n",
     );
-    let refused = |text: &str, args: &[&str], code: i32| {
+    let stderr_of = |text: &str, args: &[&str], code: i32| {
         world.write(".monopile.yml", format!("manifest: bosh.yml\n{text}\n"));
         world.run(["trust"]).success();
         world.run(args).exits_with(code).stderr
@@ -237,7 +237,7 @@ fn options_in_the_file_are_validated_like_the_command_line() {
         ("vars_files: [no.yml]", "vars file 'no.yml' does not exist"),
         ("ops_files: [no.yml]", "ops file 'no.yml' does not exist"),
     ] {
-        let stderr = refused(text, &["create-env"], 3);
+        let stderr = stderr_of(text, &["create-env"], 3);
         assert!(stderr.contains(expected), "{text}: {stderr}");
     }
     world.write(
@@ -249,9 +249,9 @@ fn options_in_the_file_are_validated_like_the_command_line() {
     world.write("key", "");
     // The gateway to the VM: an option or variable overrides it.
     let stderr =
-        refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
+        stderr_of("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
     assert!(stderr.contains("has characters that ssh does not accept"), "{stderr}");
-    let stderr = refused(
+    let stderr = stderr_of(
         "gw_host: -oProxyCommand=x",
         &["ssh", "-c", "id", "-i", "key", "--insecure-agent", "--gw-disable"],
         255,
@@ -358,11 +358,11 @@ fn discovered_env_file_is_used_only_after_trust() {
     }
     assert!(!world.exists("ran"));
     // The command of the hint can be pasted.
-    let refused = world.finish(inside(&world, "repo", &["int"])).exits_with(3);
-    let command = refused.stderr.lines().find_map(|line| line.split_once(": `monopile trust "));
+    let failed_run = world.finish(inside(&world, "repo", &["int"])).exits_with(3);
+    let command = failed_run.stderr.lines().find_map(|line| line.split_once(": `monopile trust "));
     let file = command.unwrap().1.trim().trim_end_matches('`').to_owned();
-    let trusted = world.run(["trust", &file]).success();
-    assert!(trusted.stdout.contains("run the program './evil' as CPI"), "{}", trusted.stdout);
+    let trust = world.run(["trust", &file]).success();
+    assert!(trust.stdout.contains("run the program './evil' as CPI"), "{}", trust.stdout);
     world.finish(inside(&world, "repo", &["int"])).success();
     // A change of the file ends the trust, and so does another path.
     let text = world.read("repo/.monopile.yml");

@@ -57,21 +57,21 @@ fn all_events_match_the_schema_and_every_kind_occurs() {
     );
     check(&hello.create(&["--json", "--verbose"]).success(), &mut event_names);
     check(&hello.create(&["--json"]).success(), &mut event_names);
-    let mut warned = hello.command("stop-env", &["--json"]);
-    warned.env("XDG_STATE_HOME", kept_nowhere);
-    check(&hello.world.finish(warned), &mut event_names);
+    let mut command = hello.command("stop-env", &["--json"]);
+    command.env("XDG_STATE_HOME", kept_nowhere);
+    check(&hello.world.finish(command), &mut event_names);
     hello.world.write("two.yml", "- {type: replace, path: /instance_groups/0/instances, value: 2}\n");
     check(&hello.create(&["--json", "-o", "two.yml"]).exits_with(3), &mut event_names);
     check(&hello.delete(&["--json"]).success(), &mut event_names);
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let described: BTreeSet<String> = schema["$defs"]
+    let schema_names: BTreeSet<String> = schema["$defs"]
         .as_object()
         .unwrap()
         .keys()
         .filter(|name| name.contains('_') || ["note", "warning", "planned", "state"].contains(&name.as_str()))
         .cloned()
         .collect();
-    assert_eq!(event_names, described);
+    assert_eq!(event_names, schema_names);
 }
 
 #[test]

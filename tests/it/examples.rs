@@ -75,8 +75,8 @@ fn python_cpi_passes_cpi_check() {
     let mut check = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // A line for each of many checks: the limit applies to one of them.
     let progress = lines(check.stderr.take().unwrap());
-    let printed: Vec<String> = std::iter::from_fn(|| receive("the next check", &progress)).collect();
-    assert!(check.end().success(), "{printed:#?}");
+    let lines: Vec<String> = std::iter::from_fn(|| receive("the next check", &progress)).collect();
+    assert!(check.end().success(), "{lines:#?}");
     // The cloud is empty again.
     assert_eq!(std::fs::read_dir(world.path("cloud")).unwrap().count(), 0);
     let lines = std::fs::read_to_string(example("cpi/cpi.py")).unwrap();

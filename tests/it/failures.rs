@@ -208,13 +208,13 @@ impl FailureLife {
         texts.extend(
             (point.method == "create_vm").then(|| requests[1]["arguments"][0].as_str().unwrap().into()),
         );
-        let shown = self.hello.world.run(["state", "show", "--state", "state.json"]).success().stdout;
+        let output = self.hello.world.run(["state", "show", "--state", "state.json"]).success().stdout;
         for text in &texts {
             assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.context, run.stderr);
         }
         texts.push(id(&requests[0]));
         for text in texts {
-            assert!(shown.contains(&text), "{}: {text} is not in {shown}", self.context);
+            assert!(output.contains(&text), "{}: {text} is not in {output}", self.context);
         }
     }
 
@@ -238,8 +238,8 @@ impl FailureLife {
         let mut run = self.run(stage, &[]);
         if point.creates() && failure.leaves_no_answer() {
             self.expect(&run, 1);
-            for needed in ["is unknown", "look in the IaaS for", "--forget-open-calls"] {
-                assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.context, run.stderr);
+            for text in ["is unknown", "look in the IaaS for", "--forget-open-calls"] {
+                assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.context, run.stderr);
             }
             self.delete_unknown();
             run = self.run(stage, &["--forget-open-calls"]);
@@ -247,13 +247,8 @@ impl FailureLife {
             // The agent of the untracked VM answers after some time.
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();
-                for needed in ["an untracked VM answers at", &agent_id, &self.request_id(point)] {
-                    assert!(
-                        run.stderr.contains(needed),
-                        "{}: {needed} is not in {}",
-                        self.context,
-                        run.stderr
-                    );
+                for text in ["an untracked VM answers at", &agent_id, &self.request_id(point)] {
+                    assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.context, run.stderr);
                 }
                 self.delete_unknown();
                 run = self.run(stage, &[]);
@@ -264,11 +259,11 @@ impl FailureLife {
 
     /// Deletes unknown resources, as an operator does after looking in the IaaS.
     fn delete_unknown(&self) {
-        let recorded = match self.hello.world.exists("state.json") {
-            true => self.hello.recorded(),
+        let recorded_cids = match self.hello.world.exists("state.json") {
+            true => self.hello.recorded_cids(),
             false => BTreeSet::new(),
         };
-        for cid in self.hello.cloud().difference(&recorded) {
+        for cid in self.hello.cloud().difference(&recorded_cids) {
             let kind = cid.split('-').next().unwrap();
             self.hello.call(&format!("delete_{kind}"), json!([cid]));
         }
@@ -291,9 +286,10 @@ impl FailureLife {
             }
             if stage < 3 {
                 assert_eq!(self.hello.ask_counter(), stage as u64 + 1, "{}: the disk's data", self.context);
-                let (cloud, recorded) = (self.hello.cloud(), self.hello.recorded());
-                if cloud != recorded {
-                    self.leaks.push(format!("{}: exists {cloud:?}, recorded {recorded:?}", self.context));
+                let (cloud, recorded_cids) = (self.hello.cloud(), self.hello.recorded_cids());
+                if cloud != recorded_cids {
+                    self.leaks
+                        .push(format!("{}: exists {cloud:?}, recorded {recorded_cids:?}", self.context));
                 }
             }
             check(stage, self);
@@ -356,10 +352,11 @@ fn sweep(info: InfoAnswer) {
             }
         }
     });
-    let most = points.iter().map(Vec::len).max().unwrap();
-    let lives: Vec<[Disturbance; 4]> =
-        (0..most).map(|index| [0, 1, 2, 3].map(|stage: usize| points[stage].get(index).cloned())).collect();
-    let started = Instant::now();
+    let life_count = points.iter().map(Vec::len).max().unwrap();
+    let lives: Vec<[Disturbance; 4]> = (0..life_count)
+        .map(|index| [0, 1, 2, 3].map(|stage: usize| points[stage].get(index).cloned()))
+        .collect();
+    let start = Instant::now();
     let next = AtomicUsize::new(0);
     let leaks = std::sync::Mutex::new(Vec::new());
     let _waiting = crate::support::process::waiting("the last life");
@@ -389,7 +386,7 @@ fn sweep(info: InfoAnswer) {
         points.iter().map(Vec::len).sum::<usize>(),
         calls.iter().map(Vec::len).sum::<usize>(),
         lives.len(),
-        started.elapsed().as_secs_f64(),
+        start.elapsed().as_secs_f64(),
         leaks.len()
     );
     assert_eq!(leaks, Vec::<String>::new());

@@ -100,12 +100,13 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
     fetching.write_manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
     let run = fetching.run_and_fetch_all(fetching.command(&["--json"]));
-    let started: Vec<Value> =
+    let stage_starts: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
-    let id =
-        |name: &str| started.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone());
-    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{started:?}");
-    assert!(id("Downloading the stemcell").is_some(), "{started:?}");
+    let id = |name: &str| {
+        stage_starts.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone())
+    };
+    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{stage_starts:?}");
+    assert!(id("Downloading the stemcell").is_some(), "{stage_starts:?}");
     assert_eq!(server.requests().len(), 2);
 
     let second_run = fetching.run_and_fetch_all(fetching.command(&[]));
@@ -126,18 +127,18 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
     let url = server.url("/s.tgz");
     fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(&fetching.stemcell));
     let events = fetching.run_and_fetch_all(fetching.command(&["--json"])).json();
-    let started = |name: &str| {
+    let start_index = |name: &str| {
         let is_start = |event: &Value| event["event"] == "stage_started" && event["name"] == name;
         events.iter().position(is_start).unwrap_or_else(|| panic!("no stage '{name}'"))
     };
-    let finished = |started: usize| {
-        let id = &events[started]["id"];
+    let end_index = |start_index: usize| {
+        let id = &events[start_index]["id"];
         let is_end = |event: &Value| event["event"] == "stage_finished" && event["id"] == *id;
         events.iter().position(is_end).unwrap()
     };
-    let unpacking = started("Unpacking the stemcell");
-    assert!(unpacking < finished(started("Downloading the stemcell")), "{events:?}");
-    assert_eq!(events[finished(unpacking)]["outcome"], "done", "{events:?}");
+    let unpacking = start_index("Unpacking the stemcell");
+    assert!(unpacking < end_index(start_index("Downloading the stemcell")), "{events:?}");
+    assert_eq!(events[end_index(unpacking)]["outcome"], "done", "{events:?}");
 
     // Nothing of a stemcell with a wrong digest stays.
     fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(b"other"));
@@ -190,9 +191,9 @@ fn credentials_are_never_shown() {
         command.env("HTTP_PROXY", "http://me:pr0xypass@nowhere.invalid:1");
         let run = fetching.world.finish(command);
         assert_eq!(server.requests().len(), 1);
-        for shown in [run.stdout, run.stderr, unreadable.stdout, unreadable.stderr] {
+        for output in [run.stdout, run.stderr, unreadable.stdout, unreadable.stderr] {
             for secret in ["password", "pa%73sword", "t0ken", "pr0xypass", "dXNlcjpwYXNzd29yZA"] {
-                assert!(!shown.contains(secret), "{secret}: {shown}");
+                assert!(!output.contains(secret), "{secret}: {output}");
             }
         }
     }
@@ -232,7 +233,7 @@ fn start_slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std:
     let ranges = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let server_ranges = std::sync::Arc::clone(&ranges);
     std::thread::spawn(move || {
-        let mut held = Vec::new();
+        let mut open_streams = Vec::new();
         for begin in [0, half] {
             let (mut stream, _) = listener.accept().unwrap();
             let mut range = String::new();
@@ -258,7 +259,7 @@ fn start_slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std:
             };
             stream.write_all(head.as_bytes()).unwrap();
             stream.write_all(if begin == 0 { &rest[..half] } else { rest }).unwrap();
-            held.push(stream);
+            open_streams.push(stream);
         }
     });
     (port, ranges)
@@ -322,11 +323,11 @@ fn redirect_from_https_to_http_needs_a_digest() {
         assert!(run.code > 0, "{run:?}");
         run.stderr
     };
-    let refused = upload(&[]);
-    assert!(refused.contains("which is not encrypted"), "{refused}");
+    let stderr = upload(&[]);
+    assert!(stderr.contains("which is not encrypted"), "{stderr}");
     assert!(plain.requests().is_empty());
-    let fetched = upload(&["--sha1", &sha256(&fetching.stemcell)]);
-    assert!(!fetched.contains("not encrypted") && fetched.contains("other"), "{fetched}");
+    let stderr = upload(&["--sha1", &sha256(&fetching.stemcell)]);
+    assert!(!stderr.contains("not encrypted") && stderr.contains("other"), "{stderr}");
     assert_eq!(plain.requests().len(), 1);
 }
 
@@ -480,10 +481,10 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     assert_eq!(socks.targets().len(), before);
 
     let quick = ["--agent-timeout", "1s"];
-    let refused = run("restart", &url("wr0ng"), &quick).exits_with(5);
-    assert!(refused.stderr.contains("the SOCKS proxy 127.0.0.1"), "{}", refused.stderr);
-    let refused = run("restart", &jumpbox("host_key"), &quick).exits_with(5);
-    assert!(refused.stderr.contains("does not accept the private key"), "{}", refused.stderr);
+    let failed_run = run("restart", &url("wr0ng"), &quick).exits_with(5);
+    assert!(failed_run.stderr.contains("the SOCKS proxy 127.0.0.1"), "{}", failed_run.stderr);
+    let failed_run = run("restart", &jumpbox("host_key"), &quick).exits_with(5);
+    assert!(failed_run.stderr.contains("does not accept the private key"), "{}", failed_run.stderr);
     let invalid = run("status", "gopher://x", &[]).exits_with(3);
     assert!(invalid.stderr.contains("BOSH_ALL_PROXY"), "{}", invalid.stderr);
 
@@ -501,12 +502,16 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
         (&refusing, "create-env", &["--recreate"]),
         (&absent, "delete-env", &quick),
     ] {
-        let refused = run(command, proxy, more).exits_with(5);
+        let failed_run = run(command, proxy, more).exits_with(5);
         let proxy_error = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
-        assert!(refused.stderr.contains(&proxy_error), "{command}: {}", refused.stderr);
-        assert!(refused.stderr.contains("hint: check that the proxy runs"), "{command}: {}", refused.stderr);
-        assert!(!refused.stderr.contains("check that the VM runs"), "{command}: {}", refused.stderr);
-        assert!(!["s3cret-of-a-proxy", "wr0ng"].iter().any(|secret| refused.stderr.contains(secret)));
+        assert!(failed_run.stderr.contains(&proxy_error), "{command}: {}", failed_run.stderr);
+        assert!(
+            failed_run.stderr.contains("hint: check that the proxy runs"),
+            "{command}: {}",
+            failed_run.stderr
+        );
+        assert!(!failed_run.stderr.contains("check that the VM runs"), "{command}: {}", failed_run.stderr);
+        assert!(!["s3cret-of-a-proxy", "wr0ng"].iter().any(|secret| failed_run.stderr.contains(secret)));
     }
     // A proxy that works, but reaches no agent.
     let unreached =
@@ -604,10 +609,10 @@ fn failed_download_stops_the_others() {
     let (port, _) = start_slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
     fetching.write_manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
-    let started = Instant::now();
+    let start = Instant::now();
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -86,8 +86,8 @@ fn create_update_delete_leaves_nothing_behind() {
         ["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]
     );
     assert!(!hello.answers());
-    for gone in ["state.json", "state.json.bak", "state.json.lock", "state.json.journal"] {
-        assert!(!hello.world.exists(gone), "{gone} is left");
+    for file in ["state.json", "state.json.bak", "state.json.lock", "state.json.journal"] {
+        assert!(!hello.world.exists(file), "{file} is left");
     }
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -181,8 +181,8 @@ fn larger_disk_keeps_its_data() {
     let disk = &state["disks"][0];
     assert_eq!((&disk["cid"], &disk["id"], &disk["size"]), (&old["cid"], &old["id"], &json!(1536)));
     let snapshots = state["monopile"]["snapshots"].as_array().unwrap();
-    let [until, taken] = ["keep_until", "created_at"].map(|key| snapshots[0][key].as_str().unwrap());
-    assert!(snapshots.len() == 1 && until > taken, "{snapshots:?}");
+    let [until, created_at] = ["keep_until", "created_at"].map(|key| snapshots[0][key].as_str().unwrap());
+    assert!(snapshots.len() == 1 && until > created_at, "{snapshots:?}");
     hello.world.write("state.json", hello.world.read("state.json").replace(until, "2020-01-01T00:00:00Z"));
 
     // An error is no answer that the CPI cannot.
@@ -196,7 +196,7 @@ fn larger_disk_keeps_its_data() {
     // The outcome of the call is not known, so it is repeated, and then declined.
     hello.set_script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
     hello.create(&[]).exits_with(1);
-    hello.set_script(script.without("resize_disk", 1));
+    hello.set_script(script.without_method("resize_disk", 1));
     hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the CPI cannot, so the data is copied to a new disk"), "{}", run.stdout);
@@ -227,7 +227,7 @@ fn larger_disk_keeps_its_data() {
     assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
 
     // A CPI without snapshots does not stop the run.
-    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without_method("snapshot_disk", 0));
     let run = hello.create(&["--recreate-persistent-disks", "--snapshot"]).success();
     assert!(run.stderr.contains("has no snapshot, because the CPI cannot"), "{}{}", run.stdout, run.stderr);
     assert_eq!(hello.calls("snapshot_disk"), 1);

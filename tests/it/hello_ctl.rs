@@ -281,12 +281,12 @@ fn stale_pid_file_is_ignored_and_its_pid_not_signalled() {
 fn failed_start_leaves_no_process() {
     let job = Job::new();
     let address: SocketAddr = format!("{}:8580", job.hello.ip()).parse().unwrap();
-    let taken = TcpListener::bind(address).unwrap();
+    let listener = TcpListener::bind(address).unwrap();
     let (status, stderr) = wait_for_output(job.spawn("start"));
     assert_eq!(status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("hello did not start; see "), "{stderr}");
     job.assert_stopped();
-    drop(taken);
+    drop(listener);
     job.run("start");
     job.assert_running();
     job.run("stop");
@@ -298,7 +298,7 @@ fn concurrent_commands_leave_at_most_one_process() {
     let job = Job::new();
     let seed: u32 = std::process::id();
     eprintln!("seed {seed}");
-    let done = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let callers: Vec<_> = (0..4u32)
             .map(|caller| {
@@ -313,14 +313,14 @@ fn concurrent_commands_leave_at_most_one_process() {
             })
             .collect();
         let watcher = scope.spawn(|| {
-            while !done.load(Ordering::SeqCst) {
+            while !is_done.load(Ordering::SeqCst) {
                 let processes = job.processes();
                 assert!(processes.len() <= 1, "{processes:?}");
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
         let callers: Vec<_> = callers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        done.store(true, Ordering::SeqCst);
+        is_done.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
         assert!(callers.iter().all(Result::is_ok));
     });

@@ -27,17 +27,17 @@ fn literals(code: &str) -> Vec<Literal> {
     let continued = Regex::new(r"\\\n\s*").unwrap();
     let (mut literals, mut at) = (Vec::new(), 0);
     while let Some(next) = token.captures_at(code, at) {
-        let whole = next.get(0).unwrap();
-        at = whole.end();
+        let token_match = next.get(0).unwrap();
+        at = token_match.end();
         if let Some(text) = next.name("text") {
             let text = continued.replace_all(text.as_str(), "").replace("\\\"", "\"");
-            literals.push(Literal { range: whole.range(), text });
-        } else if whole.as_str().ends_with('"') && !whole.as_str().starts_with("//") {
+            literals.push(Literal { range: token_match.range(), text });
+        } else if token_match.as_str().ends_with('"') && !token_match.as_str().starts_with("//") {
             // A raw string ends with as many number signs as it began with.
-            let end = format!("\"{}", "#".repeat(whole.as_str().matches('#').count()));
+            let end = format!("\"{}", "#".repeat(token_match.as_str().matches('#').count()));
             at = code[at..].find(&end).map_or(code.len(), |length| at + length + end.len());
-            let text = code[whole.end()..at - end.len()].to_owned();
-            literals.push(Literal { range: whole.start()..at, text });
+            let text = code[token_match.end()..at - end.len()].to_owned();
+            literals.push(Literal { range: token_match.start()..at, text });
         }
     }
     literals
@@ -100,14 +100,14 @@ const NONE: &str = "?";
 /// Parses the list. Returns the section of each hint.
 fn parse_list(text: &str) -> BTreeMap<String, String> {
     let mut section = NONE;
-    let mut listed = BTreeMap::new();
+    let mut hint_sections = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("## ") {
             Some(title) => section = title,
-            None => drop(listed.insert(line.to_owned(), section.to_owned())),
+            None => drop(hint_sections.insert(line.to_owned(), section.to_owned())),
         }
     }
-    listed
+    hint_sections
 }
 
 /// Formats the list, with the sections in the order of the page.
@@ -140,44 +140,51 @@ fn page() -> String {
 
 #[test]
 fn every_hint_has_a_section_and_every_section_a_hint() {
-    let mut made = BTreeSet::new();
+    let mut current_hints = BTreeSet::new();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
-        made.extend(hints(&code).into_iter().map(|hint| format!("src/{}: {hint}", path.display())));
+        current_hints.extend(hints(&code).into_iter().map(|hint| format!("src/{}: {hint}", path.display())));
     }
     let list = root().join("tests/it/hints.txt");
     let page = page();
     let mut hint_sections = parse_list(&std::fs::read_to_string(&list).unwrap_or_default());
     if is_updating() {
-        let moved = |hint: &String| {
+        let section_of_moved_hint = |hint: &String| {
             let text = hint.split_once(": ").unwrap().1;
             hint_sections.iter().find(|(other, _)| other.ends_with(text)).map(|(_, section)| section.clone())
         };
-        let section = |hint: &String| hint_sections.get(hint).cloned().or_else(|| moved(hint));
-        let now =
-            made.iter().map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into()))).collect();
+        let section =
+            |hint: &String| hint_sections.get(hint).cloned().or_else(|| section_of_moved_hint(hint));
+        let now = current_hints
+            .iter()
+            .map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into())))
+            .collect();
         std::fs::write(&list, format_list(&now, &page)).unwrap();
         hint_sections = now;
     }
     let sections = sections(&page);
-    let mut wrong = Vec::new();
-    wrong.extend(
-        made.iter()
+    let mut problems = Vec::new();
+    problems.extend(
+        current_hints
+            .iter()
             .filter(|hint| !hint_sections.contains_key(*hint))
             .map(|hint| format!("not listed: {hint}")),
     );
     for (hint, section) in &hint_sections {
-        if !made.contains(hint) {
-            wrong.push(format!("no error has it any more: {hint}"));
+        if !current_hints.contains(hint) {
+            problems.push(format!("no error has it any more: {hint}"));
         }
         if !sections.contains(section) {
-            wrong.push(format!("the page has no section '{section}': {hint}"));
+            problems.push(format!("the page has no section '{section}': {hint}"));
         }
     }
-    let used: BTreeSet<&String> = hint_sections.values().collect();
-    wrong.extend(
-        sections.iter().filter(|one| !used.contains(one)).map(|one| format!("no hint leads to '{one}'")),
+    let used_sections: BTreeSet<&String> = hint_sections.values().collect();
+    problems.extend(
+        sections
+            .iter()
+            .filter(|one| !used_sections.contains(one))
+            .map(|one| format!("no hint leads to '{one}'")),
     );
-    assert!(wrong.is_empty(), "{}\nsee the head of tests/it/hints.rs", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}\nsee the head of tests/it/hints.rs", problems.join("\n"));
 }
 
 /// Checks that the errors and hints that the page shows are in the code. Values may differ.
@@ -199,15 +206,15 @@ fn page_quotes_existing_messages() {
         }
     }
     let program = regex::RegexSetBuilder::new(&patterns).size_limit(1 << 26).build().unwrap();
-    let shown = Regex::new(r"^ *(?:error|cause|hint|warning): (.*)$").unwrap();
+    let message_line = Regex::new(r"^ *(?:error|cause|hint|warning): (.*)$").unwrap();
     let page = page();
-    let quoted: Vec<&str> =
-        page.lines().filter_map(|line| Some(shown.captures(line)?.get(1)?.as_str())).collect();
-    assert!(quoted.len() > 30, "{} messages", quoted.len());
+    let messages: Vec<&str> =
+        page.lines().filter_map(|line| Some(message_line.captures(line)?.get(1)?.as_str())).collect();
+    assert!(messages.len() > 30, "{} messages", messages.len());
     let is_of_the_system =
         |message: &str| ["No space left on device", "Permission denied"].contains(&message);
     let missing =
-        quoted.into_iter().filter(|message| !is_of_the_system(message) && !program.is_match(message));
+        messages.into_iter().filter(|message| !is_of_the_system(message) && !program.is_match(message));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new(), "the program has no such messages");
 }
 
@@ -265,14 +272,14 @@ fn commands_in_hints_are_in_backticks() {
         r"\bmonopile (?:{commands})\b|(?:^|: |with |run |or )(?:{program}) \S|\b(?:{program}|ruby) -"
     );
     let command = Regex::new(&command).unwrap();
-    let quoted = Regex::new("`[^`]*`").unwrap();
-    let mut wrong = Vec::new();
+    let backtick_text = Regex::new("`[^`]*`").unwrap();
+    let mut problems = Vec::new();
     for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
-        let lacks_backticks = |hint: &String| command.is_match(&quoted.replace_all(hint, "``"));
+        let lacks_backticks = |hint: &String| command.is_match(&backtick_text.replace_all(hint, "``"));
         let unquoted_hints = hints(&code).into_iter().filter(lacks_backticks);
-        wrong.extend(unquoted_hints.map(|hint| format!("src/{}: {hint}", path.display())));
+        problems.extend(unquoted_hints.map(|hint| format!("src/{}: {hint}", path.display())));
     }
-    assert_eq!(wrong, Vec::<String>::new(), "put the commands in backticks");
+    assert_eq!(problems, Vec::<String>::new(), "put the commands in backticks");
 }
 
 #[test]

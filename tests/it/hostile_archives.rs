@@ -52,15 +52,15 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
     command.stdin(Stdio::null());
     command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
-    let started = Instant::now();
+    let start = Instant::now();
     let mut peak = 0;
     let code = loop {
         // The kernel keeps the peak, so one reading shortly before the end is enough.
         peak = peak.max(peak_kib(child.id()).unwrap_or(0));
-        if let Some(ended) = child.try_wait().unwrap() {
-            break ended.code().unwrap_or(-1);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code().unwrap_or(-1);
         }
-        if started.elapsed() > WAIT_TIMEOUT {
+        if start.elapsed() > WAIT_TIMEOUT {
             child.kill().unwrap();
             child.end();
             panic!("{args:?} does not end");
@@ -140,9 +140,9 @@ fn rejects_hostile_releases() {
     assert!(cases.len() >= 100, "{}", cases.len());
     let mut peak = 0;
     for case in &cases {
-        let taken =
+        let peak_of_case =
             drive(&world, case, &case.archive, &["inspect-local-release", "it.tgz"], true, &mut problems);
-        peak = peak.max(taken);
+        peak = peak.max(peak_of_case);
         drive(&world, case, &case.archive, &["sha2ify-release", "it.tgz", "new.tgz"], true, &mut problems);
     }
     assert_none(problems);
@@ -202,11 +202,11 @@ fn rejects_hostile_stemcell_images() {
         let output = command.run_with_input(request.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
-        let refused = match case.reason {
+        let is_rejected = match case.reason {
             Some(reason) if !case.is_fine_verbatim => message.contains(reason) && answer["result"].is_null(),
             _ => answer["error"].is_null() && answer["result"].is_string(),
         };
-        if !refused {
+        if !is_rejected {
             problems.push(format!("{}: {answer}", case.name));
         }
         let mut after = tree(world.root());
@@ -295,13 +295,13 @@ fn bombs_and_many_entries_take_little_memory() {
     let bomb = hostile::bomb(&base);
     let inner =
         hostile::bomb(&|| Tar::default().file("job.MF", "name: j\ntemplates: {}\n").file("monit", ""));
-    let nested =
+    let release =
         Tar::default().file("release.MF", release_manifest(Some(&inner))).file("jobs/j.tgz", &inner).tgz();
     let stemcell = StemcellTarball { image: Some(bomb.clone()), ..StemcellTarball::default() }.build();
     let mut problems = Vec::new();
     for (name, archive, command, reason) in [
         ("bomb", bomb, "inspect-local-release", Some("per compressed byte")),
-        ("bomb in a release", nested, "inspect-local-release", Some("per compressed byte")),
+        ("bomb in a release", release, "inspect-local-release", Some("per compressed byte")),
         // Only the CPI reads an image.
         ("bomb in a stemcell", stemcell, "inspect-local-stemcell", None),
         (
@@ -313,12 +313,12 @@ fn bombs_and_many_entries_take_little_memory() {
         ("names without end", hostile::entries(&base, 20_000, 4000), "inspect-local-release", Some("names")),
     ] {
         let case = Case { name, archive: Vec::new(), reason, is_fine_verbatim: false };
-        let started = Instant::now();
+        let start = Instant::now();
         let peak = drive(&world, &case, &archive, &[command, "it.tgz"], true, &mut problems);
         println!(
             "{name}: {} KiB of archive, at most {peak} KiB of memory, {:.1} s",
             archive.len() >> 10,
-            started.elapsed().as_secs_f64()
+            start.elapsed().as_secs_f64()
         );
     }
     assert_none(problems);

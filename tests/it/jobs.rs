@@ -58,16 +58,16 @@ fn package_is_compiled_with_direct_dependencies_only() {
     let proxy = hello.listen();
     hello.create(&[]).success();
     let exchanges = proxy.take();
-    let compiled = |name: &str| {
+    let dependencies_of = |name: &str| {
         let about = |exchange: &&Exchange| {
             exchange.name() == "compile_package" && exchange.message["arguments"][2] == name
         };
         let message = &exchanges.iter().find(about).unwrap().message["arguments"][4];
         message.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(compiled("greeting"), [""; 0]);
-    assert_eq!(compiled("counter"), ["greeting"]);
-    assert_eq!(compiled("top"), ["counter"]);
+    assert_eq!(dependencies_of("greeting"), [""; 0]);
+    assert_eq!(dependencies_of("counter"), ["greeting"]);
+    assert_eq!(dependencies_of("top"), ["counter"]);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -79,9 +79,9 @@ fn corrupt_or_changed_packages_are_recompiled() {
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
 
-    let kept = hello.find("home/.cache/monopile/compiled", ".tgz");
-    assert_eq!(kept.len(), 2, "{kept:?}");
-    std::fs::write(&kept[0], "not what was put there").unwrap();
+    let archives = hello.find("home/.cache/monopile/compiled", ".tgz");
+    assert_eq!(archives.len(), 2, "{archives:?}");
+    std::fs::write(&archives[0], "not what was put there").unwrap();
     hello.create(&["--recreate"]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 1);
     hello.create(&["--recreate"]).success();
@@ -198,13 +198,13 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
             && event["line"].as_str().is_some_and(|line| line.starts_with("hello: "))
     });
     assert!(was_shown, "nothing was said while waiting: {}", run.stdout);
-    let warned = events.iter().find(|event| event["event"] == "warning").unwrap()["text"].as_str().unwrap();
+    let warning = events.iter().find(|event| event["event"] == "warning").unwrap()["text"].as_str().unwrap();
     let start = "'hello' of instance 'hello/0' is failing (hello/hello.stderr.log: the key <redacted> does \
                  not open";
-    assert!(warned.starts_with(start) && warned.ends_with(" --job hello`"), "{warned}");
+    assert!(warning.starts_with(start) && warning.ends_with(" --job hello`"), "{warning}");
     let limit = "). This run waits for up to 1.5 s (`update.update_watch_time`). Logs: `monopile logs \
                  hello/manifest.yml";
-    assert!(warned.contains(limit), "{warned}");
+    assert!(warning.contains(limit), "{warning}");
     let errors: Vec<&str> =
         events.last().unwrap()["errors"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(
@@ -215,8 +215,8 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
     let tail = errors[1].strip_prefix("the end of hello/hello.stderr.log:\n").unwrap();
     assert!(tail.starts_with("the key <redacted> does not open ("), "{tail}");
     assert!(tail.contains(" times)") && !tail.contains("pre-start"), "{tail}");
-    let recorded = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
-    assert!(!recorded.stdout.contains("the end of"), "{}", recorded.stdout);
+    let history = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
+    assert!(!history.stdout.contains("the end of"), "{}", history.stdout);
     assert!(!run.stdout.contains("quite-a-secret") && !run.stderr.contains("quite-a-secret"));
     hello.delete(&[&secret[..], &["--skip-drain"]].concat()).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -230,9 +230,9 @@ fn failed_script_is_named_with_its_output() {
         "#!/bin/bash\necho the tide is too low >&2\nexit 1\n",
     );
     let run = hello.create(&[]).exits_with(1);
-    let shown = "error: the pre-start script of job 'hello' failed\n  cause: the end of \
+    let message = "error: the pre-start script of job 'hello' failed\n  cause: the end of \
                  hello/pre-start.stderr.log:\n    the tide is too low\n";
-    assert!(run.stderr.contains(shown), "{}", run.stderr);
+    assert!(run.stderr.contains(message), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -265,8 +265,8 @@ fn old_log_of_a_silent_script_is_marked() {
     File::options().append(true).open(&logs[0]).unwrap().set_modified(hour_ago).unwrap();
     hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", "#!/bin/bash\nexit 1\n");
     let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
-    let shown = "cause: the end of hello/pre-start.stdout.log (last written 1 h";
-    assert!(run.stderr.contains(shown), "{}", run.stderr);
+    let message = "cause: the end of hello/pre-start.stdout.log (last written 1 h";
+    assert!(run.stderr.contains(message), "{}", run.stderr);
     assert!(run.stderr.contains(" before this run started it, so perhaps by an earlier run):\n"));
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

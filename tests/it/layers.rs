@@ -52,11 +52,11 @@ fn section<'t>(document: &'t str, name: &str) -> &'t str {
 }
 
 fn layers(document: &str) -> Vec<Layer> {
-    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let quoted_words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let rows = section(document, "layers").lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let cells: Vec<&str> = line.split('|').collect();
-        Layer { name: quoted(cells[1]).remove(0), modules: quoted(cells[2]) }
+        Layer { name: quoted_words(cells[1]).remove(0), modules: quoted_words(cells[2]) }
     })
     .collect()
 }
@@ -178,11 +178,11 @@ fn exports(files: &BTreeMap<PathBuf, String>) -> BTreeMap<String, String> {
     let mut exports = BTreeMap::new();
     for tree in uses.captures_iter(&text) {
         // `a::b as c` is known as c.
-        let renamed = tree[1].rsplit_once(" as ").map(|(_, name)| name.trim().to_owned());
+        let alias = tree[1].rsplit_once(" as ").map(|(_, name)| name.trim().to_owned());
         for path in expand(&tree[1]) {
             let path = path.trim_start_matches("crate::").trim_start_matches("self::").to_owned();
             if let (Some((module, _)), Some(name)) = (path.split_once("::"), path.rsplit("::").next()) {
-                exports.insert(renamed.clone().unwrap_or_else(|| name.to_owned()), module.to_owned());
+                exports.insert(alias.clone().unwrap_or_else(|| name.to_owned()), module.to_owned());
             }
         }
     }
@@ -210,9 +210,9 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
         let used_paths: Vec<String> =
             used_paths.chain(paths.captures_iter(&rest).map(|path| path[1].to_owned())).collect();
         for name in used_paths.iter().filter_map(|path| top(path, &from)) {
-            let used = exports.get(&name).cloned().unwrap_or(name);
-            if used != module {
-                uses.entry((module.clone(), used)).or_insert_with(|| file.clone());
+            let used_module = exports.get(&name).cloned().unwrap_or(name);
+            if used_module != module {
+                uses.entry((module.clone(), used_module)).or_insert_with(|| file.clone());
             }
         }
     }
@@ -221,49 +221,50 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
 
 /// Returns one sentence for each violation of the table.
 fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let position = |name: &str| layers.iter().position(|layer| layer.name == name);
     for member in members {
         let Some(own_position) = position(&member.name) else {
-            wrong.push(format!("the table lacks the crate '{}'", member.name));
+            problems.push(format!("the table lacks the crate '{}'", member.name));
             continue;
         };
         for dependency in &member.dependencies {
             if position(dependency).is_none_or(|other| other <= own_position) {
-                wrong.push(format!("crate '{}' may not use '{dependency}', which is above it", member.name));
+                problems
+                    .push(format!("crate '{}' may not use '{dependency}', which is above it", member.name));
             }
         }
         let modules = &layers[own_position].modules;
         let order = |module: &str| modules.iter().position(|other| other == module);
-        let declared = |path: &PathBuf| {
+        let module_name = |path: &PathBuf| {
             let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
             first.trim_end_matches(".rs").to_owned()
         };
         let existing: BTreeSet<String> =
-            member.files.keys().map(declared).filter(|name| !ROOTS.contains(&name.as_str())).collect();
+            member.files.keys().map(module_name).filter(|name| !ROOTS.contains(&name.as_str())).collect();
         for module in existing.iter().filter(|module| order(module).is_none()) {
-            wrong.push(format!("the table lacks the module '{module}' of the crate '{}'", member.name));
+            problems.push(format!("the table lacks the module '{module}' of the crate '{}'", member.name));
         }
         for module in modules.iter().filter(|module| !existing.contains(*module)) {
-            wrong.push(format!("the table names a module '{module}' that crate '{}' lacks", member.name));
+            problems.push(format!("the table names a module '{module}' that crate '{}' lacks", member.name));
         }
-        for ((module, used), file) in uses(member) {
-            if existing.contains(&used) && order(&used) > order(&module) {
-                wrong.push(format!(
-                    "{}: {} uses '{used}', which stands after '{module}' in the table",
+        for ((module, used_module), file) in uses(member) {
+            if existing.contains(&used_module) && order(&used_module) > order(&module) {
+                problems.push(format!(
+                    "{}: {} uses '{used_module}', which stands after '{module}' in the table",
                     member.name,
                     file.display()
                 ));
             }
         }
     }
-    wrong
+    problems
 }
 
 #[test]
 fn crates_and_modules_keep_the_order_of_the_table() {
-    let wrong = violations(&members(), &layers(&read(DOCUMENT)));
-    assert!(wrong.is_empty(), "see {DOCUMENT}:\n{}", wrong.join("\n"));
+    let problems = violations(&members(), &layers(&read(DOCUMENT)));
+    assert!(problems.is_empty(), "see {DOCUMENT}:\n{}", problems.join("\n"));
 }
 
 #[test]
@@ -348,11 +349,11 @@ fn table_of_open_calls_has_the_values_of_each_type() {
 /// `src/engine`, and identifiers (`a::b`), each part of which must be among the `words`.
 fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let fenced = regex::Regex::new(r"(?m)^```[\s\S]*?^```").unwrap();
-    let quoted = regex::Regex::new("`([^`\n]+)`").unwrap();
+    let backtick_text = regex::Regex::new("`([^`\n]+)`").unwrap();
     let path = regex::Regex::new(r"^[\w.-]*/[\w./-]+$|^\w+\.rs$").unwrap();
     let identifier = regex::Regex::new(r"^[A-Za-z]\w*(::\w+)*(\(\))?$").unwrap();
     let page = fenced.replace_all(page, "");
-    let names = quoted.captures_iter(&page).map(|name| name[1].to_owned());
+    let names = backtick_text.captures_iter(&page).map(|name| name[1].to_owned());
     names
         .filter(|name| {
             let is_placeholder = name.contains("NAME") || name.contains("ID.");
@@ -394,12 +395,12 @@ fn names_on_the_page_exist() {
 fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let attribution =
         regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
-    let quoted = regex::Regex::new(r"`(\w+)`").unwrap();
+    let backtick_text = regex::Regex::new(r"`(\w+)`").unwrap();
     let mut misplaced = Vec::new();
     for captures in attribution.captures_iter(page) {
         let text = text_of(&captures[2]).unwrap_or_default();
         let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let names = quoted.captures_iter(&captures[1]).map(|name| name[1].to_owned());
+        let names = backtick_text.captures_iter(&captures[1]).map(|name| name[1].to_owned());
         let missing = names.filter(|name| !words.contains(name.as_str()));
         misplaced.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
     }
@@ -481,9 +482,9 @@ fn finds_a_dependency_against_the_order() {
         "fn f() { crate::second::g() }",
         "use crate::X;",
     ] {
-        let wrong = low(code, "mod first; mod second; pub use second::X;");
+        let problems = low(code, "mod first; mod second; pub use second::X;");
         assert_eq!(
-            wrong,
+            problems,
             ["low: first/deep.rs uses 'second', which stands after 'first' in the table"],
             "{code}"
         );

@@ -8,7 +8,7 @@ use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 const OLD: &str = "hello/bosh-deployments.yml";
-const DONE: &str = "hello/bosh-deployments.yml.migrated";
+const MIGRATED_STATE: &str = "hello/bosh-deployments.yml.migrated";
 
 /// Deploys, and replaces the state with the record of an old tool.
 fn deploy_long_ago() -> Hello {
@@ -42,11 +42,11 @@ fn legacy_state_is_converted() {
     assert!(hello.world.exists(OLD) && !hello.world.exists("state.json"), "plan wrote something");
     let run = hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("converted the old state"), "{}", run.stdout);
-    assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
+    assert!(hello.world.exists(MIGRATED_STATE) && !hello.world.exists(OLD));
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
-        assert_eq!(methods.iter().filter(|called| **called == method).count(), 1, "{method}: {methods:?}");
+        assert_eq!(methods.iter().filter(|other| **other == method).count(), 1, "{method}: {methods:?}");
     }
     assert_eq!(hello.ask_counter(), 2, "the disk has grown and keeps its data");
     // The state is not converted a second time.
@@ -59,7 +59,7 @@ fn legacy_state_is_converted() {
 fn delete_env_works_with_a_legacy_state() {
     let hello = deploy_long_ago();
     hello.delete(&[]).success();
-    assert!(hello.world.exists(DONE));
+    assert!(hello.world.exists(MIGRATED_STATE));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

@@ -20,8 +20,8 @@ fn kill_vm(hello: &Hello) {
         let pid = process.split(' ').next().unwrap();
         prepare("kill").args(["-9", pid]).run_to_end();
     }
-    let started = Instant::now();
-    while hello.answers() && started.elapsed() < Duration::from_secs(5) {
+    let start = Instant::now();
+    while hello.answers() && start.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -83,9 +83,9 @@ fn dead_agent_is_an_error() {
     let events = hello.delete(&["--json", "--agent-timeout", "200ms"]).success().json();
     let steps = &events.last().unwrap()["report"]["steps"];
     assert!(steps[0]["what"].as_str().unwrap().starts_with("Stop the jobs"), "{steps}");
-    let skipped = steps[0]["skipped"].as_str().unwrap_or_else(|| panic!("{steps}"));
-    assert!(skipped.starts_with("no answer after "), "{steps}");
-    assert!(skipped.ends_with("TCP: Connection refused; its jobs are not stopped"), "{steps}");
+    let skip_reason = steps[0]["skipped"].as_str().unwrap_or_else(|| panic!("{steps}"));
+    assert!(skip_reason.starts_with("no answer after "), "{steps}");
+    assert!(skip_reason.ends_with("TCP: Connection refused; its jobs are not stopped"), "{steps}");
     assert_eq!((&steps[1]["done"], &steps[1]["skipped"]), (&true.into(), &serde_json::Value::Null));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -117,11 +117,11 @@ fn wrong_password_fails_at_once() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let url = format!("https://mbus:wrong-one@{}:6868", hello.ip());
-    let wrong = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
-    hello.world.write("wrong.yml", wrong);
-    let started = Instant::now();
+    let ops = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
+    hello.world.write("wrong.yml", ops);
+    let start = Instant::now();
     let run = stop(&hello, &["-o", "wrong.yml", "--agent-timeout", "5m"]).exits_with(5);
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert!(run.stderr.contains("(401)") && !run.stderr.contains("wrong-one"), "{}", run.stderr);
 
     assert!(hello.answers());
@@ -133,7 +133,7 @@ fn wrong_password_fails_at_once() {
 fn agent_of_another_vm_gets_no_commands() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let recorded = hello.world.read("state.json");
+    let state_text = hello.world.read("state.json");
     let mut state = hello.state();
     state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
     hello.world.write("state.json", state.to_string());
@@ -141,7 +141,7 @@ fn agent_of_another_vm_gets_no_commands() {
         assert!(run.stderr.contains("is not the agent of VM"), "{}", run.stderr);
     }
     assert!(hello.answers());
-    hello.world.write("state.json", recorded);
+    hello.world.write("state.json", state_text);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -165,9 +165,9 @@ fn dynamic_drain_is_polled_until_done() {
     let hello = Hello::new();
     set_drain_script(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
     hello.create(&[]).success();
-    let started = Instant::now();
+    let start = Instant::now();
     stop(&hello, &[]).success();
-    assert!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(start.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\njob_check_status hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -178,9 +178,9 @@ fn static_drain_is_awaited() {
     let hello = Hello::new();
     set_drain_script(&hello, "echo 1");
     hello.create(&[]).success();
-    let started = Instant::now();
+    let start = Instant::now();
     stop(&hello, &[]).success();
-    assert!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(start.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -191,9 +191,9 @@ fn endless_drain_ends_at_the_timeout() {
     let hello = Hello::new();
     set_drain_script(&hello, "sleep 200");
     hello.create(&[]).success();
-    let started = Instant::now();
+    let begin = Instant::now();
     let run = stop(&hello, &["--drain-timeout", "500ms"]).success();
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     assert!(run.stderr.contains("--drain-timeout"), "{}", run.stderr);
     assert!(!hello.answers());
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");

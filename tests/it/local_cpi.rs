@@ -214,9 +214,9 @@ fn live(cloud: &Cloud) {
             "version": env!("CARGO_PKG_VERSION")})
     );
     let stemcell = cloud.create_stemcell();
-    let created = cloud.call("create_vm", cloud.create_vm_arguments(&stemcell));
-    assert_eq!(created[1], json!({"default": {"type": "dynamic", "ip": "127.0.0.1"}}));
-    let vm = created[0].as_str().unwrap().to_owned();
+    let answer = cloud.call("create_vm", cloud.create_vm_arguments(&stemcell));
+    assert_eq!(answer[1], json!({"default": {"type": "dynamic", "ip": "127.0.0.1"}}));
+    let vm = answer[0].as_str().unwrap().to_owned();
     cloud.wait_for_agent();
     assert_eq!(fs::read("/proc/self/mountinfo").unwrap(), mounts, "mounts of a VM are seen by the host");
     let namespace = namespace_of(cloud.init(&vm));
@@ -310,10 +310,10 @@ fn whole_lifecycle_as_an_unprivileged_user() {
         eprintln!("not run: the other test is run by an ordinary user already");
         return;
     }
-    let allowed = prepare("setpriv")
+    let output = prepare("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urm", "true"])
         .run_to_end();
-    if !allowed.status.success() {
+    if !output.status.success() {
         eprintln!("not run: this machine allows no user namespaces");
         return;
     }
@@ -365,27 +365,27 @@ fn wrong_requests_get_typed_errors() {
     let unknown = |kind: &str| format!("{kind}-{}", "00000000-0000-4000-8000-000000000000");
     let (vm, disk, stemcell) = (unknown("vm"), unknown("disk"), unknown("stemcell"));
     for _ in 0..2 {
-        let typed = |method: &str, arguments: Value, error_type: &str| {
+        let expect_error_type = |method: &str, arguments: Value, error_type: &str| {
             assert_eq!(
                 cloud.expect_error(method, arguments).0,
                 format!("Bosh::Clouds::{error_type}"),
                 "{method}"
             );
         };
-        typed("reboot_vm", json!([vm]), "VMNotFound");
-        typed("get_disks", json!([vm]), "VMNotFound");
-        typed("set_vm_metadata", json!([vm, {}]), "VMNotFound");
-        typed("delete_vm", json!(["../../etc"]), "VMNotFound");
-        typed("attach_disk", json!([vm, disk]), "VMNotFound");
-        typed("detach_disk", json!([vm, disk]), "VMNotFound");
-        typed("resize_disk", json!([disk, 1]), "DiskNotFound");
-        typed("update_disk", json!([disk, 1, {}]), "DiskNotFound");
-        typed("set_disk_metadata", json!([disk, {}]), "DiskNotFound");
-        typed("snapshot_disk", json!([disk, {}]), "DiskNotFound");
-        typed("delete_disk", json!(["vol-1"]), "DiskNotFound");
-        typed("create_vm", cloud.create_vm_arguments(&json!(stemcell)), "StemcellNotFound");
-        typed("create_network", json!([{}]), "NotImplemented");
-        typed("configure_networks", json!([vm, {}]), "NotSupported");
+        expect_error_type("reboot_vm", json!([vm]), "VMNotFound");
+        expect_error_type("get_disks", json!([vm]), "VMNotFound");
+        expect_error_type("set_vm_metadata", json!([vm, {}]), "VMNotFound");
+        expect_error_type("delete_vm", json!(["../../etc"]), "VMNotFound");
+        expect_error_type("attach_disk", json!([vm, disk]), "VMNotFound");
+        expect_error_type("detach_disk", json!([vm, disk]), "VMNotFound");
+        expect_error_type("resize_disk", json!([disk, 1]), "DiskNotFound");
+        expect_error_type("update_disk", json!([disk, 1, {}]), "DiskNotFound");
+        expect_error_type("set_disk_metadata", json!([disk, {}]), "DiskNotFound");
+        expect_error_type("snapshot_disk", json!([disk, {}]), "DiskNotFound");
+        expect_error_type("delete_disk", json!(["vol-1"]), "DiskNotFound");
+        expect_error_type("create_vm", cloud.create_vm_arguments(&json!(stemcell)), "StemcellNotFound");
+        expect_error_type("create_network", json!([{}]), "NotImplemented");
+        expect_error_type("configure_networks", json!([vm, {}]), "NotSupported");
         assert_eq!(cloud.call("has_vm", json!(["x"])), json!(false));
         assert_eq!(cloud.call("has_disk", json!([disk])), json!(false));
         assert_eq!(cloud.expect_error("create_disk", json!(["1", {}])).0, "InvalidCall");
@@ -450,7 +450,7 @@ fn killed_create_vm_leaves_no_vm() {
     let cloud = Cloud::new();
     let stemcell = cloud.create_stemcell();
     let request = request("create_vm", cloud.create_vm_arguments(&stemcell), 2).to_string();
-    let (mut killed, mut finished) = (0, 0);
+    let (mut killed_count, mut finished_count) = (0, 0);
     for step in 0..24 {
         let mut child = cloud.spawn(request.as_bytes());
         thread::sleep(Duration::from_millis(step * 4));
@@ -458,10 +458,10 @@ fn killed_create_vm_leaves_no_vm() {
         let output = child.end_with_output();
         let vm_count = fs::read_dir(cloud.root().join("vms")).map_or(0, Iterator::count);
         if vm_count == 0 {
-            killed += 1;
+            killed_count += 1;
         } else {
             // The kill came too late: the VM exists, and the answer was sent or was about to be sent.
-            finished += 1;
+            finished_count += 1;
             let vms = fs::read_dir(cloud.root().join("vms")).unwrap();
             for vm in vms {
                 let vm = vm.unwrap().file_name().into_string().unwrap();
@@ -480,8 +480,8 @@ fn killed_create_vm_leaves_no_vm() {
         );
         wait_until("no process is left", || cloud.processes().is_empty());
     }
-    println!("{killed} calls killed before, {finished} after the VM was known");
-    assert!(killed > 0);
+    println!("{killed_count} calls killed before, {finished_count} after the VM was known");
+    assert!(killed_count > 0);
     let vm = cloud.create_vm(&stemcell);
     cloud.wait_for_agent();
     cloud.call("delete_vm", json!([vm]));

@@ -31,7 +31,7 @@ odd: {'a/b': 1, 'c:d': 2, 'e~f': 3, '': 4, '-': 5, '3': 6}
 ";
 
 /// The path, the value, and the top-level keys that a `replace` changes, with their new values.
-const REPLACED: &[(&str, &str, &str)] = &[
+const REPLACE_CASES: &[(&str, &str, &str)] = &[
     ("/name", "x", "name: x\n"),
     ("/map/one", "2", "map:\n  one: 2\n  two:\n    three: 3\n"),
     ("/map/two/three", "[1]", "map:\n  one: 1\n  two:\n    three:\n    - 1\n"),
@@ -144,7 +144,7 @@ const REPLACED: &[(&str, &str, &str)] = &[
 ];
 
 /// The path, and the top-level keys that a `remove` changes. `-` marks a removed key.
-const REMOVED: &[(&str, &str)] = &[
+const REMOVE_CASES: &[(&str, &str)] = &[
     ("/name", "-name\n"),
     ("/map/one", "map:\n  two:\n    three: 3\n"),
     ("/map/two/three", "map:\n  one: 1\n  two: {}\n"),
@@ -213,7 +213,7 @@ fn op(kind: &str, path: &str, value: Option<&str>) -> String {
 }
 
 /// Returns the message chain and the hints of an ops file's error.
-fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
+fn error_of(ops: &str) -> (Vec<String>, Vec<String>) {
     let error = apply(ops).expect_err(ops);
     assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
     (error.chain(), error.hints().to_vec())
@@ -223,9 +223,9 @@ fn refused(ops: &str) -> (Vec<String>, Vec<String>) {
 fn changes(after: &Node) -> String {
     let before = document();
     let (Some(old), Some(new)) = (before.as_map(), after.as_map()) else { return yaml::emit(after) };
-    let changed = new.iter().filter(|(key, value)| old.get(key.as_str().unwrap()) != Some(*value));
-    let changed = changed.map(|(key, value)| (key.clone(), value.clone()));
-    let map: yaml::Mapping = changed.collect();
+    let changed_entries = new.iter().filter(|(key, value)| old.get(key.as_str().unwrap()) != Some(*value));
+    let changed_entries = changed_entries.map(|(key, value)| (key.clone(), value.clone()));
+    let map: yaml::Mapping = changed_entries.collect();
     let mut text = if map.is_empty() { String::new() } else { yaml::emit(&yaml::Data::Map(map).into()) };
     if new.iter().any(|(key, _)| old.contains(key)) {
         for (key, _) in old.iter().filter(|(key, _)| !new.contains(key)) {
@@ -237,7 +237,7 @@ fn changes(after: &Node) -> String {
 
 #[test]
 fn replace_cases() {
-    for (path, value, expected) in REPLACED {
+    for (path, value, expected) in REPLACE_CASES {
         let after =
             apply(&op("replace", path, Some(value))).unwrap_or_else(|error| panic!("{path}: {error:?}"));
         assert_eq!(changes(&after), *expected, "{path}");
@@ -246,7 +246,7 @@ fn replace_cases() {
 
 #[test]
 fn remove_cases() {
-    for (path, expected) in REMOVED {
+    for (path, expected) in REMOVE_CASES {
         let after = apply(&op("remove", path, None)).unwrap_or_else(|error| panic!("{path}: {error:?}"));
         assert_eq!(changes(&after), *expected, "{path}");
     }
@@ -365,7 +365,7 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
             op("test", "/name", Some("bosh")),
             op(kind, path, (*kind == "replace").then_some("1"))
         );
-        let (chain, _) = refused(&ops);
+        let (chain, _) = error_of(&ops);
         assert_eq!(chain[0], format!("change.yml:5:3: operation 2 ({kind} {path}) failed"));
         assert_eq!(chain[1..], [*expected]);
     }
@@ -374,7 +374,7 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
 #[test]
 fn errors_show_the_name_and_the_error_text_of_an_operation() {
     let (chain, hints) =
-        refused("- {type: remove, name: drop it, path: /nope, error: is this a director?}\n");
+        error_of("- {type: remove, name: drop it, path: /nope, error: is this a director?}\n");
     assert_eq!(
         chain[0],
         "change.yml:1:3: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
@@ -384,13 +384,13 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
 
 #[test]
 fn match_finds_strings_only_and_explains_it() {
-    let (_, hints) = refused(&op("remove", "/releases/version=1", None));
+    let (_, hints) = error_of(&op("remove", "/releases/version=1", None));
     assert_eq!(hints, ["a path matches only strings: put the value 1 of 'version' in quotes"]);
 }
 
 #[test]
 fn failed_test_does_not_show_the_values() {
-    let (chain, _) = refused("- {type: test, path: /name, value: hunter2}\n");
+    let (chain, _) = error_of("- {type: test, path: /name, value: hunter2}\n");
     assert_eq!(chain[1], "'/name' does not have the expected value (set at bosh.yml:1:7)");
 }
 
@@ -429,7 +429,7 @@ fn malformed_operations_are_rejected_before_any_runs() {
     ];
     for (text, expected) in cases {
         let ops = text.to_owned();
-        assert_eq!(refused(&ops).0[0], expected, "{text:?}");
+        assert_eq!(error_of(&ops).0[0], expected, "{text:?}");
     }
     assert!(Ops::load("- {type: remove, path: /nope}\n- {type: remove}\n", Path::new("change.yml")).is_err());
 }
@@ -467,11 +467,11 @@ fn parses_paths() {
         ("/99999999999999999999", Ok("/99999999999999999999")),
     ];
     for (text, expected) in cases {
-        let parsed = text.parse::<ops::Path>().map(|path| path.to_string());
-        match (&parsed, expected) {
+        let result = text.parse::<ops::Path>().map(|path| path.to_string());
+        match (&result, expected) {
             (Ok(path), Ok(expected)) => assert_eq!(path, expected),
             (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{text}: {error}"),
-            _ => panic!("{text}: {parsed:?}"),
+            _ => panic!("{text}: {result:?}"),
         }
     }
 }
@@ -484,7 +484,7 @@ fn nesting_of_operations_is_limited() {
         "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{down}/-, value: \
             {deep}}}\n"
     );
-    assert!(refused(&ops).0[0].contains("would nest deeper"));
+    assert!(error_of(&ops).0[0].contains("would nest deeper"));
 }
 
 /// Draws the text of an ops path from tokens that exist, that do not, and that are malformed.
@@ -533,9 +533,9 @@ fn path_text() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn path_parser_never_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
-        if let Ok(parsed) = path.parse::<ops::Path>() {
-            let reparsed: ops::Path = parsed.to_string().parse().unwrap();
-            prop_assert_eq!(reparsed.to_string(), parsed.to_string());
+        if let Ok(parsed_path) = path.parse::<ops::Path>() {
+            let reparsed: ops::Path = parsed_path.to_string().parse().unwrap();
+            prop_assert_eq!(reparsed.to_string(), parsed_path.to_string());
         }
     }
 
@@ -549,19 +549,19 @@ proptest! {
     #[test]
     fn operation_and_its_inverse_change_nothing(path in path_text()) {
         let before = document();
-        let Ok(parsed) = path.parse::<ops::Path>() else { return Ok(()) };
+        let Ok(parsed_path) = path.parse::<ops::Path>() else { return Ok(()) };
         let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
-        let inverse = match (concrete(&before, &parsed), inserts(&parsed)) {
+        let inverse = match (concrete(&before, &parsed_path), inserts(&parsed_path)) {
             // The value existed, so the inverse restores it.
             (Some(place), false) => {
                 let old = ops::find(&before, &place).unwrap().to_json().unwrap();
                 op("replace", &place.to_string(), Some(&old.to_string()))
             }
-            (Some(place), true) => op("remove", &inserted_at(&place, &parsed), None),
-            (None, _) => op("remove", &first_made(&before, &parsed), None),
+            (Some(place), true) => op("remove", &inserted_at(&place, &parsed_path), None),
+            (None, _) => op("remove", &first_made(&before, &parsed_path), None),
         };
-        let restored = apply_to(after, &inverse).map_err(|error| format!("{inverse}: {error:?}"));
-        prop_assert_eq!(restored, Ok(before), "{}", inverse);
+        let restored_document = apply_to(after, &inverse).map_err(|error| format!("{inverse}: {error:?}"));
+        prop_assert_eq!(restored_document, Ok(before), "{}", inverse);
     }
 }
 

@@ -146,12 +146,12 @@ fn release_is_complete_and_its_program_runs() {
 
     // Also links of the pages to files that are not packed.
     run_shell(&world, "tar -xzf release/*.tar.gz; mkdir deb; dpkg-deb -x release/*.deb deb");
-    let unpacked = world.path(format!("monopile-{TARGET}"));
+    let package = world.path(format!("monopile-{TARGET}"));
     let documents = world.path("deb/usr/share/doc/monopile");
     // A file of every Debian.
     world.write("deb/usr/share/common-licenses/Apache-2.0", "");
     let link = Regex::new(r"\]\(([^)#:\s]+)(#[^)]*)?\)").unwrap();
-    for root in [&unpacked, &documents] {
+    for root in [&package, &documents] {
         let mut links = 0;
         for page in files(root).into_iter().filter(|file| file.ends_with(".md")) {
             let page = root.join(page);
@@ -165,7 +165,7 @@ fn release_is_complete_and_its_program_runs() {
         assert!(links > 50, "{links} links");
     }
     let man = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/man")).unwrap().count();
-    assert_eq!(files(&unpacked.join("man")).len(), man);
+    assert_eq!(files(&package.join("man")).len(), man);
     assert_eq!(files(&world.path("deb/usr/share/man/man1")).len(), man);
     assert!(documents.join("examples/director/.monopile.yml").exists());
 
@@ -261,23 +261,23 @@ fn installer_replaces_and_removes_what_it_installed() {
     make(&release.world, "try", &[prefix.to_str().unwrap()]);
 
     // The same places as those of the package.
-    let installed = files(&prefix);
+    let installed_files = files(&prefix);
     make(
         &release.world,
         "deb",
         &[release.world.path("monopile").to_str().unwrap(), "x86_64-unknown-linux-gnu"],
     );
     run_shell(&release.world, "dpkg-deb -x release/*.deb deb; rm release/*.deb");
-    let mut packed: BTreeSet<String> = files(&release.world.path("deb/usr"))
+    let mut packaged_files: BTreeSet<String> = files(&release.world.path("deb/usr"))
         .into_iter()
         .map(|file| file.replace(".1.gz", ".1").replace("vendor-completions", "site-functions"))
         .collect();
     for file in ["changelog.gz", "copyright"] {
-        assert!(packed.remove(&format!("share/doc/monopile/{file}")), "{file}");
+        assert!(packaged_files.remove(&format!("share/doc/monopile/{file}")), "{file}");
     }
-    assert!(packed.remove("share/lintian/overrides/monopile"));
-    packed.insert("share/monopile/installed-files".to_owned());
-    assert_eq!(installed, packed);
+    assert!(packaged_files.remove("share/lintian/overrides/monopile"));
+    packaged_files.insert("share/monopile/installed-files".to_owned());
+    assert_eq!(installed_files, packaged_files);
 
     // The next release lacks a page.
     let archive = release.archive();
@@ -289,7 +289,7 @@ fn installer_replaces_and_removes_what_it_installed() {
     release.sign();
     std::fs::write(prefix.join("bin/other"), "").unwrap();
     release.run(&install, &ALL).success();
-    let mut expected = installed;
+    let mut expected = installed_files;
     expected.insert("bin/other".to_owned());
     assert!(expected.remove("share/doc/monopile/docs/tour.md"));
     assert_eq!(files(&prefix), expected);
@@ -308,10 +308,10 @@ fn installer_refuses_changed_files() {
     let install = release.command_line();
     let openssl = ["curl", "sha256sum", "openssl"];
     let original = std::fs::read(release.archive()).unwrap();
-    let mut changed = original.clone();
-    let middle = changed.len() / 2;
-    changed[middle] ^= 1;
-    std::fs::write(release.archive(), &changed).unwrap();
+    let mut bad_archive = original.clone();
+    let middle = bad_archive.len() / 2;
+    bad_archive[middle] ^= 1;
+    std::fs::write(release.archive(), &bad_archive).unwrap();
     release.assert_refused(&install, &ALL, "has the wrong checksum. Nothing was installed");
 
     // The list of checksums fits the changed archive, and its signature does not.
@@ -363,7 +363,7 @@ fn installer_explains_failures() {
         let tools = [loader, "sha256sum", "ssh-keygen"];
         release.assert_refused(&format!("{install}other"), &tools, "/other/SHA256SUMS' does not exist (404)");
         release.assert_refused(&command, &tools, "cannot download 'http://127.0.0.1:1/SHA256SUMS': ");
-        let mounted = |options: &str, prefix: &str| {
+        let install_in_tmpfs = |options: &str, prefix: &str| {
             format!(
                 "mkdir -p small; unshare --map-root-user --mount sh -ec '
                 mount -t tmpfs -o {options} tmpfs small
@@ -374,10 +374,10 @@ fn installer_explains_failures() {
         // The first is too small for the archive, the second for its content.
         let archive = std::fs::metadata(release.archive()).unwrap().len();
         for size in [archive / 2, archive * 2] {
-            let small = mounted(&format!("size={size}"), "small");
+            let small = install_in_tmpfs(&format!("size={size}"), "small");
             release.assert_refused(&small, &tools, "': No space left on device\n  There are 0 MiB free");
         }
-        let read_only = mounted("ro", "small/monopile");
+        let read_only = install_in_tmpfs("ro", "small/monopile");
         release.assert_refused(&read_only, &tools, "cannot write to 'small/monopile': Read-only file system");
     }
     release.assert_refused(&install, &["sha256sum", "openssl"], "neither curl nor wget is installed");

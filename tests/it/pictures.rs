@@ -85,16 +85,16 @@ impl PictureRecorder {
             for (text, pen) in row {
                 let x = MARGIN + CELL.0 * f64::from(column);
                 column += u32::try_from(text.chars().count()).unwrap();
-                let shown = with_quiet_load(&text.replace(&root, home));
-                if !shown.trim().is_empty() {
+                let visible_text = with_quiet_load(&text.replace(&root, home));
+                if !visible_text.trim().is_empty() {
                     let class = class(pen);
-                    let shown = shown.trim_end();
+                    let visible_text = visible_text.trim_end();
                     // This keeps the columns when another font is substituted.
-                    let length = CELL.0 * shown.chars().count() as f64;
+                    let length = CELL.0 * visible_text.chars().count() as f64;
                     write!(
                         svg,
                         "<tspan x=\"{x:.1}\" textLength=\"{length:.1}\"{class}>{}</tspan>",
-                        escaped(shown)
+                        escape_xml(visible_text)
                     )
                     .unwrap();
                 }
@@ -130,7 +130,7 @@ fn head(rows: usize, line: &str) -> String {
          @media(prefers-color-scheme:dark){{text{{fill:#e6edf3}}\
          rect{{fill:#0d1117;stroke:#3d444d}}{}}}\n</style>\n\
          <rect x=\"0.5\" y=\"0.5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\"/>\n",
-        escaped(line),
+        escape_xml(line),
         palette(false),
         palette(true),
         width - 1.0,
@@ -152,7 +152,7 @@ fn class(pen: &avt::Pen) -> String {
     if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -182,7 +182,7 @@ fn masked(svg: &str) -> String {
 /// Returns the CIDs of the VMs in a picture.
 fn vms(svg: &str) -> Vec<String> {
     let cid = Regex::new("vm-[0-9a-f]{8}-[0-9a-f-]{27}").unwrap();
-    cid.find_iter(svg).map(|matched| matched.as_str().to_owned()).collect()
+    cid.find_iter(svg).map(|cid_match| cid_match.as_str().to_owned()).collect()
 }
 
 #[test]
@@ -202,31 +202,31 @@ fn pictures_are_up_to_date() {
         ("status", "status hello/manifest.yml", ""),
         ("error", "create-env hello/manifest.yml -o typo.yml", ""),
     ];
-    let drawn = pictures.map(|(name, line, option)| (name, recorder.draw(line, option, WAIT_TIMEOUT)));
+    let new_pictures = pictures.map(|(name, line, option)| (name, recorder.draw(line, option, WAIT_TIMEOUT)));
     assert!(recorder.monopile(["delete-env", "hello/manifest.yml"]).run_to_end().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
-    check(&drawn);
+    check(&new_pictures);
 }
 
 /// Compares pictures of one environment with those in the documentation, or replaces these.
-pub(crate) fn check(drawn: &[(&str, String)]) {
+pub(crate) fn check(new_pictures: &[(&str, String)]) {
     let path = |name: &str| directory().join(format!("{name}.svg"));
     let mut stale = Vec::new();
-    for (name, svg) in drawn {
+    for (name, svg) in new_pictures {
         assert!(svg.len() > 1000, "{svg}");
-        let kept = std::fs::read_to_string(path(name)).unwrap_or_default();
-        if masked(&kept) != masked(svg) {
-            stale.push(format!("{name}:\n{}\n{}", masked(&kept), masked(svg)));
+        let stored_svg = std::fs::read_to_string(path(name)).unwrap_or_default();
+        if masked(&stored_svg) != masked(svg) {
+            stale.push(format!("{name}:\n{}\n{}", masked(&stored_svg), masked(svg)));
         }
     }
-    let kept = drawn.iter().filter_map(|(name, _)| std::fs::read_to_string(path(name)).ok());
-    let vms: BTreeSet<String> = kept.flat_map(|svg| vms(&svg)).collect();
+    let stored_svgs = new_pictures.iter().filter_map(|(name, _)| std::fs::read_to_string(path(name)).ok());
+    let vms: BTreeSet<String> = stored_svgs.flat_map(|svg| vms(&svg)).collect();
     if vms.len() != 1 {
         stale.push(format!("the pictures show several VMs: {vms:?}"));
     }
     if is_updating() && !stale.is_empty() {
         std::fs::create_dir_all(directory()).unwrap();
-        drawn.iter().for_each(|(name, svg)| std::fs::write(path(name), svg).unwrap());
+        new_pictures.iter().for_each(|(name, svg)| std::fs::write(path(name), svg).unwrap());
         return;
     }
     assert!(stale.is_empty(), "stale: run the test with MONOPILE_UPDATE=1\n{}", stale.join("\n"));

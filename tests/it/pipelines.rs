@@ -120,8 +120,9 @@ impl Ci {
         command.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(self.hello.world.path("step.sh"));
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
             let text = value.as_str().unwrap().to_owned();
-            let expanded =
-                values.iter().fold(text, |text, (name, by)| text.replace(&format!("${{{{ {name} }}}}"), by));
+            let expanded = values.iter().fold(text, |text, (name, replacement)| {
+                text.replace(&format!("${{{{ {name} }}}}"), replacement)
+            });
             assert!(!expanded.contains("${{"), "{expanded} is not known");
             command.env(variable, expanded);
         }
@@ -167,8 +168,8 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     ci.hello.wait_until_idle();
     ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     ci.remove("work");
-    let listed = ci.run_shell("git -C remote.git ls-tree --name-only state", ".").stdout;
-    assert_eq!(listed, "state.tar.age\n");
+    let files = ci.run_shell("git -C remote.git ls-tree --name-only state", ".").stdout;
+    assert_eq!(files, "state.tar.age\n");
 
     // GitHub's signal reaches the program itself, not a shell before it.
     ci.checkout("work", "", "state");
@@ -180,21 +181,21 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
 
     ci.checkout("work", "", "state");
     run("decrypt").success();
-    let created = run("create-env").success();
-    assert!(created.stdout.contains("Succeeded"), "{}", created.stdout);
+    let creation = run("create-env").success();
+    assert!(creation.stdout.contains("Succeeded"), "{}", creation.stdout);
     assert_eq!(ci.hello.find("work/shared/compiled", ".json").len(), 2, "the signed packages are shared");
     run("keep").success();
-    let kept = ci.hello.world.path("work/examples/director/state.json");
-    std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
-    assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
+    let state = ci.hello.world.path("work/examples/director/state.json");
+    std::fs::copy(state, ci.hello.world.path("state.json")).unwrap();
+    assert_eq!(ci.hello.cloud(), ci.hello.recorded_cids(), "something is on no record");
     ci.remove("work");
 
     // An unreadable state is not replaced by an empty one.
     let head = ci.head("state");
     ci.checkout("work", "", "state");
-    let mut wrong = ci.github(&workflow, "decrypt", &values);
-    wrong.env("AGE_KEY", "AGE-SECRET-KEY-1");
-    assert_ne!(ci.hello.world.finish(wrong).code, 0);
+    let mut bad_command = ci.github(&workflow, "decrypt", &values);
+    bad_command.env("AGE_KEY", "AGE-SECRET-KEY-1");
+    assert_ne!(ci.hello.world.finish(bad_command).code, 0);
     assert_eq!(step(&workflow, "keep")["if"], "always() && steps.decrypt.outcome == 'success'");
     ci.remove("work");
     assert_eq!(ci.head("state"), head);
@@ -247,12 +248,12 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
 
     ci.checkout("build-3", "code/", "main");
     ci.hello.world.finish(task(create, "build-3")).success();
-    let kept = ci.hello.world.path("build-3/state/state.json");
-    std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
-    assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
+    let state = ci.hello.world.path("build-3/state/state.json");
+    std::fs::copy(state, ci.hello.world.path("state.json")).unwrap();
+    assert_eq!(ci.hello.cloud(), ci.hello.recorded_cids(), "something is on no record");
     keep("build-3");
-    let listed = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
-    assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
+    let files = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
+    assert!(!files.contains("lock") && files.contains("creds.yml\nstate.json\n"), "{files}");
 
     ci.checkout("build-4", "code/", "main");
     let delete = "monopile delete-env -n --env-file code/examples/director/.monopile.yml --state \
@@ -302,17 +303,17 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
     let hook = "mkdir -p remote.git/hooks && cd remote.git/hooks && \
                 printf '#!/bin/sh\\nexit 1\\n' >pre-receive && chmod +x pre-receive";
     ci.run_shell(hook, ".").success();
-    let refused = run("script", "build-3").exits_with(1);
-    assert!(refused.stdout.contains("Succeeded"), "{refused:?}");
-    assert!(refused.stderr.contains("The state was not saved."), "{refused:?}");
-    let kept = ci.hello.world.path("build-3/state/state.json");
-    std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
-    assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
+    let failed_run = run("script", "build-3").exits_with(1);
+    assert!(failed_run.stdout.contains("Succeeded"), "{failed_run:?}");
+    assert!(failed_run.stderr.contains("The state was not saved."), "{failed_run:?}");
+    let state = ci.hello.world.path("build-3/state/state.json");
+    std::fs::copy(state, ci.hello.world.path("state.json")).unwrap();
+    assert_eq!(ci.hello.cloud(), ci.hello.recorded_cids(), "something is on no record");
     ci.run_shell("rm remote.git/hooks/pre-receive", ".").success();
     run("after_script", "build-3").success();
     ci.remove("build-3");
-    let listed = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
-    assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
+    let files = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
+    assert!(!files.contains("lock") && files.contains("creds.yml\nstate.json\n"), "{files}");
 
     // A state that cannot be fetched is not replaced.
     let head = ci.head("main");
@@ -369,8 +370,8 @@ fn github_action_plans_and_deploys() {
     let output = || ci.hello.world.read("runner/GITHUB_OUTPUT");
     let plan = ci.hello.world.path("runner/monopile.plan");
 
-    let refused = run("plan", "").exits_with(3);
-    assert!(refused.stdout.contains("the plan was not saved"), "{refused:?}");
+    let failed_plan = run("plan", "").exits_with(3);
+    assert!(failed_plan.stdout.contains("the plan was not saved"), "{failed_plan:?}");
     let interpolate = ["interpolate", "--env-file", "work/.monopile.yml"];
     ci.hello.world.run(interpolate).success();
     std::fs::remove_file(ci.hello.world.path("runner/GITHUB_STEP_SUMMARY")).unwrap();
@@ -384,8 +385,8 @@ fn github_action_plans_and_deploys() {
     std::fs::remove_file(ci.hello.world.path("runner/GITHUB_OUTPUT")).unwrap();
     run("plan", "").success();
     assert!(output().starts_with("changes=false\n"), "{}", output());
-    let wrong = run("plan", "--no-such-flag\n").exits_with(2);
-    assert!(wrong.stdout.contains("--no-such-flag"), "{wrong:?}");
+    let usage_error = run("plan", "--no-such-flag\n").exits_with(2);
+    assert!(usage_error.stdout.contains("--no-such-flag"), "{usage_error:?}");
     run("delete-env", "").success();
     run("status", "").exits_with(2);
     run("install", "").success();
@@ -417,10 +418,10 @@ fn inputs_reach_no_shell() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/concourse/create-env.yml");
     let task: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let run = |command: &str| {
-        let mut prepared = ci.command(task["run"]["path"].as_str().unwrap(), "work");
-        prepared.args(task["run"]["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
-        prepared.envs([("COMMAND", command), ("ENV_FILE", file), ("ARGUMENTS", HOSTILE)]);
-        ci.hello.world.finish(prepared)
+        let mut process = ci.command(task["run"]["path"].as_str().unwrap(), "work");
+        process.args(task["run"]["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
+        process.envs([("COMMAND", command), ("ENV_FILE", file), ("ARGUMENTS", HOSTILE)]);
+        ci.hello.world.finish(process)
     };
     run("create-env").success();
     let files = "--cache-dir\ncache\n--state\nstate/state.json\n--vars-store\nstate/creds.yml\n";
@@ -484,10 +485,10 @@ fn github_action_comments_on_the_pull_request() {
     assert_eq!(server.requests()[1].line, "PATCH /repos/o/r/issues/comments/4 HTTP/1.1");
 
     let server = Server::start(|_, _| answer("403 Forbidden", &[], br#"{"message": "no permission"}"#));
-    let refused = comment(&server);
-    assert_ne!(refused.code, 0);
-    assert!(format!("{refused:?}").contains("403"), "{refused:?}");
-    assert!(!format!("{refused:?}").contains("t0ken"), "{refused:?}");
+    let failed_comment = comment(&server);
+    assert_ne!(failed_comment.code, 0);
+    assert!(format!("{failed_comment:?}").contains("403"), "{failed_comment:?}");
+    assert!(!format!("{failed_comment:?}").contains("t0ken"), "{failed_comment:?}");
 
     ci.hello.world.write("runner/event.json", "{}");
     let push = comment(&server).exits_with(1);

@@ -19,7 +19,7 @@ impl ChangingEnvironment {
     }
 
     /// Returns a deployed environment.
-    fn deployed() -> ChangingEnvironment {
+    fn create_deployed() -> ChangingEnvironment {
         let environment = ChangingEnvironment::new();
         environment.hello.create(&["-n"]).success();
         environment
@@ -48,16 +48,16 @@ impl ChangingEnvironment {
                 .map(|step| (step["step"].as_str().unwrap().into(), step["reason"].as_str().unwrap().into()))
                 .collect()
         };
-        let planned = steps(&mut plan["steps"].as_array().unwrap().iter());
+        let planned_steps = steps(&mut plan["steps"].as_array().unwrap().iter());
 
-        let done = self.hello.create(&[&["-n", "--json"], options].concat()).success().json();
-        let taken = steps(&mut done.iter().filter(|event| event["event"] == "step_begun"));
-        assert_eq!(planned, taken, "{kind}");
-        let took = regex::Regex::new(r"(?m)^  Usual.*\n").unwrap();
-        let shown = took.replace_all(&text.stdout, "").into_owned();
+        let events = self.hello.create(&[&["-n", "--json"], options].concat()).success().json();
+        let taken_steps = steps(&mut events.iter().filter(|event| event["event"] == "step_begun"));
+        assert_eq!(planned_steps, taken_steps, "{kind}");
+        let usual_times = regex::Regex::new(r"(?m)^  Usual.*\n").unwrap();
+        let plan_text = usual_times.replace_all(&text.stdout, "").into_owned();
         let cids = regex::Regex::new(r"(vm|disk|stemcell)-[0-9a-f-]{8,}").unwrap();
-        let shown = cids.replace_all(&shown, "$1-…").into_owned();
-        self.plan_text.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&shown)));
+        let plan_text = cids.replace_all(&plan_text, "$1-…").into_owned();
+        self.plan_text.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&plan_text)));
     }
 
     fn finish(self, name: &str) {
@@ -123,7 +123,7 @@ fn plan_for_job_changes() {
 
 #[test]
 fn jobs_run_on_if_no_job_changes() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     let service = |environment: &ChangingEnvironment| {
         let pid_files = environment.hello.find("work/cloud", "hello.pid");
         std::fs::read_to_string(&pid_files[0]).unwrap()
@@ -151,7 +151,7 @@ fn jobs_run_on_if_no_job_changes() {
 
 #[test]
 fn plan_for_vm_changes() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     environment.apply_ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
     environment.apply_ops("tags change", "- {type: replace, path: /tags/team, value: b}");
     environment.apply_ops("tags go", "- {type: remove, path: /tags}");
@@ -180,7 +180,7 @@ fn plan_for_vm_changes() {
 
 #[test]
 fn plan_for_disk_and_stemcell_changes() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     environment.apply_ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
     environment.apply_ops(
         "a cloud property of the disk",
@@ -218,7 +218,7 @@ fn set_failing(environment: &mut ChangingEnvironment, fails: bool) {
 
 #[test]
 fn failed_in_place_update_is_repaired_in_place_on_request() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     let vm = environment.hello.state()["current_vm_cid"].clone();
     set_failing(&mut environment, true);
     let run = environment.hello.create(&["-n"]).exits_with(1);
@@ -255,7 +255,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
 
 #[test]
 fn vm_without_jobs_after_a_failed_update_is_replaced() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     assert_eq!(environment.hello.ask_counter(), 1);
     let vm = environment.hello.state()["current_vm_cid"].clone();
     set_failing(&mut environment, true);
@@ -286,7 +286,7 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
 
 #[test]
 fn unresponsive_vm_is_replaced_on_change() {
-    let mut environment = ChangingEnvironment::deployed();
+    let mut environment = ChangingEnvironment::create_deployed();
     environment.hello.kill_vm();
     environment
         .hello
@@ -362,15 +362,15 @@ fn saved_plan_is_executed_or_rejected() {
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");
-    let moved = |environment: &ChangingEnvironment, reason: &str| {
+    let assert_out_of_date = |environment: &ChangingEnvironment, reason: &str| {
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains("out of date") && run.stderr.contains(reason), "{}", run.stderr);
     };
-    moved(&environment, "the state changed");
+    assert_out_of_date(&environment, "the state changed");
     environment
         .hello
         .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    moved(&environment, "the manifest or a variable changed");
+    assert_out_of_date(&environment, "the manifest or a variable changed");
     plan(&environment);
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");
@@ -387,7 +387,7 @@ fn saved_plan_is_executed_or_rejected() {
     environment.hello.world.write("plan.json", text);
     let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
     environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
-    moved(&environment, "a release changed");
+    assert_out_of_date(&environment, "a release changed");
     // The options of the plan belong to the command that applies it.
     let options = ["--recreate", "--snapshot", "--out", "plan.json"];
     let recreation = environment.hello.world.finish(environment.hello.command("plan", &options)).success();
@@ -439,7 +439,7 @@ fn plan_warns_of_a_port_on_which_the_agent_will_not_listen() {
     assert!(warning.contains(text), "{warning}");
     let warning = plan(&address(""), &[]);
     assert!(warning.contains(" has port 443 (the default), but the new VM's agent"), "{warning}");
-    let is_silent = |shown: &str| !shown.contains("will listen on port");
+    let is_silent = |output: &str| !output.contains("will listen on port");
     assert!(is_silent(&plan(&address(":6868"), &[])));
     // The agent prefers the URL of its environment.
     hello.world.write(

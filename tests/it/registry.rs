@@ -107,7 +107,7 @@ impl RemoteEnvironment {
     }
 
     /// Returns the ids and settings of the registry on disk.
-    fn stored(&self) -> Vec<(String, Value)> {
+    fn stored_settings(&self) -> Vec<(String, Value)> {
         let path = self.hello.world.path("state.json.journal/registry.json");
         let Ok(text) = std::fs::read(&path) else { return Vec::new() };
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -150,10 +150,10 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     assert_eq!(vm_of_v1(&state)["networks"], Value::Null);
     assert_eq!(state["disks"][0].get("hint"), None);
     let cid = state["current_vm_cid"].as_str().unwrap().to_owned();
-    let stored = remote.stored();
-    assert_eq!((stored.len(), stored[0].0.as_str()), (1, cid.as_str()));
+    let entries = remote.stored_settings();
+    assert_eq!((entries.len(), entries[0].0.as_str()), (1, cid.as_str()));
     let disk = state["disks"][0]["cid"].as_str().unwrap();
-    assert_eq!(stored[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
+    assert_eq!(entries[0].1["disks"]["persistent"][disk]["path"], format!("/dev/monopile/{disk}"));
 
     // The settings came through the tunnel, because the CPI gave the VM none, and the VM has no other
     // connection.
@@ -190,9 +190,9 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
         assert!(methods.contains(&method), "{methods:?}");
     }
     let state = remote.hello.state();
-    let stored = remote.stored();
-    assert_eq!((stored.len(), stored[0].0.as_str()), (1, state["current_vm_cid"].as_str().unwrap()));
-    let disks = stored[0].1["disks"]["persistent"].as_object().unwrap();
+    let entries = remote.stored_settings();
+    assert_eq!((entries.len(), entries[0].0.as_str()), (1, state["current_vm_cid"].as_str().unwrap()));
+    let disks = entries[0].1["disks"]["persistent"].as_object().unwrap();
     assert_eq!(disks.keys().collect::<Vec<_>>(), [state["disks"][0]["cid"].as_str().unwrap()]);
 
     remote.delete().success();
@@ -202,7 +202,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
 #[test]
 fn tunnel_waits_for_a_late_sshd() {
     let mut remote = RemoteEnvironment::new();
-    let started = Instant::now();
+    let start = Instant::now();
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&remote.hello, &mut remote.island);
         scope.spawn(|| {
@@ -217,7 +217,7 @@ fn tunnel_waits_for_a_late_sshd() {
         hello.create(&["-o", "tunnel.yml", "--verbose"])
     });
     let run = run.success();
-    assert!(started.elapsed() >= Duration::from_secs(3));
+    assert!(start.elapsed() >= Duration::from_secs(3));
     assert!((run.stdout + &run.stderr).contains("cannot be reached: TCP: "));
     remote.delete().success();
     remote.assert_gone();
@@ -230,21 +230,21 @@ fn registry_content_survives_a_kill() {
     // The third call is `create_vm`, after `info` and `create_stemcell`.
     remote.hello.set_script(Script::at(3, Interruption::After));
     assert_eq!(remote.create(&[]).code, -1);
-    let stored = remote.stored();
-    assert_eq!(stored.len(), 1, "the CPI's settings are lost");
-    assert!(remote.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
+    let entries = remote.stored_settings();
+    assert_eq!(entries.len(), 1, "the CPI's settings are lost");
+    assert!(remote.hello.world.exists(format!("cloud/vms/{}", entries[0].0)));
 
     remote.hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = remote.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
-    let stored_after_rerun = remote.stored();
+    let stored_after_rerun = remote.stored_settings();
     assert_eq!(
         (stored_after_rerun.len(), stored_after_rerun[0].0.as_str()),
         (1, remote.hello.state()["current_vm_cid"].as_str().unwrap())
     );
-    assert_ne!(stored_after_rerun[0].0, stored[0].0, "the VM of the killed run was replaced");
+    assert_ne!(stored_after_rerun[0].0, entries[0].0, "the VM of the killed run was replaced");
     assert_eq!(remote.hello.ask_counter(), 1);
-    assert_eq!(remote.hello.cloud(), remote.hello.recorded());
+    assert_eq!(remote.hello.cloud(), remote.hello.recorded_cids());
 
     // The run is also killed in the middle of a deletion.
     remote.hello.set_script(Script::at(3, Interruption::After));
@@ -275,19 +275,19 @@ fn running_cpi_gets_its_registry_back() {
     hello.add_ops("registry.yml", &ops.replace("PORT", &port.to_string()));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
     hello.set_script(Script::at(3, Interruption::Hold));
-    let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
-    killed.kill().unwrap();
-    killed.end();
+    child.kill().unwrap();
+    child.end();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the registry outlives its run");
 
     // Another program holds the port at first.
-    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let run = std::thread::scope(|scope| {
         let hello = &hello;
         scope.spawn(move || {
             std::thread::sleep(Duration::from_secs(2));
-            drop(held);
+            drop(listener);
             // The wait is limited. Without the registry, the call fails.
             let end = Instant::now() + Duration::from_secs(20);
             // A starting program may briefly hold the port, so only a registry's answer counts.
@@ -301,11 +301,11 @@ fn running_cpi_gets_its_registry_back() {
     let run = run.success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
-    let (made, deleted) = hello.effects();
-    let vms: Vec<&String> = made.iter().filter(|cid| cid.starts_with("vm-")).collect();
+    let (created_cids, deleted_cids) = hello.effects();
+    let vms: Vec<&String> = created_cids.iter().filter(|cid| cid.starts_with("vm-")).collect();
     // No job ever ran on the first VM.
-    assert_eq!((vms.len(), vec![vms[0]]), (2, deleted.iter().collect()), "{made:?}");
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!((vms.len(), vec![vms[0]]), (2, deleted_cids.iter().collect()), "{created_cids:?}");
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     let mut leftovers = hello.leftovers();
     leftovers.retain(|leftover| !leftover.starts_with("file "));
@@ -319,15 +319,15 @@ fn signal_ends_the_wait_for_the_registry() {
     hello.add_ops("registry.yml", &registry(port));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
     hello.set_script(Script::at(3, Interruption::Hold));
-    let mut killed = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
+    let mut killed_run = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
-    killed.kill().unwrap();
-    killed.end();
+    killed_run.kill().unwrap();
+    killed_run.end();
 
     // At first another program holds the port, and later the registry is available to the call.
-    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
-    drop(held);
+    drop(listener);
     let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
     wait_until("the registry answers", || answers(port));
     interrupt(waits);
@@ -348,7 +348,7 @@ fn signal_ends_the_wait_for_the_registry() {
     let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it is at \
                    work: wait for it, or end its process: `kill ";
     assert!(hello.world.read("stderr").contains(warning), "{}", hello.world.read("stderr"));
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }
 
@@ -382,7 +382,7 @@ fn signal_ends_the_wait_for_the_tunnel() {
         }
         let state = hello.state();
         assert_eq!(vm_of_v1(&state).get("ssh_host_key"), None, "{host}:{port}");
-        assert_eq!(hello.cloud(), hello.recorded(), "{host}:{port}");
+        assert_eq!(hello.cloud(), hello.recorded_cids(), "{host}:{port}");
         hello.world.write("tunnel.yml", "[]\n");
         hello.delete(&["--agent-timeout", "1s"]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new(), "{host}:{port}");
@@ -528,13 +528,13 @@ fn vm_on_the_local_network_needs_no_tunnel() {
     assert!(hello.world.read("state.json.journal/registry.json").contains("agent_id"));
 
     // Another run's registry holds the port. The environment stays unchanged.
-    let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     hello.take_requests();
     let run = hello.create(&["--recreate"]).exits_with(1);
     assert!(run.stderr.contains("starting the registry on 127.0.0.1:"), "{}", run.stderr);
     assert!(run.stderr.contains("registry.port"), "{}", run.stderr);
     assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
-    drop(held);
+    drop(listener);
 
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json.journal"));
@@ -568,10 +568,10 @@ fn contract_v2_starts_no_registry_and_notes_it() {
     // A registry could not start while the port is taken.
     let _held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let run = hello.create(&[]).success();
-    let shown = run.stdout + &run.stderr;
+    let output = run.stdout + &run.stderr;
     let note = "`cloud_provider.properties.registry` and `cloud_provider.ssh_tunnel` are no longer needed";
-    assert_eq!(shown.matches(note).count(), 1, "{shown}");
-    assert!(!shown.contains(PASSWORD), "{shown}");
+    assert_eq!(output.matches(note).count(), 1, "{output}");
+    assert!(!output.contains(PASSWORD), "{output}");
     assert!(!hello.world.exists("state.json.journal"));
     assert_eq!(hello.state()["monopile"]["vm"]["contract"], "v2");
     hello.delete(&[]).success();

@@ -152,7 +152,7 @@ fn release_is_checked_before_it_is_built() {
     let repository = Repository::new();
     repository.sh("packaging/cut-release 77.0.1").success();
     let check = |arguments: &str| repository.sh(&format!("packaging/release-check {arguments}"));
-    let refused = |arguments: &str, reason: &str| {
+    let assert_refused = |arguments: &str, reason: &str| {
         let run = check(arguments).exits_with(1);
         assert!(run.stderr.contains(reason), "{}", run.stderr);
     };
@@ -161,16 +161,16 @@ fn release_is_checked_before_it_is_built() {
             format!("sed -i '/^{field} = /d; s,^.workspace.package.$,&\\n{field} = {value},' Cargo.toml");
         repository.sh(&script).success();
     };
-    refused("v1.0.0", "'v1.0.0' is not v77.0.1");
+    assert_refused("v1.0.0", "'v1.0.0' is not v77.0.1");
     repository.sh("sed -i '/^repository = /d' Cargo.toml").success();
-    refused("v77.0.1", "Cargo.toml names no repository");
+    assert_refused("v77.0.1", "Cargo.toml names no repository");
     set("repository", "\"https://git.test/m\"");
     set("authors", "[\"A B <a@b.example.org>\"]");
-    refused("v77.0.1", "the address of the maintainers in Cargo.toml is a placeholder");
+    assert_refused("v77.0.1", "the address of the maintainers in Cargo.toml is a placeholder");
     set("authors", "[\"A B <a@b.test>\"]");
-    refused("v77.0.1 https://git.test/fork", "and this is 'https://git.test/fork'");
+    assert_refused("v77.0.1 https://git.test/fork", "and this is 'https://git.test/fork'");
     repository.sh("echo '# none' >packaging/release-key.pub").success();
-    refused("v77.0.1 https://git.test/m", "packaging/release-key.pub is a placeholder");
+    assert_refused("v77.0.1 https://git.test/m", "packaging/release-key.pub is a placeholder");
     repository.sh("echo 'ssh-ed25519 AAAA' >packaging/release-key.pub").success();
     check("v77.0.1 https://git.test/m").success();
 

@@ -50,12 +50,12 @@ fn render_prints_job_files_without_side_effects() {
     assert!(run.stdout.contains("greeting=literal, and <redacted>\n"), "{}", run.stdout);
 
     // Generated values are shown but not kept, so the next run generates other ones.
-    let shown = || {
-        let shown = render(&hello, &["--show-secrets"]).success().stdout;
-        let line = shown.lines().find_map(|line| line.strip_prefix("greeting=literal, and ")).unwrap();
+    let generated_value = || {
+        let output = render(&hello, &["--show-secrets"]).success().stdout;
+        let line = output.lines().find_map(|line| line.strip_prefix("greeting=literal, and ")).unwrap();
         line.to_owned()
     };
-    let (first, second) = (shown(), shown());
+    let (first, second) = (generated_value(), generated_value());
     assert!(!first.is_empty() && first != second, "{first}");
     assert!(!hello.world.path("creds.yml").exists());
     assert_no_effect(&hello);
@@ -146,8 +146,8 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
     assert_no_effect(&hello);
 
-    let rendered = render(&hello, &[]).success().stdout;
-    assert!(rendered.contains("port=8580\nobjects=Hash\n"), "{rendered}");
+    let output = render(&hello, &[]).success().stdout;
+    assert!(output.contains("port=8580\nobjects=Hash\n"), "{output}");
     let mut native = hello.render_command(&["--job", "hello", "--renderer", "native"]);
     with_traced_ruby(&hello.world, &mut native);
     hello.world.finish(native).exits_with(3);
@@ -231,12 +231,12 @@ fn render_template_errors_name_the_line() {
 fn rejects_an_invalid_context() {
     let world = world();
     world.write("a.erb", "x");
-    for wrong in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
-        world.write("context.json", wrong);
+    for bad_context in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
+        world.write("context.json", bad_context);
         let error = render_template(&world, &[]).exits_with(3).stderr;
         assert!(
             error.contains("'context.json' (--context) is not an evaluation context"),
-            "{wrong}: {error}"
+            "{bad_context}: {error}"
         );
     }
     std::fs::remove_file(world.path("context.json")).unwrap();

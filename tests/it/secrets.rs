@@ -82,15 +82,15 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
     let values = ["-v", "default_key_name=hello", "-v", "kind=state"];
     fail_with(&hello, "instance hello/0 of project monopile in region eu-central-1 of provider local");
     let run = hello.create(&values).exits_with(1);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains("instance hello/0 of project <redacted>"), "{shown}");
-    assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(output.contains("instance hello/0 of project <redacted>"), "{output}");
+    assert!(output.contains("in region <redacted> of provider local"), "{output}");
     let state = hello.world.path("state.json").display().to_string();
-    assert!(shown.contains(&format!("state: {state}")), "{shown}");
+    assert!(output.contains(&format!("state: {state}")), "{output}");
     // The log's path contains this program's name, and the log names the state's path.
     let mut logs = hello.find("home", "-create-env-").into_iter();
     let log = logs.rfind(|path| path.display().to_string().contains("/monopile/logs/")).unwrap();
-    assert!(shown.contains(&log.display().to_string()), "{shown}");
+    assert!(output.contains(&log.display().to_string()), "{output}");
     assert!(std::fs::read_to_string(&log).unwrap().contains(&state));
 }
 
@@ -100,15 +100,15 @@ fn password_that_equals_a_name_is_shown_with_a_warning() {
     fail_with(&hello, "cannot log in to default with default");
     let password = ["-v", "admin_password=default"];
     let run = hello.create(&password).exits_with(1);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains("cannot log in to default with default"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(output.contains("cannot log in to default with default"), "{output}");
     let warning = "the value of `admin_password` is also the name of a network, so it is not redacted: \
                    choose another value";
-    assert_eq!(shown.matches(warning).count(), 1, "{shown}");
+    assert_eq!(output.matches(warning).count(), 1, "{output}");
     let run = hello.create(&[&password[..], &["--redact", "admin_password"]].concat()).exits_with(1);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains("cannot log in to <redacted> with <redacted>"), "{shown}");
-    assert!(!shown.contains(warning), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(output.contains("cannot log in to <redacted> with <redacted>"), "{output}");
+    assert!(!output.contains(warning), "{output}");
 
     // A key is as public as a name, and so is the path of the state.
     let state = hello.world.path("work-state/state.json");
@@ -116,9 +116,9 @@ fn password_that_equals_a_name_is_shown_with_a_warning() {
     hello.replace_option("--state", &["--state", "work-state/state.json"]);
     fail_with(&hello, "no property 'admin_password' in state.json of work-state or disk_size");
     let run = hello.create(&["-v", "a_password=work-state", "-v", "b_password=disk_size"]).exits_with(1);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains(&format!("state: {}", state.display())), "{shown}");
-    assert!(shown.contains("state.json of <redacted> or disk_size"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(output.contains(&format!("state: {}", state.display())), "{output}");
+    assert!(output.contains("state.json of <redacted> or disk_size"), "{output}");
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn redact_option_hides_named_values() {
         [["--redact", "colour", "--redact", "pin"], ["--redact=COLOUR", "--redact=pin", "-v", "unused=1"]]
     {
         let run = hello.create(&[&["-v", "colour=green"], &options[..]].concat()).exits_with(1);
-        let shown = format!("{}{}", run.stdout, run.stderr);
-        assert!(shown.contains("the pin of <redacted> is <redacted>"), "{shown}");
-        assert!(!shown.contains("green") && !shown.contains("4711"), "{shown}");
+        let output = format!("{}{}", run.stdout, run.stderr);
+        assert!(output.contains("the pin of <redacted> is <redacted>"), "{output}");
+        assert!(!output.contains("green") && !output.contains("4711"), "{output}");
     }
 }
 
@@ -144,8 +144,8 @@ fn secret_split_by_an_escape_sequence_is_hidden() {
     fail_with(&hello, "the password is quite-\u{1b}[31ma-sec\u{1b}[0mret");
     for more in [&["--json"][..], &[]] {
         let run = hello.create(&[&["-v", "some_password=quite-a-secret"], more].concat()).exits_with(1);
-        let shown = format!("{}{}", run.stdout, run.stderr);
-        assert!(shown.contains("the password is <redacted>") && !shown.contains("quite-"), "{shown}");
+        let output = format!("{}{}", run.stdout, run.stderr);
+        assert!(output.contains("the password is <redacted>") && !output.contains("quite-"), "{output}");
     }
     for log in hello.find("home", ".log") {
         let text = std::fs::read_to_string(&log).unwrap();
@@ -163,6 +163,6 @@ fn manifest_errors_show_no_secret() {
     );
     let run =
         hello.create(&["-v", "password=quite-a-secret", "-v", "port_token=t0ken-of-mine"]).exits_with(3);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(!shown.contains("quite-a-secret") && !shown.contains("t0ken-of-mine"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(!output.contains("quite-a-secret") && !output.contains("t0ken-of-mine"), "{output}");
 }

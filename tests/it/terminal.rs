@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regex::{Captures, Regex};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
-use crate::support::pty::{Pty, WRAPPED};
+use crate::support::pty::{Pty, WRAP_SIGN};
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::tarballs::{PackageTarball, sha1};
 
@@ -21,12 +21,12 @@ const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成し
 /// Masks the parts that differ from run to run, and keeps their number of columns. The terminal may have
 /// wrapped them anywhere.
 fn masked(text: &str) -> String {
-    let hex = format!("[0-9a-f](?:{WRAPPED}\n)?");
+    let hex = format!("[0-9a-f](?:{WRAP_SIGN}\n)?");
     let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
-    let uuid = Regex::new(&groups.join(&format!("-(?:{WRAPPED}\n)?"))).unwrap();
+    let uuid = Regex::new(&groups.join(&format!("-(?:{WRAP_SIGN}\n)?"))).unwrap();
     let hide = |captures: &Captures<'_>| {
-        let hidden = |character: char| if character.is_ascii_hexdigit() { 'x' } else { character };
-        captures[0].chars().map(hidden).collect::<String>()
+        let hide_digit = |character: char| if character.is_ascii_hexdigit() { 'x' } else { character };
+        captures[0].chars().map(hide_digit).collect::<String>()
     };
     let text = uuid.replace_all(text, hide);
     let text = Regex::new("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]").unwrap().replace_all(&text, "⠋");
@@ -73,7 +73,7 @@ fn wait_for_cpi_log(pty: &Pty) -> String {
     let screen = pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["));
     let live = screen.lines().rev().take_while(|line| !line.contains('✓'));
     assert!(live.clone().count() >= 3, "{screen}");
-    assert!(!live.clone().any(|line| line.contains(WRAPPED)), "a line wraps:\n{screen}");
+    assert!(!live.clone().any(|line| line.contains(WRAP_SIGN)), "a line wraps:\n{screen}");
     screen
 }
 
@@ -120,7 +120,7 @@ fn resize_leaves_no_stale_text() {
         pty.resize((columns, rows));
         let fits = |screen: &str| {
             let count = |what: &str| screen.matches(what).count();
-            count("Deploying 2/6") == 1 && count("| I, [") == 1 && !screen.ends_with(WRAPPED)
+            count("Deploying 2/6") == 1 && count("| I, [") == 1 && !screen.ends_with(WRAP_SIGN)
         };
         pty.wait_for("the live part alone", fits);
         // Redrawing does not change it.
@@ -191,10 +191,10 @@ fn dumb_terminal_gets_plain_lines() {
         assert_eq!(pty.end(), 0, "{}", pty.raw());
         let raw = pty.raw();
         assert!(!raw.contains('\x1b'), "{raw:?}");
-        let made = |line: &str| {
+        let reports_creation = |line: &str| {
             line.starts_with("20") && line.contains("Z   Creating VM ") && line.contains(": done in ")
         };
-        assert!(raw.lines().any(made), "{raw}");
+        assert!(raw.lines().any(reports_creation), "{raw}");
         assert!(raw.contains("Succeeded in") && raw.contains("log: "), "{raw}");
     }
     hello.delete(&[]).success();
@@ -262,9 +262,9 @@ fn download_shows_bytes_and_rate() {
     go.store(true, Ordering::SeqCst);
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let size = tarball.len() * 10 / 1024;
-    let done =
+    let end_line =
         format!(r"✓ Downloading release 'hello'\s+{}\.({}|{}) KiB, ", size / 10, size % 10, size % 10 + 1);
-    assert!(Regex::new(&done).unwrap().is_match(&pty.text()), "{}", pty.text());
+    assert!(Regex::new(&end_line).unwrap().is_match(&pty.text()), "{}", pty.text());
     hello.delete(&[]).success();
 }
 
@@ -275,7 +275,7 @@ fn run_at_80_columns(hello: &Hello, command: std::process::Command, code: i32) -
     let screen = pty.screen();
     // Paths and the commands of hints stay whole, so that they can be copied.
     let report = screen.split("hint: ").next().unwrap_or_default();
-    let wraps = |line: &str| line.ends_with(WRAPPED) && !line.contains("/tmp/mp-");
+    let wraps = |line: &str| line.ends_with(WRAP_SIGN) && !line.contains("/tmp/mp-");
     assert!(!report.lines().any(wraps), "a line wraps:\n{screen}");
     hello.normalise(&pty.text())
 }
@@ -330,18 +330,18 @@ fn reports_fit_eighty_columns() {
     insta::assert_snapshot!("terminal_80_plan", run(&hello, "plan", &["--recreate"], 0));
 
     // The question follows the plan. After Ctrl-C, the program reports that nothing was done.
-    let answered = |hello: &Hello, key: &str, code: i32| {
+    let answer_question = |hello: &Hello, key: &str, code: i32| {
         let mut pty = start_on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
         pty.wait_for("the question", |screen| screen.ends_with("Replace the VM of 'hello'? [y/N]"));
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
         mask_report(&hello.normalise(&pty.text()))
     };
-    let interrupted = answered(&hello, "\x03", 130);
-    assert!(interrupted.contains("error: interrupted: nothing was done"), "{interrupted}");
-    assert!(!interrupted.contains("call in flight"), "{interrupted}");
-    let ended = answered(&hello, "\x04", 2);
-    assert!(ended.contains("Replace the VM of 'hello'? no"), "{ended}");
+    let text = answer_question(&hello, "\x03", 130);
+    assert!(text.contains("error: interrupted: nothing was done"), "{text}");
+    assert!(!text.contains("call in flight"), "{text}");
+    let text = answer_question(&hello, "\x04", 2);
+    assert!(text.contains("Replace the VM of 'hello'? no"), "{text}");
     let mut pty = start_on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
     pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
     pty.press("monopile history\r");
@@ -350,7 +350,7 @@ fn reports_fit_eighty_columns() {
     });
     pty.press("n\r");
     assert_eq!(pty.end(), 2, "{}", pty.text());
-    insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n\r", 2));
+    insta::assert_snapshot!("terminal_80_declined", answer_question(&hello, "n\r", 2));
     insta::assert_snapshot!("terminal_80_history", run_on_state(&hello, &["history"]));
 
     // The last cases are stopped jobs, a VM that is gone, and the end.

@@ -40,8 +40,8 @@ fn warns_about_variables_on_the_command_line_that_nothing_uses() {
     hello.world.write("others.yml", "shared_by_all_environments: 1\n");
     let slips = ["-v", "prot=8580", "-v", "zzz.part=1", "--var-file", "xyzzy=text", "-l", "others.yml"];
     let run = hello.world.finish(hello.command("plan", &slips)).success();
-    let meant = format!("{} no ((prot)); did you mean 'port'?", not_used("prot", "--var"));
-    for text in [meant, not_used("zzz", "--var"), not_used("xyzzy", "--var-file")] {
+    let suggestion = format!("{} no ((prot)); did you mean 'port'?", not_used("prot", "--var"));
+    for text in [suggestion, not_used("zzz", "--var"), not_used("xyzzy", "--var-file")] {
         assert!(run.stderr.contains(&text), "{text}: {}", run.stderr);
     }
     assert_eq!(run.stderr.matches("is not used").count(), 3, "{}", run.stderr);

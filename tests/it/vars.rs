@@ -97,8 +97,8 @@ fn openssl_accepts_the_certificates() {
     for name in ["leaf", "root", "middle", "plain", "rsa", "ssh"] {
         let key = write_part(&world, &format!("/{name}/private_key"));
         assert!(world.read(&key).starts_with("-----BEGIN RSA PRIVATE KEY-----\n"));
-        let checked = run_openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
-        assert_eq!(checked, "RSA key ok\n");
+        let output = run_openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
+        assert_eq!(output, "RSA key ok\n");
     }
 }
 
@@ -166,16 +166,17 @@ fn certificates_have_the_fields_of_bosh() {
 fn openssh_accepts_the_keys() {
     let world = generated();
     let public = write_part(&world, "/ssh/public_key");
-    let listed = run_tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
-    let listed = String::from_utf8(listed.stdout).unwrap();
+    let fingerprint_list =
+        run_tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
+    let fingerprint_list = String::from_utf8(fingerprint_list.stdout).unwrap();
     let fingerprint = store(&world)["ssh"]["public_key_fingerprint"].as_str().unwrap().to_owned();
-    assert!(listed.starts_with(&format!("2048 MD5:{fingerprint} ")), "{listed}");
+    assert!(fingerprint_list.starts_with(&format!("2048 MD5:{fingerprint} ")), "{fingerprint_list}");
 
     let private = write_part(&world, "/ssh/private_key");
     run_tool(&world, "chmod", &["600", private.to_str().unwrap()]);
-    let derived = run_tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
+    let key_output = run_tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
     assert_eq!(
-        String::from_utf8(derived.stdout).unwrap().trim(),
+        String::from_utf8(key_output.stdout).unwrap().trim(),
         store(&world)["ssh"]["public_key"].as_str().unwrap().trim()
     );
 
@@ -202,11 +203,11 @@ fn store_is_private_and_keeps_its_content() {
     world.write("s.yml", "b: {kept: [1, ~]}\n");
     let args = ["int", "m.yml", "--vars-store", "s.yml"];
     let first = world.run(args).success().stdout;
-    let stored = world.read("s.yml");
-    assert!(stored.ends_with("b:\n  kept:\n  - 1\n  - null\n"), "{stored}");
+    let store_text = world.read("s.yml");
+    assert!(store_text.ends_with("b:\n  kept:\n  - 1\n  - null\n"), "{store_text}");
     assert_eq!(world.path("s.yml").metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(world.run(args).success().stdout, first);
-    assert_eq!(world.read("s.yml"), stored);
+    assert_eq!(world.read("s.yml"), store_text);
     assert_eq!(std::fs::read_dir(world.path("")).unwrap().count(), 2, "nothing is left beside it");
 }
 
@@ -264,8 +265,8 @@ fn ca_may_have_any_common_key_type() {
         let ca_options = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
         world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(ca_options)).success();
         let leaf = write_part(&world, "/leaf/certificate");
-        let verified = run_openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
-        assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");
+        let output = run_openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
+        assert!(output.ends_with(": OK\n"), "{kind}: {output}");
         let run = world.run(["vars", "check", "s.yml"]).success();
         assert_eq!(run.stdout, "1 variable, 1 certificate: nothing needs attention.\n", "{kind}");
     }
@@ -382,19 +383,19 @@ fn converge_regenerates_values_that_no_longer_match() {
 #[test]
 fn list_shows_everything_but_secrets() {
     let world = generated();
-    let shown = world.run(["vars", "list", "s.yml"]).success().stdout;
-    let stored = store(&world);
+    let list = world.run(["vars", "list", "s.yml"]).success().stdout;
+    let values = store(&world);
     for line in ["root", "middle", "leaf", "plain", "rsa", "ssh", "password", "short"] {
         let start = format!("{line}\t");
-        assert!(shown.lines().any(|shown| shown.starts_with(&start)), "{line} is not in\n{shown}");
+        assert!(list.lines().any(|other| other.starts_with(&start)), "{line} is not in\n{list}");
     }
-    assert!(shown.lines().all(|line| line.matches('\t').count() == 4) && !shown.contains("NAME"), "{shown}");
-    assert!(shown.contains("CN=10.0.0.6 for *.bosh, 10.0.0.6, ::1"), "{shown}");
-    assert!(shown.contains(stored["ssh"]["public_key_fingerprint"].as_str().unwrap()));
+    assert!(list.lines().all(|line| line.matches('\t').count() == 4) && !list.contains("NAME"), "{list}");
+    assert!(list.contains("CN=10.0.0.6 for *.bosh, 10.0.0.6, ::1"), "{list}");
+    assert!(list.contains(values["ssh"]["public_key_fingerprint"].as_str().unwrap()));
     for secret in ["password", "short"] {
-        assert!(!shown.contains(stored[secret].as_str().unwrap()));
+        assert!(!list.contains(values[secret].as_str().unwrap()));
     }
-    assert!(!shown.contains("PRIVATE KEY"));
+    assert!(!list.contains("PRIVATE KEY"));
     let json: serde_json::Value =
         serde_json::from_str(&world.run(["vars", "list", "s.yml", "--json"]).success().stdout).unwrap();
     assert_eq!(json.as_array().unwrap().len(), 8);
@@ -477,11 +478,11 @@ fn check_reports_findings_by_exit_code() {
     check(&["--within", "1y"]).exits_with(2);
 
     // The leaf has another CA, and the key belongs to another certificate.
-    let mut stored = store(&world);
-    let root = stored["root"].clone();
-    stored["leaf"]["ca"] = root["certificate"].clone();
-    stored["plain"]["private_key"] = root["private_key"].clone();
-    world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
+    let mut values = store(&world);
+    let root = values["root"].clone();
+    values["leaf"]["ca"] = root["certificate"].clone();
+    values["plain"]["private_key"] = root["private_key"].clone();
+    world.write("s.yml", serde_yaml::to_string(&values).unwrap());
     let failed_check = check(&[]).exits_with(3);
     assert!(
         failed_check.stderr.contains("leaf: it is not signed by a certificate under 'ca'"),
@@ -518,9 +519,10 @@ fn ca_rotation_takes_two_steps() {
     // Every command names the step that comes next, for the CA at the top of the chain.
     let deploy = "`monopile create-env MANIFEST --vars-store s.yml`";
     let not_deployed = format!("the rotation of 'root' is not deployed yet; deploy it: {deploy}");
-    let declared = world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let completed = not_deployed.replace("MANIFEST", "m.yml --var ip=10.0.0.6");
-    assert!(declared.stderr.contains(&completed), "{}", declared.stderr);
+    let check_of_manifest =
+        world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    let full_hint = not_deployed.replace("MANIFEST", "m.yml --var ip=10.0.0.6");
+    assert!(check_of_manifest.stderr.contains(&full_hint), "{}", check_of_manifest.stderr);
     let check = world.run(["vars", "check", "s.yml"]).success();
     let list = world.run(["vars", "list", "s.yml"]).success();
     for run in [&check, &list] {
@@ -550,10 +552,10 @@ fn ca_rotation_takes_two_steps() {
         "{}",
         early.stderr
     );
-    let mut deployed = between;
-    deployed.as_mapping_mut().unwrap().remove("monopile_previous").unwrap();
-    world.write("s.yml", serde_yaml::to_string(&deployed).unwrap());
-    let between = deployed;
+    let mut deployed_store = between;
+    deployed_store.as_mapping_mut().unwrap().remove("monopile_previous").unwrap();
+    world.write("s.yml", serde_yaml::to_string(&deployed_store).unwrap());
+    let between = deployed_store;
     let finish = "once everything trusts the new CA: `monopile vars rotate s.yml root --finish`";
     let check = world.run(["vars", "check", "s.yml"]).success();
     let second_rotation = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
@@ -578,9 +580,9 @@ fn ca_rotation_takes_two_steps() {
 #[test]
 fn ca_that_is_stored_twice_is_finished() {
     let world = generated();
-    let mut stored = store(&world);
-    stored["copy"] = stored["root"].clone();
-    world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
+    let mut values = store(&world);
+    values["copy"] = values["root"].clone();
+    world.write("s.yml", serde_yaml::to_string(&values).unwrap());
     let none = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
     assert!(none.stderr.contains("there is no rotation of 'root' to finish"), "{}", none.stderr);
 }
@@ -649,8 +651,8 @@ fn rotating_one_variable_changes_only_it() {
         assert_eq!(before[name], after[name], "{name}");
     }
     world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).exits_with(3);
-    assert!(wrong.stderr.contains("did you mean 'leaf'?"), "{}", wrong.stderr);
+    let failed_run = world.run(["vars", "rotate", "s.yml", "leef"]).exits_with(3);
+    assert!(failed_run.stderr.contains("did you mean 'leaf'?"), "{}", failed_run.stderr);
     // The origin of such a text cannot be inferred.
     world.write("t.yml", "url: https://a.b/c\n");
     let unknown = world.run(["vars", "rotate", "t.yml", "url"]).exits_with(3);
@@ -697,7 +699,7 @@ fn read_only_commands_write_no_vars_store() {
         [&["cpi", "info"], &["cpis"], &["plan"], &["status"], &["state", "verify"]];
     let hello = Hello::new();
     hello.create(&[]).success();
-    let whole = hello.world.read("creds.yml");
+    let store_text = hello.world.read("creds.yml");
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     let files = || {
         let entries = std::fs::read_dir(hello.world.path(".")).unwrap();
@@ -721,6 +723,6 @@ fn read_only_commands_write_no_vars_store() {
         assert_eq!(files(), before, "{command:?}");
     }
     std::fs::remove_file(&path).unwrap();
-    hello.world.write("creds.yml", whole);
+    hello.world.write("creds.yml", store_text);
     hello.delete(&[]).success();
 }

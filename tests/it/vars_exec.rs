@@ -58,11 +58,11 @@ fn program_ranks_between_files_and_the_environment() {
     world.write("file.yml", "{c: file}");
     world.write("store.yml", "{a: store, d: store}");
     let exec = ["--vars-exec", "cat first.yml", "--vars-exec", "cat second.yml"];
-    let with = |more: &[&str]| values(&world, &[&exec[..], more].concat());
-    assert_eq!(with(&[]), "1 2 2 1 ");
-    assert_eq!(with(&["-l", "file.yml"]), "1 2 file 1 ");
-    assert_eq!(with(&["-v", "a=var"]), "var 2 2 1 ");
-    assert_eq!(with(&["--vars-store", "store.yml"]), "1 2 2 1 ");
+    let values_with = |more: &[&str]| values(&world, &[&exec[..], more].concat());
+    assert_eq!(values_with(&[]), "1 2 2 1 ");
+    assert_eq!(values_with(&["-l", "file.yml"]), "1 2 file 1 ");
+    assert_eq!(values_with(&["-v", "a=var"]), "var 2 2 1 ");
+    assert_eq!(values_with(&["--vars-store", "store.yml"]), "1 2 2 1 ");
     let mut command = world.monopile(["int", "m.yml", "--path", "/values", "--vars-env", "MP"]);
     command.args(&exec[2..]).env("MP_a", "env").env("MP_b", "env");
     assert_eq!(world.finish(command).success().stdout, "- env\n- 2\n- 2\n- ((d))\n");
@@ -110,10 +110,10 @@ fn unusable_program_is_rejected_without_its_secrets() {
             let mut monopile = world.monopile(words.iter().chain(&["--vars-exec", command]));
             monopile.env("STORE_TOKEN", "hush-hush-2");
             let run = world.finish(monopile).exits_with(code);
-            let shown: String = run.stdout + &run.stderr;
+            let output: String = run.stdout + &run.stderr;
             let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(flat(&shown).contains(&flat(expected)), "{words:?} {command}: {shown}");
-            assert!(!shown.contains("hush-hush"), "{words:?} {command}: {shown}");
+            assert!(flat(&output).contains(&flat(expected)), "{words:?} {command}: {output}");
+            assert!(!output.contains("hush-hush"), "{words:?} {command}: {output}");
         }
     }
     assert_eq!(world.leftovers(), Vec::<String>::new());
@@ -141,13 +141,13 @@ fn signal_ends_the_program_and_the_run() {
         (&["vars", "check", "store.yml", "-m", "m.yml"], Signal::TERM, 143),
     ] {
         let child = start_hanging(&world, world.monopile(words));
-        let started = Instant::now();
+        let start = Instant::now();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.end_with_output();
-        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {shown}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
         // Usually 0.4 s, of which the program gets 0.3 s to end by itself.
-        assert!(started.elapsed() < Duration::from_secs(3), "{words:?}: {:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(3), "{words:?}: {:?}", start.elapsed());
         wait_until("the program and its children have ended", || world.leftovers().is_empty());
     }
 }
@@ -205,11 +205,11 @@ fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
         count
     };
     let check = |run: Run| {
-        let shown = run.stdout + &run.stderr;
+        let output = run.stdout + &run.stderr;
         for secret in secrets.iter().map(String::as_str).chain(["visible-nowhere", "71234567"]) {
-            assert!(!shown.contains(secret), "{secret} in {shown}");
+            assert!(!output.contains(secret), "{secret} in {output}");
         }
-        assert_eq!(runs(), 1, "{shown}");
+        assert_eq!(runs(), 1, "{output}");
     };
     check(hello.create(&["--verbose"]).success());
     for words in [
@@ -266,10 +266,10 @@ fn env_file_names_programs() {
         world.write("env/.monopile.yml", format!("manifest: ../m.yml\nvars_exec: {text}\n"));
         let mut command = world.monopile(["int", "--path", "/values", "--env-file", "../.monopile.yml"]);
         command.current_dir(world.path("env/below"));
-        let printed = world.finish(command).success().stdout;
-        let printed: String =
-            printed.lines().map(|line| line[2..].trim_matches('\'').to_owned() + " ").collect();
-        assert_eq!(printed.replace("null", ""), expected, "{text}");
+        let output = world.finish(command).success().stdout;
+        let output: String =
+            output.lines().map(|line| line[2..].trim_matches('\'').to_owned() + " ").collect();
+        assert_eq!(output.replace("null", ""), expected, "{text}");
     }
     for (text, expected) in [
         ("[]", ".monopile.yml:1:12: `vars_exec` names no program: write [PROGRAM, ARG]"),
@@ -348,8 +348,8 @@ impl<'w> PasswordStore<'w> {
         let key =
             ["--batch", "--passphrase", "", "--quick-generate-key", "operator", "ed25519", "sign", "never"];
         store.run("gpg", &key, "");
-        let listed = store.run("gpg", &["--batch", "--with-colons", "--list-keys"], "");
-        let fingerprint = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+        let key_list = store.run("gpg", &["--batch", "--with-colons", "--list-keys"], "");
+        let fingerprint = key_list.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
         let fingerprint = fingerprint.trim_end_matches(':');
         let subkey =
             ["--batch", "--passphrase", "", "--quick-add-key", fingerprint, "cv25519", "encr", "never"];

@@ -42,9 +42,9 @@ fn packages_are_compiled_with_dependencies_and_applied() {
     ]));
     let base = world.call("compile_package", json!([source, digest, "base", "fp-1", {}])).unwrap();
     let base = &base["result"];
-    let compiled =
+    let archive =
         world.request_blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
-    let files = untar(&compiled);
+    let files = untar(&archive);
     assert!(
         files.contains(&("./name".into(), "base fp-1\n".into()))
             || files.contains(&("name".into(), "base fp-1\n".into())),
@@ -104,11 +104,11 @@ fn jobs_share_the_links_to_packages() {
             .filter(|entry| entry.as_ref().unwrap().path_is_symlink())
             .count()
     };
-    let without = apply(0, 0, "1");
+    let base_count = apply(0, 0, "1");
     // One link to each job and one in it, and two links to each package.
-    assert_eq!(apply(3, 5, "1") - without, 2 * 3 + 2 * 5);
-    assert_eq!(apply(6, 10, "1") - without, 2 * 6 + 2 * 10);
-    assert_eq!(apply(6, 9, "2") - without, 2 * 6 + 2 * 9);
+    assert_eq!(apply(3, 5, "1") - base_count, 2 * 3 + 2 * 5);
+    assert_eq!(apply(6, 10, "1") - base_count, 2 * 6 + 2 * 10);
+    assert_eq!(apply(6, 9, "2") - base_count, 2 * 6 + 2 * 9);
     for job in 0..6 {
         let packages = base.join(format!("jobs/job{job}/packages"));
         assert_eq!(std::fs::read_to_string(packages.join("p8/file")).unwrap(), "content");
@@ -147,12 +147,12 @@ fn apply_without_jobs_sets_networks() {
 fn rejects_wrong_digests_and_escaping_paths() {
     let world = AgentVm::new();
     let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
-    let wrong = format!("sha256:{}", "0".repeat(64));
-    let error = world.call("compile_package", json!([id, wrong, "p", "1", {}])).unwrap_err();
+    let bad_digest = format!("sha256:{}", "0".repeat(64));
+    let error = world.call("compile_package", json!([id, bad_digest, "p", "1", {}])).unwrap_err();
     assert!(
         error.contains(&format!(
             "Compiling package p: Fetching package p: Checking blob '{id}': Expected \
-        stream to have digest '{wrong}' but was "
+        stream to have digest '{bad_digest}' but was "
         )),
         "{error}"
     );
@@ -167,7 +167,7 @@ fn rejects_wrong_digests_and_escaping_paths() {
         );
     }
     assert!(world.call("run_script", json!(["../../bin/sh", {}])).is_err());
-    let bad = json!({"p": {"name": "p", "version": "1", "sha1": wrong, "blobstore_id": id}});
+    let bad = json!({"p": {"name": "p", "version": "1", "sha1": bad_digest, "blobstore_id": id}});
     let error = world.apply(&[], bad).unwrap_err();
     assert!(error.contains("Applying: Applying package p: Fetching package blob: Checking blob"), "{error}");
     assert!(
@@ -268,11 +268,11 @@ fn cancelling_a_task_ends_all_its_processes() {
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     world.finish(&queued).unwrap();
     let child = std::fs::read_to_string(&mark).unwrap();
-    let gone = Instant::now();
+    let wait_start = Instant::now();
     while std::fs::read_to_string(format!("/proc/{}/stat", child.trim()))
         .is_ok_and(|stat| !stat.contains(") Z "))
     {
-        assert!(gone.elapsed() < Duration::from_secs(20), "its child lives");
+        assert!(wait_start.elapsed() < Duration::from_secs(20), "its child lives");
     }
     assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
 }
@@ -287,9 +287,9 @@ fn jobs_are_started_restarted_and_stopped() {
     let begin = Instant::now();
     assert_eq!(world.call("start", json!([])), Ok(json!("started")));
     world.wait_for("running");
-    let took = begin.elapsed();
-    println!("start to running: {took:?}");
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    let duration = begin.elapsed();
+    println!("start to running: {duration:?}");
+    assert!(duration < Duration::from_secs(8), "{duration:?}");
     let state = world.state();
     assert_eq!(state["processes"][0]["name"], "web");
     assert_eq!(state["processes"][0]["state"], "running");

@@ -66,11 +66,11 @@ fn requests_need_the_password() {
             if let Some(header) = header {
                 request = request.header("Authorization", header);
             }
-            let sent = match method {
+            let result = match method {
                 "GET" => client.run(request.body(()).unwrap()),
                 _ => client.run(request.body(r#"{"method":"ping"}"#).unwrap()),
             };
-            let response = sent.unwrap();
+            let response = result.unwrap();
             assert_eq!(response.status(), 401);
             assert_eq!(response.headers()["WWW-Authenticate"], r#"Basic realm="""#);
         }
@@ -92,8 +92,8 @@ fn agent_generates_a_missing_certificate() {
     let mut world = AgentVm::without_agent();
     world.write_settings(json!({"env": {}}));
     world.start_agent(false);
-    let sent = client(None).post(world.url("/agent")).header("Authorization", AgentVm::auth());
-    let (status, text) = read(sent.send(r#"{"method":"ping","arguments":[]}"#).unwrap());
+    let request = client(None).post(world.url("/agent")).header("Authorization", AgentVm::auth());
+    let (status, text) = read(request.send(r#"{"method":"ping","arguments":[]}"#).unwrap());
     assert_eq!((status, text.as_str()), (200, r#"{"value":"pong"}"#));
 }
 
@@ -176,8 +176,8 @@ fn slow_clients_are_disconnected() {
     }
     trickle.sock.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut rest = Vec::new();
-    let ended = trickle.read_to_end(&mut rest);
-    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof));
+    let result = trickle.read_to_end(&mut rest);
+    assert!(result.is_ok() || result.is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof));
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 
@@ -202,8 +202,8 @@ fn unusable_settings_end_the_agent_with_an_error() {
         "certificate": world.pki.certificate, "private_key": other.key,
     }}}}}));
     fails(3, "do not belong together");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
     world.write_settings(json!({"mbus": format!("https://u:secret@127.0.0.1:{port}")}));
     fails(1, &format!("listening on 127.0.0.1:{port} failed"));
     std::fs::write(world.settings(), "{").unwrap();

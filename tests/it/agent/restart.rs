@@ -35,8 +35,8 @@ fn next_agent_supervises_running_jobs() {
     let pid = with_running_job(&world);
     let spec = world.state();
     for signal in [Signal::TERM, Signal::KILL] {
-        let took = world.end_agent(signal);
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        let duration = world.end_agent(signal);
+        assert!(duration < Duration::from_secs(10), "{duration:?}");
         world.start_agent(false);
         world.wait_for("running");
         assert_eq!(world.pid("web"), pid, "the job was not touched");
@@ -97,8 +97,8 @@ fn boot_without_the_disk_starts_no_jobs() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(world.state()["job_state"], "failing");
     assert!(!world.base().join("sys/run/web/web.pid").exists());
-    let gone = world.call("unmount_disk", json!(["disk-1"])).unwrap();
-    assert_eq!(gone, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
+    let answer = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(answer, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
 }
 
 #[test]

@@ -172,12 +172,12 @@ impl AgentVm {
 
     /// Sends a message, and returns the status and the body.
     pub(crate) fn post(&self, body: &str) -> (u16, String) {
-        let sent = self
+        let response = self
             .client
             .post(self.url("/agent"))
             .header("Authorization", AgentVm::auth())
             .send(body.as_bytes());
-        read(sent.unwrap())
+        read(response.unwrap())
     }
 
     /// Sends a message, and returns the whole answer.
@@ -192,9 +192,9 @@ impl AgentVm {
     /// message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.send(method, arguments);
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
-            assert!(started.elapsed() < WAIT_TIMEOUT, "{method} does not end: {answer}");
+            assert!(start.elapsed() < WAIT_TIMEOUT, "{method} does not end: {answer}");
             if let Some(exception) = answer.get("exception") {
                 return Err(exception["message"].as_str().unwrap().to_owned());
             }

@@ -66,23 +66,23 @@ fn connectors_and_targets_are_printed_like_openstack() {
     let list = ["volume", "target", "list", "--node", &node.name];
     commands.push([&list[..], &["-c", "volume_id", "-c", "uuid", "--sort-column", "boot_index"]].concat());
     commands.push([&list[..], &["--sort", "boot_index:desc"]].concat());
-    let without = bench.ironic.enroll_node("iscsi_boot:true");
+    let bare_node = bench.ironic.enroll_node("iscsi_boot:true");
     for more in [&[][..], &["--print-empty"], &["-f", "csv"], &["-f", "yaml"]] {
-        commands.push([&["volume", "connector", "list", "--node", &without.name][..], more].concat());
+        commands.push([&["volume", "connector", "list", "--node", &bare_node.name][..], more].concat());
     }
     for arguments in &commands {
         let theirs = bench.ironic.run_reference(arguments);
-        let printed = bench.run(&ours(arguments)).success().stdout;
+        let output = bench.run(&ours(arguments)).success().stdout;
         match arguments.contains(&"--max-width") {
             // Both break a long word where they like, so only the widths of the columns are compared.
-            true => assert_eq!(printed.lines().next(), theirs.lines().next(), "{arguments:?}"),
-            false => assert_eq!(printed, theirs, "{arguments:?}"),
+            true => assert_eq!(output.lines().next(), theirs.lines().next(), "{arguments:?}"),
+            false => assert_eq!(output, theirs, "{arguments:?}"),
         }
     }
     let yaml = ["volume", "target", "show", &targets[0], "-f", "yaml"];
-    let parsed = |text: &str| serde_yaml::from_str::<Value>(text).unwrap();
-    let printed = parsed(&bench.run(&ours(&yaml)).success().stdout);
-    assert_eq!(printed, parsed(&bench.ironic.run_reference(&yaml)));
+    let parse = |text: &str| serde_yaml::from_str::<Value>(text).unwrap();
+    let document = parse(&bench.run(&ours(&yaml)).success().stdout);
+    assert_eq!(document, parse(&bench.ironic.run_reference(&yaml)));
 }
 
 /// Options that only one of the clients has, with the end of their command.
@@ -124,7 +124,7 @@ fn options_are_those_of_openstack() {
         let verbs = ["create", "list", "show", "set", "unset", "delete"];
         commands.extend(verbs.map(|verb| format!("volume {kind} {verb}")));
     }
-    let whole = commands.len();
+    let volume_count = commands.len();
     let nodes =
         ["create", "list", "show", "set", "unset", "delete", "manage", "clean", "rescue", "power off"];
     commands.extend(nodes.map(|verb| format!("node {verb}")));
@@ -139,7 +139,7 @@ fn options_are_those_of_openstack() {
         let options = lines.flat_map(|line| option.captures_iter(line).map(|name| name[1].to_owned()));
         let theirs: BTreeSet<String> = options.filter(|name| name != "help").collect();
         let ours = our_options(command);
-        match index < whole {
+        match index < volume_count {
             true => assert_eq!(ours, theirs, "{command}"),
             // Of nodes and ports, the options that a standalone Ironic needs.
             false => assert!(ours.is_subset(&theirs), "{command}: {:?}", ours.difference(&theirs)),

@@ -40,9 +40,9 @@ fn basic_auth_works_and_wrong_passwords_fail() {
         world.finish(command)
     };
     assert_eq!(run("s3cretpw1234").success().stdout, "");
-    let wrong = run("wr0ngpassw0rd").exits_with(1);
-    assert!(wrong.stderr.contains("refuses the credentials"), "{}", wrong.stderr);
-    assert!(!wrong.stderr.contains("wr0ng"), "{}", wrong.stderr);
+    let failed_run = run("wr0ngpassw0rd").exits_with(1);
+    assert!(failed_run.stderr.contains("refuses the credentials"), "{}", failed_run.stderr);
+    assert!(!failed_run.stderr.contains("wr0ng"), "{}", failed_run.stderr);
     let none = world.finish(ironic.monopile(&world, &["node", "list"])).exits_with(1);
     assert!(none.stderr.contains("refuses the credentials"), "{}", none.stderr);
 }

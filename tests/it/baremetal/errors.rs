@@ -185,10 +185,12 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
     let bench = Bench::new();
     let node = bench.ironic.create_node();
     let target = bench.create_target(&node.name, "0");
-    let reserve = |by: Option<&str>| {
+    let reserve = |host: Option<&str>| {
         let name = &node.name;
-        match by {
-            Some(by) => bench.ironic.run_sql("update nodes set reservation = ? where name = ?", &[by, name]),
+        match host {
+            Some(host) => {
+                bench.ironic.run_sql("update nodes set reservation = ? where name = ?", &[host, name])
+            }
             None => bench.ironic.run_sql("update nodes set reservation = null where name = ?", &[name]),
         };
     };
@@ -202,7 +204,7 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
     assert_eq!(error.refusal(), Some(Refusal::Locked), "{error}");
     assert!(error.to_string().contains("is locked by host other-conductor"), "{error}");
 
-    let started = Instant::now();
+    let start = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_secs(4));
@@ -210,6 +212,6 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
         });
         bench.run(&["volume", "target", "set", &target, "--extra", "a=2"]).success();
     });
-    assert!(started.elapsed() >= Duration::from_secs(4));
+    assert!(start.elapsed() >= Duration::from_secs(4));
     assert_eq!(bench.run_json(&["volume", "target", "show", &target])["extra"], serde_json::json!({"a": 2}));
 }

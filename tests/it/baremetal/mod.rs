@@ -10,7 +10,7 @@ mod volume;
 
 use serde_json::Value;
 
-use crate::support::ironic::{ExclusiveIronic, shared};
+use crate::support::ironic::{ExclusiveIronic, lock_shared_ironic};
 use crate::support::{Run, World};
 
 /// A world with commands for the Ironic that tests share.
@@ -21,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        Bench { world: World::new(), ironic: shared() }
+        Bench { world: World::new(), ironic: lock_shared_ironic() }
     }
 
     /// Runs `monopile baremetal …`.

@@ -19,9 +19,9 @@ fn node_is_enrolled_made_available_and_retired() {
     let options = ["--resource-class", "hand", "--property", "capabilities=iscsi_boot:true", "--driver-info"];
     let more = ["fake_password=s3cretpw1234", "--storage-interface", "external", "-f", "json"];
     let create = ["node", "create", "--driver", "fake-hardware", "--name", name];
-    let made = ok(&[&create[..], &options, &more].concat());
-    assert!(!made.stdout.contains("s3cretpw1234"), "{}", made.stdout);
-    let node = serde_json::from_str::<serde_json::Value>(&made.stdout).unwrap()["uuid"].clone();
+    let creation = ok(&[&create[..], &options, &more].concat());
+    assert!(!creation.stdout.contains("s3cretpw1234"), "{}", creation.stdout);
+    let node = serde_json::from_str::<serde_json::Value>(&creation.stdout).unwrap()["uuid"].clone();
     ok(&["port", "create", "52:54:00:FF:00:01", "--node", name, "--pxe-enabled", "true"]);
     let ports =
         bench.run_json(&["port", "list", "--node", name, "--fields", "address", "node_uuid", "pxe_enabled"]);
@@ -56,8 +56,8 @@ fn node_is_enrolled_made_available_and_retired() {
         wwpn 10:00:00:c0:ff:ee:00:01\nmac 52:54:00:ff:00:01\n";
     assert_eq!(run.stdout, expected);
     assert_eq!(run.stderr.matches("created").count(), 3, "{}", run.stderr);
-    let refused = collect(&["root@other"]).exits_with(1);
-    assert!(refused.stderr.contains("ssh HOST true"), "{}", refused.stderr);
+    let failed_run = collect(&["root@other"]).exits_with(1);
+    assert!(failed_run.stderr.contains("ssh HOST true"), "{}", failed_run.stderr);
     let nothing = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
     assert!(nothing.stderr.contains("reports no initiator"), "{}", nothing.stderr);
 
@@ -75,9 +75,9 @@ fn node_is_enrolled_made_available_and_retired() {
     assert_eq!(bench.run_json(&["node", "boot", "device", "show", name]), device);
     ok(&["node", "set", name, "--description", "by hand", "--property", "cpu_arch=x86_64"]);
     ok(&["node", "unset", name, "--description", "--property", "cpu_arch"]);
-    let shown = bench.run_json(&["node", "show", name, "--fields", "description", "properties"]);
+    let details = bench.run_json(&["node", "show", name, "--fields", "description", "properties"]);
     let capabilities = json!({"capabilities": "iscsi_boot:true"});
-    assert_eq!(shown, json!({"description": null, "properties": capabilities}));
+    assert_eq!(details, json!({"description": null, "properties": capabilities}));
     ok(&["node", "provide", name, "--wait", "60"]);
     let list = ["node", "list", "--provision-state", "available", "--resource-class", "hand"];
     assert_eq!(bench.run_json(&list)[0]["uuid"], node);

@@ -24,9 +24,9 @@ fn connector_is_created_listed_changed_and_deleted() {
         "rack=7",
     ]);
 
-    let listed = bench.run_json(&["volume", "connector", "list", "--node", &node.name]);
+    let connectors = bench.run_json(&["volume", "connector", "list", "--node", &node.name]);
     let expected = json!([{"uuid": uuid, "node_uuid": node.uuid, "type": "iqn", "connector_id": id}]);
-    assert_eq!(listed, expected);
+    assert_eq!(connectors, expected);
     let by_uuid = bench.run_json(&["volume", "connector", "list", "--node", &node.uuid, "--detail"]);
     assert_eq!(by_uuid[0]["extra"], json!({"rack": 7}));
 
@@ -63,11 +63,12 @@ fn target_changes_by_key_and_keeps_its_password() {
     let bench = Bench::new();
     let node = bench.ironic.create_node();
     let uuid = bench.create_target(&node.name, "0");
-    let stored = || bench.ironic.run_sql("select properties from volume_targets where uuid = ?", &[&uuid]);
-    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+    let stored_properties =
+        || bench.ironic.run_sql("select properties from volume_targets where uuid = ?", &[&uuid]);
+    assert!(stored_properties().contains("s3cretpw1234"), "{}", stored_properties());
 
-    let shown = bench.run(&["volume", "target", "show", &uuid]).success();
-    assert!(shown.stdout.contains("******") && !shown.stdout.contains("s3cretpw1234"), "{}", shown.stdout);
+    let run = bench.run(&["volume", "target", "show", &uuid]).success();
+    assert!(run.stdout.contains("******") && !run.stdout.contains("s3cretpw1234"), "{}", run.stdout);
 
     bench
         .run(&["volume", "target", "set", &uuid, "--property", "target_lun=1", "--volume-id", "v2"])
@@ -81,15 +82,15 @@ fn target_changes_by_key_and_keeps_its_password() {
         bench.run_json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
     assert_eq!(with_usernames["properties"]["auth_username"], "bosh");
     assert_eq!((&target["volume_id"], &target["boot_index"]), (&json!("v2"), &json!(0)));
-    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+    assert!(stored_properties().contains("s3cretpw1234"), "{}", stored_properties());
 
     bench.run(&["volume", "target", "unset", &uuid, "--property", "target_lun"]).success();
     let other = bench.ironic.create_node();
     bench.run(&["volume", "target", "set", &uuid, "--node", &other.name]).success();
     assert_eq!(bench.run_json(&["volume", "target", "list", "--node", &node.name]), json!([]));
-    let moved = bench.run_json(&["volume", "target", "list", "--node", &other.name, "--long"]);
-    assert_eq!(moved[0]["properties"], json!({"auth_username": "******", "auth_password": "******"}));
-    assert!(stored().contains("s3cretpw1234"), "{}", stored());
+    let targets = bench.run_json(&["volume", "target", "list", "--node", &other.name, "--long"]);
+    assert_eq!(targets[0]["properties"], json!({"auth_username": "******", "auth_password": "******"}));
+    assert!(stored_properties().contains("s3cretpw1234"), "{}", stored_properties());
     bench.run(&["volume", "target", "delete", &uuid]).success();
     assert!(!bench.ironic.exists(&format!("/v1/volume/targets/{uuid}")));
 }
@@ -106,13 +107,13 @@ fn list_reads_all_pages() {
         let run = bench.run(&[&options[..], more].concat()).success();
         run.stdout.lines().map(str::to_owned).collect()
     };
-    let sorted = |mut uuids: Vec<String>| {
+    let sort = |mut uuids: Vec<String>| {
         uuids.sort();
         uuids
     };
     // Ironic returns four objects per page.
-    assert_eq!(sorted(list(&[])), sorted(uuids.clone()));
-    assert_eq!(sorted(list(&["--limit", "0"])), sorted(uuids.clone()));
+    assert_eq!(sort(list(&[])), sort(uuids.clone()));
+    assert_eq!(sort(list(&["--limit", "0"])), sort(uuids.clone()));
     assert_eq!(list(&["--sort", "boot_index", "--limit", "8"]), uuids[..8]);
     assert_eq!(list(&["--sort", "boot_index:asc", "--limit", "4"]), uuids[..4]);
     assert_eq!(list(&["--sort", "boot_index", "--marker", &uuids[2]]), uuids[3..]);
@@ -122,7 +123,7 @@ fn list_reads_all_pages() {
     assert_eq!(list(&["--sort", "volume_type:desc,boot_index", "--fields", "uuid"]), uuids);
     // Ironic does not sort by node_uuid, and does not select by these fields.
     assert_eq!(list(&["--sort", "node_uuid,boot_index", "--limit", "2"]), uuids[..2]);
-    assert_eq!(sorted(list(&["--sort", "node_uuid"])), sorted(uuids.clone()));
+    assert_eq!(sort(list(&["--sort", "node_uuid"])), sort(uuids.clone()));
     assert_eq!(list(&["--boot-index", "7"]), uuids[7..8]);
     assert_eq!(list(&["--volume_id", "volume-8", "--fields", "uuid", "--limit", "1"]), uuids[8..]);
     assert_eq!(list(&["--type", "iscsi", "--boot_index", "3"]), uuids[3..4]);

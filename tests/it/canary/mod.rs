@@ -44,8 +44,8 @@ fn cpi_config_properties_are_not_shown() {
     canary.set_mode("");
     canary.run("create-env", &config, OutputMode::Plain).success();
     assert!(canary.hello.world.read("state.json").contains("\"cpi\": \"leaky\""));
-    let shown = canary.all_that_was_shown();
-    assert!(shown.contains("External CPI request"), "{shown}");
+    let output = canary.all_output();
+    assert!(output.contains("External CPI request"), "{output}");
     // If the file is invalid, its content must not be shown.
     let text = canary.hello.world.read("cpis.yml");
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "typ: leaky"));
@@ -179,16 +179,16 @@ fn registry_and_tunnel_show_no_secret() {
     // Another process holds the registry's port. Then the registry's file is corrupt.
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
-    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     canary.run("create-env", &[], OutputMode::Plain).exits_with(1);
     canary.check(registry);
-    drop(taken);
+    drop(listener);
     let file = canary.hello.world.path("state.json.journal/registry.json");
-    let held = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, held.replacen(':', ": [", 1)).unwrap();
+    let content = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, content.replacen(':', ": [", 1)).unwrap();
     canary.run("create-env", &[], OutputMode::Json).exits_with(1);
     canary.check(registry);
-    std::fs::write(&file, held).unwrap();
+    std::fs::write(&file, content).unwrap();
     island.start_sshd("");
     canary.run("create-env", &["--skip-drain"], OutputMode::Terminal).success();
     canary.check(registry);
@@ -206,7 +206,7 @@ fn interrupted_run_shows_no_secret() {
     // Ctrl-C is pressed twice.
     let interrupt = std::thread::spawn(move || {
         wait_until("the CPI hangs", || hanging.exists());
-        let mut killed = 0;
+        let mut kill_count = 0;
         for _ in 0..2 {
             for entry in std::fs::read_dir("/proc").unwrap().flatten() {
                 let Ok(words) = std::fs::read(entry.path().join("cmdline")) else { continue };
@@ -216,12 +216,12 @@ fn interrupted_run_shows_no_secret() {
                     let pid: i32 = entry.file_name().to_str().unwrap().parse().unwrap();
                     let pid = rustix::process::Pid::from_raw(pid).unwrap();
                     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-                    killed += 1;
+                    kill_count += 1;
                 }
             }
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
-        killed
+        kill_count
     });
     canary.run("create-env", &[], OutputMode::Plain).exits_with(130);
     assert_eq!(join("the program is interrupted", interrupt), 2);
@@ -379,8 +379,8 @@ fn unreadable_variables_show_no_secret() {
         }
         canary.write(file, text);
         canary.run("create-env", &[], OutputMode::Plain).exits_with(3);
-        let shown = canary.all_that_was_shown();
-        assert!(!shown.contains("cAn4rY"), "{shown}");
+        let output = canary.all_output();
+        assert!(!output.contains("cAn4rY"), "{output}");
     }
 }
 

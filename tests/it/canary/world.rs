@@ -32,9 +32,9 @@ pub(super) const ALL_MODES: [OutputMode; 3] = [OutputMode::Plain, OutputMode::Js
 pub(super) struct Canary {
     pub hello: Hello,
     /// The output of all runs so far.
-    shown: Vec<(String, String)>,
+    outputs: Vec<(String, String)>,
     /// The number of outputs that were searched. Later runs cannot change them.
-    searched: usize,
+    searched_outputs: usize,
     /// Files that may contain secrets, because the operator wrote them or because secrets are their purpose.
     secret_files: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
@@ -168,7 +168,7 @@ impl Canary {
         let secret_files =
             ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
         let secret_files = secret_files.iter().map(|name| hello.world.path(name)).collect();
-        Canary { hello, shown: Vec::new(), searched: 0, secret_files, unmarked: Vec::new() }
+        Canary { hello, outputs: Vec::new(), searched_outputs: 0, secret_files, unmarked: Vec::new() }
     }
 
     /// Writes a file with secrets.
@@ -241,8 +241,8 @@ cpis:
             }
         };
         let name = format!("{command} {more:?} {output_mode:?}");
-        self.shown.push((format!("standard output of {name}"), run.stdout.clone()));
-        self.shown.push((format!("standard error of {name}"), run.stderr.clone()));
+        self.outputs.push((format!("standard output of {name}"), run.stdout.clone()));
+        self.outputs.push((format!("standard error of {name}"), run.stderr.clone()));
         run
     }
 
@@ -291,10 +291,10 @@ cpis:
             .flat_map(|secret| spellings(secret).into_iter().map(move |spelling| (spelling, secret.as_str())))
             .collect();
         let mut leaks = Vec::new();
-        for (name, text) in &self.shown[self.searched..] {
+        for (name, text) in &self.outputs[self.searched_outputs..] {
             leaks.extend(search(name, text, &spellings));
         }
-        self.searched = self.shown.len();
+        self.searched_outputs = self.outputs.len();
         let mut file_count = 0;
         for entry in walkdir::WalkDir::new(self.hello.world.root()) {
             let Ok(entry) = entry else { continue };
@@ -329,20 +329,20 @@ cpis:
     pub(super) fn generate(&mut self) {
         self.set_mode("error info");
         self.run("create-env", &[], OutputMode::Plain).exits_with(1);
-        self.shown.clear();
-        self.searched = 0;
+        self.outputs.clear();
+        self.searched_outputs = 0;
         self.set_mode("");
     }
 
     /// Returns all output so far.
-    pub(super) fn all_that_was_shown(&self) -> String {
-        self.shown.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
+    pub(super) fn all_output(&self) -> String {
+        self.outputs.iter().map(|(name, text)| format!("{name}:\n{text}\n")).collect()
     }
 
     /// Checks that something was redacted. Otherwise a check could pass for lack of output.
     #[track_caller]
     pub(super) fn assert_hid_something(&self) {
-        let count: usize = self.shown.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
+        let count: usize = self.outputs.iter().map(|(_, text)| text.matches("<redacted>").count()).sum();
         assert!(count > 0, "nothing was redacted");
     }
 }
@@ -391,11 +391,11 @@ fn spellings(secret: &str) -> Vec<String> {
         })
         .collect();
     spellings.push(percent);
-    for skipped in 0..3 {
-        let text = [&b"xxx"[..skipped], secret.as_bytes()].concat();
-        let whole = text.len() * 8 / 6;
-        for encoded in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
-            spellings.push(encoded[(skipped * 8).div_ceil(6)..whole].to_owned());
+    for offset in 0..3 {
+        let text = [&b"xxx"[..offset], secret.as_bytes()].concat();
+        let length = text.len() * 8 / 6;
+        for base64 in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+            spellings.push(base64[(offset * 8).div_ceil(6)..length].to_owned());
         }
     }
     spellings

@@ -47,7 +47,7 @@ impl Inventory {
     /// id of its agent.
     pub(super) fn names(&self, hello: &Hello, cid: &str) -> Vec<String> {
         let mut names = vec![cid.to_owned()];
-        for (_, request) in hello.makers().into_iter().filter(|(made, _)| made == cid) {
+        for (_, request) in hello.makers().into_iter().filter(|(created_cid, _)| created_cid == cid) {
             names.extend(self.agents.get(&request).cloned());
             names.push(request);
         }
@@ -95,8 +95,8 @@ impl Inventory {
                 continue;
             }
             let since = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
-            let reported = |report: &String| names.iter().any(|name| report.contains(name));
-            if !self.may_be_unrecorded(&cid) && !self.reports[since..].iter().any(reported) {
+            let is_named = |report: &String| names.iter().any(|name| report.contains(name));
+            if !self.may_be_unrecorded(&cid) && !self.reports[since..].iter().any(is_named) {
                 unreported.push(format!("{cid} (known as {})", names[1..].join(", ")));
             }
         }

@@ -49,7 +49,7 @@ pub(super) struct ManifestChanges {
 
 /// The last successful deploy.
 #[derive(Debug, Clone)]
-pub(super) struct Deployed {
+pub(super) struct Deployment {
     pub manifest_changes: ManifestChanges,
     pub vm: String,
     pub disk: String,
@@ -145,7 +145,7 @@ pub(super) struct ChaosLife {
     _proxy: AgentProxy,
     pub inventory: Inventory,
     pub manifest_changes: ManifestChanges,
-    pub deployed: Option<Deployed>,
+    pub deployment: Option<Deployment>,
     /// The things that any run may delete, because an earlier run was asked to delete them or the operator
     /// broke them.
     pub may_be_deleted: DeletePermission,
@@ -185,7 +185,7 @@ impl ChaosLife {
             _proxy: proxy,
             inventory: Inventory::default(),
             manifest_changes: ManifestChanges::default(),
-            deployed: None,
+            deployment: None,
             may_be_deleted: DeletePermission::NONE,
             snapshots_to_delete: BTreeSet::new(),
             counter: 0,
@@ -282,10 +282,10 @@ impl ChaosLife {
                 let path = "hello/stemcell/stemcell.MF";
                 let version = |number: u32| format!("version: \"1.{number}\"");
                 let text = self.hello.world.read(path);
-                let changed = text.replace(&version(changes.stemcell), &version(changes.stemcell + 1));
-                assert_ne!(text, changed);
+                let new_text = text.replace(&version(changes.stemcell), &version(changes.stemcell + 1));
+                assert_ne!(text, new_text);
                 changes.stemcell += 1;
-                self.hello.world.write(path, changed);
+                self.hello.world.write(path, new_text);
             }
             Change::Password => {
                 changes.password += 1;
@@ -320,7 +320,7 @@ impl ChaosLife {
     }
 
     /// Returns a command with more options.
-    pub(super) fn prepared(&self, command: OperatorCommand, more: &[&str]) -> Command {
+    pub(super) fn prepare_command(&self, command: OperatorCommand, more: &[&str]) -> Command {
         let (words, options) = ChaosLife::words(command);
         match command {
             OperatorCommand::Show => self.hello.state_command(words),
@@ -340,9 +340,9 @@ impl ChaosLife {
 
     /// Returns the things that a command may delete, apart from snapshots.
     pub(super) fn may_delete(&self, command: OperatorCommand) -> DeletePermission {
-        let deployed = self.deployed.as_ref().map(|deployed| deployed.manifest_changes);
-        let has_changed = deployed != Some(self.manifest_changes);
-        let is_resized = deployed.is_none_or(|deployed| deployed.disk != self.manifest_changes.disk);
+        let deployed_changes = self.deployment.as_ref().map(|deployment| deployment.manifest_changes);
+        let has_changed = deployed_changes != Some(self.manifest_changes);
+        let is_resized = deployed_changes.is_none_or(|changes| changes.disk != self.manifest_changes.disk);
         match command {
             OperatorCommand::Delete => DeletePermission::ALL,
             OperatorCommand::Create => DeletePermission { vm: has_changed, disk: is_resized },
@@ -428,7 +428,7 @@ impl ChaosLife {
         }
         self.hello.set_script(script);
         self.gate.set(point);
-        self.run(self.prepared(command, options), &attempt, &hold);
+        self.run(self.prepare_command(command, options), &attempt, &hold);
         if let (true, Disturbance::Cpi { goes_on, .. }) = (hangs, disturbance) {
             self.end_held_call(*goes_on);
             self.check_nothing_lost();
@@ -453,9 +453,9 @@ impl ChaosLife {
         let may_be = CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
         self.check(may_be, || "an exit code that is not documented".to_owned());
         let run = &self.last;
-        let shown = format!("{}{}", run.stdout, run.stderr);
-        self.check(!shown.contains("panicked at"), || "the program panicked".to_owned());
-        self.check(!shown.contains(SECRET), || "a secret is in the output".to_owned());
+        let output = format!("{}{}", run.stdout, run.stderr);
+        self.check(!output.contains("panicked at"), || "the program panicked".to_owned());
+        self.check(!output.contains(SECRET), || "a secret is in the output".to_owned());
         let requests = self.inventory.observe_run(&self.hello, &self.last);
         self.counts.calls += requests.len();
         if !self.is_held() {
@@ -480,28 +480,29 @@ impl ChaosLife {
         let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
         let mut child = command.spawn().unwrap();
-        let started = Instant::now();
-        let (mut held, mut interrupted, mut second) = (None, None, None);
+        let start = Instant::now();
+        let (mut hold_start, mut interruption_time, mut second) = (None, None, None);
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break Some(status);
             }
-            if held.is_none() && self.is_held() {
-                held = Some(Instant::now());
+            if hold_start.is_none() && self.is_held() {
+                hold_start = Some(Instant::now());
                 second = self.act_on_held_call(&mut child, hold);
             }
-            let is_due_again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
+            let is_due_again =
+                hold_start.is_some_and(|hold_start| hold_start.elapsed() > Duration::from_millis(150));
             if let (true, HeldCallAction::Signal(signal, 2..)) = (is_due_again, hold) {
-                held = Some(Instant::now());
+                hold_start = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), *signal);
             }
-            if started.elapsed() > attempt.timeout && interrupted.is_none() {
-                interrupted = Some(Instant::now());
+            if start.elapsed() > attempt.timeout && interruption_time.is_none() {
+                interruption_time = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
-            if started.elapsed() > attempt.timeout + EXIT_TIMEOUT {
+            if start.elapsed() > attempt.timeout + EXIT_TIMEOUT {
                 let _ = child.kill();
                 let _ = child.try_wait();
                 break None;
@@ -517,20 +518,20 @@ impl ChaosLife {
         };
         let code = status.and_then(|status| status.code()).unwrap_or(-1);
         let is_signalled =
-            matches!(hold, HeldCallAction::Signal(..) | HeldCallAction::Interrupt) && held.is_some();
+            matches!(hold, HeldCallAction::Signal(..) | HeldCallAction::Interrupt) && hold_start.is_some();
         self.counts.signals += usize::from(code == -1 || is_signalled);
         self.last = Run { code, stdout: read("stdout"), stderr: read("stderr") };
         if let Some(mut second) = second {
-            let started = Instant::now();
-            let ended = loop {
+            let start = Instant::now();
+            let second_status = loop {
                 match second.try_wait().unwrap() {
-                    None if started.elapsed() < RECOVERY_TIMEOUT => {
+                    None if start.elapsed() < RECOVERY_TIMEOUT => {
                         std::thread::sleep(Duration::from_millis(5))
                     }
-                    ended => break ended,
+                    second_status => break second_status,
                 }
             };
-            let code = ended.and_then(|status| status.code()).unwrap_or(-1);
+            let code = second_status.and_then(|status| status.code()).unwrap_or(-1);
             let _ = writeln!(self.log, "  a second Create ends with {code}");
             *self.counts.codes.entry(code).or_default() += 1;
             // The reports of both commands count.
@@ -569,7 +570,7 @@ impl ChaosLife {
             HeldCallAction::Act(MachineAction::SwitchOff) => self.hello.kill_vm(),
             HeldCallAction::RemoveLock => {
                 let _ = std::fs::remove_file(self.hello.world.path("state.json.lock"));
-                let mut command = self.prepared(OperatorCommand::Create, &[]);
+                let mut command = self.prepare_command(OperatorCommand::Create, &[]);
                 let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
                 command.stdin(Stdio::null()).stdout(file("second.stdout")).stderr(file("second.stderr"));
                 second = Some(command.spawn().unwrap());
@@ -577,7 +578,7 @@ impl ChaosLife {
                 std::thread::sleep(Duration::from_millis(300));
             }
             HeldCallAction::SecondRun => {
-                let second = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
+                let second = self.hello.world.finish(self.prepare_command(OperatorCommand::Create, &[]));
                 self.check(second.code == 4, || {
                     format!("a second run ends with {}: {}", second.code, second.stderr)
                 });
@@ -625,13 +626,15 @@ impl ChaosLife {
                 format!("{snapshot} was deleted unasked")
             });
         }
-        let Some(deployed) = &self.deployed else { return };
+        let Some(deployment) = &self.deployment else { return };
         let may_delete = may_delete.or(self.may_be_deleted);
-        let gone = |cid: &String| before.contains(cid) && !now.contains(cid);
-        self.check(may_delete.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
+        let is_gone = |cid: &String| before.contains(cid) && !now.contains(cid);
+        self.check(may_delete.vm || !is_gone(&deployment.vm), || {
+            format!("{} was deleted unasked", deployment.vm)
+        });
         let must_keep_data = self.counter > 0 && !may_delete.disk;
-        self.check(!must_keep_data || !gone(&deployed.disk), || {
-            format!("{} was deleted unasked, with its data", deployed.disk)
+        self.check(!must_keep_data || !is_gone(&deployment.disk), || {
+            format!("{} was deleted unasked, with its data", deployment.disk)
         });
     }
 
@@ -664,7 +667,7 @@ impl ChaosLife {
         if command == OperatorCommand::Delete {
             self.may_reset = true;
             if has_succeeded && !has_state {
-                self.deployed = None;
+                self.deployment = None;
             }
         }
         if !has_succeeded || command == OperatorCommand::Delete {
@@ -692,13 +695,16 @@ impl ChaosLife {
             let current = state["disks"].as_array().into_iter().flatten();
             let disk = current.filter(|disk| disk["id"] == state["current_disk_id"]).map(|disk| &disk["cid"]);
             let disk = disk.map(text).next().unwrap_or_default();
-            let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.manifest_changes));
+            let was = self
+                .deployment
+                .as_ref()
+                .map(|deployment| (deployment.vm.clone(), deployment.manifest_changes));
             if command.deploys() {
                 self.may_be_deleted = DeletePermission::NONE;
-                self.deployed =
-                    Some(Deployed { manifest_changes: self.manifest_changes, vm: vm.clone(), disk });
-            } else if let Some(deployed) = &mut self.deployed {
-                deployed.vm.clone_from(&vm);
+                self.deployment =
+                    Some(Deployment { manifest_changes: self.manifest_changes, vm: vm.clone(), disk });
+            } else if let Some(deployment) = &mut self.deployment {
+                deployment.vm.clone_from(&vm);
             }
             if was != Some((vm, self.manifest_changes)) {
                 self.jobs_may_be_stopped = false;
@@ -732,7 +738,7 @@ impl ChaosLife {
 
     /// Returns true if the deployed VM is well.
     pub(super) fn is_well(&self) -> bool {
-        self.deployed.is_some() && !self.may_be_deleted.vm && self.vm_answers()
+        self.deployment.is_some() && !self.may_be_deleted.vm && self.vm_answers()
     }
 
     /// Deletes a thing in the IaaS, as the operator does.
@@ -789,8 +795,8 @@ impl Drop for ChaosLife {
         if std::thread::panicking() {
             let _ =
                 std::fs::rename(self.hello.world.path("state.json"), self.hello.world.path("failed.json"));
-            let started = Instant::now();
-            while started.elapsed() < EXIT_TIMEOUT {
+            let start = Instant::now();
+            while start.elapsed() < EXIT_TIMEOUT {
                 let leftovers = self.hello.world.leftovers();
                 let pids: Vec<i32> = leftovers
                     .iter()

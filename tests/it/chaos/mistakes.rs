@@ -29,7 +29,7 @@ impl ChaosLife {
         );
         let command = if changes { command } else { OperatorCommand::Create };
         match mistake {
-            Mistake::ForgottenStore if self.deployed.is_some() => self.forget_store(),
+            Mistake::ForgottenStore if self.deployment.is_some() => self.forget_store(),
             Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
                 self.lose_state(imports, names_disk);
             }
@@ -37,9 +37,9 @@ impl ChaosLife {
                 self.run_held_at_call(call, command, &HeldCallAction::RemoveLock)
             }
             Mistake::SecondRun { call } => self.run_held_at_call(call, command, &HeldCallAction::SecondRun),
-            Mistake::OtherRegion if self.deployed.is_some() => {
+            Mistake::OtherRegion if self.deployment.is_some() => {
                 let script = Script::with_info(InfoAnswer::Local).configured(OTHER_REGION);
-                self.look_elsewhere(command, self.prepared(command, &["-o", "region.yml"]), script);
+                self.look_elsewhere(command, self.prepare_command(command, &["-o", "region.yml"]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
                 let (command, name, more) = match command {
@@ -52,12 +52,12 @@ impl ChaosLife {
                 self.look_elsewhere(command, process, Script::with_info(InfoAnswer::Local));
             }
             Mistake::NoCpi => self.use_missing_cpi(),
-            Mistake::RemovedVm if self.deployed.is_some() => {
+            Mistake::RemovedVm if self.deployment.is_some() => {
                 self.may_be_deleted.vm = true;
                 self.remove("vm-");
                 self.run_disturbed(command, &Disturbance::None);
             }
-            Mistake::RemovedDisk if self.deployed.is_some() => {
+            Mistake::RemovedDisk if self.deployment.is_some() => {
                 (self.may_be_deleted, self.may_reset) = (DeletePermission::ALL, true);
                 self.remove("vm-");
                 self.remove("disk-");
@@ -87,7 +87,7 @@ impl ChaosLife {
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
         wait_until("the agent of the foreign VM listens", || self.vm_answers());
         let attempt = Attempt { is_undisturbed: false, ..self.attempt(command) };
-        let run = self.run(self.prepared(command, &[]), &attempt, &HeldCallAction::Nothing);
+        let run = self.run(self.prepare_command(command, &[]), &attempt, &HeldCallAction::Nothing);
         self.check(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
         self.check(self.vm_answers(), || format!("the foreign {occupant} was ended"));
         self.remove_bystander(&occupant);
@@ -99,8 +99,11 @@ impl ChaosLife {
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
-        let run =
-            self.run(self.prepared(command, &[]), &self.harmless_attempt(command), &HeldCallAction::Nothing);
+        let run = self.run(
+            self.prepare_command(command, &[]),
+            &self.harmless_attempt(command),
+            &HeldCallAction::Nothing,
+        );
         self.check(run.code != 0 && self.hello.cloud() == before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
@@ -134,13 +137,13 @@ impl ChaosLife {
             attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
             attempt.later = attempt.may_delete;
         }
-        self.run(self.prepared(command, &[]), &attempt, hold);
+        self.run(self.prepare_command(command, &[]), &attempt, hold);
     }
 
     /// Runs a create-env without its vars store. The command must change nothing.
     fn forget_store(&mut self) {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
-        let command = self.prepared(OperatorCommand::Create, &[]);
+        let command = self.prepare_command(OperatorCommand::Create, &[]);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
         arguments.drain(at..at + 2);
@@ -158,9 +161,9 @@ impl ChaosLife {
         let is_well = self.is_well();
         self.hello.set_script(script);
         self.run(process, &self.harmless_attempt(command), &HeldCallAction::Nothing);
-        let Some(deployed) = self.deployed.clone().filter(|_| is_well) else { return };
+        let Some(deployment) = self.deployment.clone().filter(|_| is_well) else { return };
         let records = self.hello.announced_or_recorded();
-        for cid in [&deployed.vm, &deployed.disk] {
+        for cid in [&deployment.vm, &deployment.disk] {
             self.check(records.contains(cid), || format!("{cid} went off the record at the CPI's word"));
         }
     }
@@ -172,7 +175,7 @@ impl ChaosLife {
         self.hello.world.write("no-cpi.yml", ops);
         let attempt = self.harmless_attempt(OperatorCommand::CreateWithRecreate);
         let run = self.run(
-            self.prepared(OperatorCommand::CreateWithRecreate, &["-o", "no-cpi.yml"]),
+            self.prepare_command(OperatorCommand::CreateWithRecreate, &["-o", "no-cpi.yml"]),
             &attempt,
             &HeldCallAction::Nothing,
         );
@@ -184,12 +187,14 @@ impl ChaosLife {
         let state = self.hello.state();
         let is_empty =
             |path: &str| state.pointer(path).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
-        let is_as_deployed =
-            self.deployed.as_ref().is_some_and(|deployed| deployed.manifest_changes == self.manifest_changes);
+        let is_as_deployed = self
+            .deployment
+            .as_ref()
+            .is_some_and(|deployment| deployment.manifest_changes == self.manifest_changes);
         is_as_deployed
             && is_empty("/monopile/suspects")
             && is_empty("/monopile/undeleted")
-            && self.hello.recorded() == self.inventory.present(&self.hello)
+            && self.hello.recorded_cids() == self.inventory.present(&self.hello)
             && self.hello.announced().is_empty()
     }
 
@@ -207,12 +212,12 @@ impl ChaosLife {
         std::fs::create_dir_all(&hidden_place).unwrap();
         let names = ["state.json", "state.json.bak", "state.json.versions", "state.json.journal"];
         let exists = |name: &&str| self.hello.world.exists(name);
-        let moved: Vec<&str> = names.into_iter().filter(exists).collect();
-        for name in &moved {
+        let moved_files: Vec<&str> = names.into_iter().filter(exists).collect();
+        for name in &moved_files {
             std::fs::rename(self.hello.world.path(name), hidden_place.join(name)).unwrap();
         }
         let before = self.hello.cloud();
-        let run = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
+        let run = self.hello.world.finish(self.prepare_command(OperatorCommand::Create, &[]));
         self.log_step(&format!("create-env without the state ends with {}", run.code));
         let requests = self.inventory.observe_run(&self.hello, &run);
         let has_effect =
@@ -221,7 +226,7 @@ impl ChaosLife {
             format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
         });
         if !imports || self.has_snapshots() {
-            for name in moved {
+            for name in moved_files {
                 let place = self.hello.world.path(name);
                 let _ = std::fs::remove_dir_all(&place);
                 std::fs::rename(hidden_place.join(name), place).unwrap();
@@ -232,7 +237,7 @@ impl ChaosLife {
             let stemcell = &state["stemcells"][0];
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let mut hint = hint.unwrap().1.replace("STEMCELL-CID", &text(&stemcell["cid"]));
-            let disk = &self.deployed.as_ref().unwrap().disk;
+            let disk = &self.deployment.as_ref().unwrap().disk;
             self.check(hint.contains(&format!(" --disk {disk}")), || format!("{disk} is not named: {hint}"));
             if !names_disk {
                 hint = hint.replace(&format!(" --disk {disk}"), "");

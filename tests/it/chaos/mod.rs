@@ -98,7 +98,7 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
 
 /// Runs the lives of `next` seeds, some at once, and reports them.
 fn live_all(next: impl Fn() -> Option<u64> + Sync) {
-    let started = Instant::now();
+    let start = Instant::now();
     let (total, failures) = (Arc::<Mutex<Counts>>::default(), Mutex::new(BTreeMap::new()));
     let ended_well = AtomicU64::new(0);
     let _waiting = waiting("the last life of the chaos");
@@ -108,14 +108,14 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
                 while let Some(seed) = next() {
                     let life = Instant::now();
                     let lived = live(seed, &total);
-                    let took = life.elapsed().as_secs_f64();
+                    let seconds = life.elapsed().as_secs_f64();
                     match lived {
                         Ok(()) => {
-                            eprintln!("chaos: seed {seed} ended well after {took:.1} s");
+                            eprintln!("chaos: seed {seed} ended well after {seconds:.1} s");
                             ended_well.fetch_add(1, Ordering::SeqCst);
                         }
                         Err(what) => {
-                            eprintln!("chaos: seed {seed} FAILED after {took:.1} s: {what}");
+                            eprintln!("chaos: seed {seed} FAILED after {seconds:.1} s: {what}");
                             failures.lock().unwrap().insert(seed, what);
                         }
                     }
@@ -129,7 +129,7 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
          recovery; {} signals; {} CPI calls",
         ended_well.into_inner(),
         failures.len(),
-        started.elapsed().as_secs_f64(),
+        start.elapsed().as_secs_f64(),
         counts.codes.values().sum::<usize>(),
         counts.codes,
         counts.recovery,
@@ -164,11 +164,11 @@ fn random_sequences_lose_no_resource() {
 
 #[test]
 fn documentation_lists_the_misbehaviours() {
-    let listed: Vec<&str> = include_str!("mod.rs")
+    let documented_names: Vec<&str> = include_str!("mod.rs")
         .lines()
         .filter_map(|line| line.strip_prefix("//! | ")?.split(" | ").next())
         .skip(1)
         .collect();
     let names: Vec<&str> = MISBEHAVIOURS.iter().map(|misbehaviour| misbehaviour.name).collect();
-    assert_eq!(listed, names);
+    assert_eq!(documented_names, names);
 }

@@ -77,7 +77,7 @@ impl ChaosLife {
         // The operator knows the effect of the option.
         attempt.may_delete.vm |= options.contains(&"--recreate");
         self.log_step(&format!("{command:?} {}", options.join(" ")));
-        self.run(self.prepared(command, options), &attempt, &HeldCallAction::Nothing)
+        self.run(self.prepare_command(command, options), &attempt, &HeldCallAction::Nothing)
     }
 
     /// Follows a message. Returns false if it contains no advice.
@@ -147,7 +147,7 @@ impl ChaosLife {
     /// Drops the records of disks and stemcells whose CID is wanted.
     fn forget_recorded(&mut self, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut was_forgotten = false;
-        for cid in self.hello.recorded().into_iter().filter(|cid| is_wanted(cid)) {
+        for cid in self.hello.recorded_cids().into_iter().filter(|cid| is_wanted(cid)) {
             let kind = cid.split('-').next().unwrap_or_default();
             // The operator names it.
             self.inventory.allow_unrecorded(&cid);

@@ -23,13 +23,16 @@ fn checked_in(file: &str) -> std::path::PathBuf {
 #[test]
 fn completions_are_up_to_date() {
     for (shell, file) in FILES {
-        let printed = World::new().run(["completion", shell]).success().stdout;
-        assert!(printed.contains("MONOPILE_COMPLETE"), "{shell}");
+        let script = World::new().run(["completion", shell]).success().stdout;
+        assert!(script.contains("MONOPILE_COMPLETE"), "{shell}");
         if is_updating() {
-            std::fs::write(checked_in(file), &printed).unwrap();
+            std::fs::write(checked_in(file), &script).unwrap();
         }
-        let kept = std::fs::read_to_string(checked_in(file)).unwrap_or_default();
-        assert!(kept == printed, "completions/{file} is stale: run MONOPILE_UPDATE=1 cargo test completions");
+        let stored_script = std::fs::read_to_string(checked_in(file)).unwrap_or_default();
+        assert!(
+            stored_script == script,
+            "completions/{file} is stale: run MONOPILE_UPDATE=1 cargo test completions"
+        );
     }
 }
 

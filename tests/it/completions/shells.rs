@@ -100,18 +100,18 @@ impl Shell {
 
     /// Runs a line to its end.
     fn run(&mut self, line: &str) {
-        let done = self.world.home().join("done");
-        self.type_text(&format!("{line}; touch {}\r", done.display()));
-        self.wait("the shell", || done.exists());
-        std::fs::remove_file(done).unwrap();
+        let mark = self.world.home().join("done");
+        self.type_text(&format!("{line}; touch {}\r", mark.display()));
+        self.wait("the shell", || mark.exists());
+        std::fs::remove_file(mark).unwrap();
     }
 
     fn wait(&self, what: &str, is_there: impl Fn() -> bool) {
-        let started = Instant::now();
+        let start = Instant::now();
         while !is_there() {
             let screen_text = || String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned();
             assert!(
-                started.elapsed() < Duration::from_secs(60),
+                start.elapsed() < Duration::from_secs(60),
                 "{what} never came; on the screen:\n{}",
                 screen_text()
             );
@@ -121,8 +121,8 @@ impl Shell {
 
     /// Types a line with tabs, and returns the arguments of the program that it runs.
     fn complete(&mut self, line: &str) -> Vec<String> {
-        let ran = self.world.home().join("ran");
-        let _ = std::fs::remove_file(&ran);
+        let arguments_file = self.world.home().join("ran");
+        let _ = std::fs::remove_file(&arguments_file);
         // A shell that has more input to read may not stop to complete.
         for piece in line.split_inclusive('\t') {
             let before = self.screen.lock().unwrap().len();
@@ -132,8 +132,8 @@ impl Shell {
             }
         }
         self.type_text("\r");
-        self.wait("the command", || ran.exists());
-        std::fs::read_to_string(ran).unwrap().lines().map(str::to_owned).collect()
+        self.wait("the command", || arguments_file.exists());
+        std::fs::read_to_string(arguments_file).unwrap().lines().map(str::to_owned).collect()
     }
 
     /// Returns the candidates after a line and two tabs.
@@ -156,14 +156,14 @@ impl Shell {
     fn settle(&self, before: usize) {
         let mut size = before;
         let mut unchanged_since = Instant::now();
-        let started = Instant::now();
+        let start = Instant::now();
         while unchanged_since.elapsed() < Duration::from_millis(250) || size == before {
             std::thread::sleep(Duration::from_millis(10));
             let now = self.screen.lock().unwrap().len();
             if now != size {
                 (size, unchanged_since) = (now, Instant::now());
             }
-            if started.elapsed() > Duration::from_secs(10) {
+            if start.elapsed() > Duration::from_secs(10) {
                 return;
             }
         }
@@ -237,17 +237,17 @@ fn check_completions(name: &str) {
         assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
     // Full names are offered without aliases and hidden names, and without options.
-    let offered = shell.list_candidates("monopile ", "upload-stemcell");
-    assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
+    let candidates = shell.list_candidates("monopile ", "upload-stemcell");
+    assert!(candidates.contains("interpolate") && candidates.contains("cloud-check"), "{candidates}");
     for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
-        assert!(!offered.contains(absent), "{name}: {absent}: {offered}");
+        assert!(!candidates.contains(absent), "{name}: {absent}: {candidates}");
     }
     // An env file is also read.
     shell.run("cd sub");
     assert_eq!(shell.complete("monopile render --job ua\t").join(" "), "render --job uaa", "{name}");
     shell.run("cd ..");
-    let offered = shell.list_candidates("monopile render boot.yml --job ", "warden_cpi");
-    assert!(offered.contains("director") && offered.contains("health_monitor"), "{offered}");
+    let candidates = shell.list_candidates("monopile render boot.yml --job ", "warden_cpi");
+    assert!(candidates.contains("director") && candidates.contains("health_monitor"), "{candidates}");
 }
 
 #[test]

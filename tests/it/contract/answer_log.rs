@@ -5,7 +5,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 
 /// A line with a secret that an escape sequence interrupts, as JSON and as it must be shown.
 const SECRET: &str = r#"password quite-\u001b[31ma-sec\u001b[0mret"#;
-const HIDDEN: &str = "password <redacted>";
+const REDACTED_PASSWORD: &str = "password <redacted>";
 
 /// Returns a command that adds this JSON text to the answer's log.
 fn adding(log: &str) -> Reaction {
@@ -38,16 +38,16 @@ fn log_of_every_answer_is_shown_and_logged() {
     });
     hello.set_script(script.clone());
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    let logged = run_logs(&hello);
+    let output = format!("{}{}", run.stdout, run.stderr);
+    let logs = run_logs(&hello);
     for method in methods {
-        let line = format!("of {method}, {HIDDEN}");
-        assert_eq!(shown.matches(&line).count(), 1, "{method}: {shown}");
-        assert!(logged.contains(&line), "{method}: {logged}");
+        let line = format!("of {method}, {REDACTED_PASSWORD}");
+        assert_eq!(output.matches(&line).count(), 1, "{method}: {output}");
+        assert!(logs.contains(&line), "{method}: {logs}");
     }
     // A line that is also on standard error is shown once for each call.
-    assert_eq!(shown.matches("on both").count(), methods.len(), "{shown}");
-    assert!(!shown.contains("quite-") && !logged.contains("quite-"), "{shown}{logged}");
+    assert_eq!(output.matches("on both").count(), methods.len(), "{output}");
+    assert!(!output.contains("quite-") && !logs.contains("quite-"), "{output}{logs}");
     hello.delete(&[]).success();
     hello.set_script(script);
     let run = hello.create(&["-v", "some_password=quite-a-secret"]).success();
@@ -80,7 +80,7 @@ fn error_of_a_call_shows_the_end_of_its_log() {
             "{}",
             run.stderr
         );
-        assert!(run.stderr.contains("step 20") && run.stderr.contains(HIDDEN), "{}", run.stderr);
+        assert!(run.stderr.contains("step 20") && run.stderr.contains(REDACTED_PASSWORD), "{}", run.stderr);
         assert!(!run.stderr.contains("step 8\n") && !run.stderr.contains("quite-"), "{}", run.stderr);
         // The log does not repeat the message of an error.
         assert_eq!(run.stderr.matches("X: no room").count(), 1, "{}", run.stderr);
@@ -100,9 +100,12 @@ fn next_run_shows_the_answer_log_of_a_killed_one() {
     );
     hello.create(&["-v", "some_password=quite-a-secret"]);
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains("Recovering the `create_stemcell`") && shown.contains(HIDDEN), "{shown}");
-    assert!(!shown.contains("quite-"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(
+        output.contains("Recovering the `create_stemcell`") && output.contains(REDACTED_PASSWORD),
+        "{output}"
+    );
+    assert!(!output.contains("quite-"), "{output}");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -124,13 +124,13 @@ fn malformed_answer_is_a_clear_error() {
             let run = hello.create(&["--forget-open-calls"]);
             assert_eq!(run.code, 1, "{name}: {}{}", run.stdout, run.stderr);
             assert!(run.stderr.contains(problem), "{name}: {}", run.stderr);
-            for needed in [
+            for text in [
                 "no usable answer to `create_vm` (request ",
                 "the outcome of the CPI's `create_vm` is unknown",
                 "look in the IaaS for a VM with the address",
                 "--forget-open-calls",
             ] {
-                assert!(run.stderr.contains(needed), "{name}: {needed} is not in {}", run.stderr);
+                assert!(run.stderr.contains(text), "{name}: {text} is not in {}", run.stderr);
             }
             assert_eq!(hello.calls("create_vm"), 1, "{name}");
             assert_eq!(hello.state(), before, "{name}");
@@ -141,16 +141,16 @@ fn malformed_answer_is_a_clear_error() {
         let run = hello.create(&[]).exits_with(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
-        for (command, more, code, needed) in [
+        for (command, more, code, text) in [
             ("plan", &[][..], 1, "create-env would stop"),
             ("status", &["--no-cpi"], 1, "--forget-open-calls"),
             ("cloud-check", &["--report"], 6, "the outcome of `create_vm` is unknown"),
         ] {
             let run = hello.world.finish(hello.command(command, more)).exits_with(code);
-            assert!(output(&run).contains(needed), "{command}: {}", output(&run));
+            assert!(output(&run).contains(text), "{command}: {}", output(&run));
         }
         hello.create(&["--forget-open-calls"]).success();
-        assert_eq!(hello.cloud(), hello.recorded());
+        assert_eq!(hello.cloud(), hello.recorded_cids());
         hello.delete(&[]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     });
@@ -198,9 +198,9 @@ fn late_answer_is_found_by_the_next_run() {
     assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
     // The VM is on record, but it is replaced because no job ever ran on it.
     hello.create(&[]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
-    let (made, deleted) = hello.effects();
-    assert_eq!((made.len(), &deleted), (4, &vec![made[1].clone()]), "{made:?}");
+    assert_eq!(hello.cloud(), hello.recorded_cids());
+    let (created_cids, deleted_cids) = hello.effects();
+    assert_eq!((created_cids.len(), &deleted_cids), (4, &vec![created_cids[1].clone()]), "{created_cids:?}");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -220,12 +220,12 @@ fn exit_status_of_the_cpi_is_ignored() {
     let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
     let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
     hello.set_script(script);
-    let started = Instant::now();
+    let start = Instant::now();
     let (run, peak) = run_and_measure(hello.command("create-env", &[]));
     run.success();
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     hello.wait_until_idle();
@@ -293,7 +293,7 @@ fn rejects_wrong_result_types_of_every_method() {
     ));
     let run = hello.delete(&[]).exits_with(1);
     assert!(run.stderr.contains("`has_vm` must return true or false"), "{}", run.stderr);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

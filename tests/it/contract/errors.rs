@@ -33,7 +33,7 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         assert!(run.stderr.contains("create_vm failed as the script says"), "{error_type}: {}", run.stderr);
         assert!(run.stderr.contains(hint), "{error_type}: {}", run.stderr);
         assert_eq!(hello.calls("create_vm"), 1, "{error_type}");
-        assert_eq!(hello.cloud(), hello.recorded(), "{error_type}");
+        assert_eq!(hello.cloud(), hello.recorded_cids(), "{error_type}");
         assert!(!hello.world.exists("state.json.journal"), "{error_type}");
     }
     hello.set_script(Script::with_info(InfoAnswer::Local));
@@ -46,24 +46,28 @@ fn missing_required_method_is_named() {
     let mut hello = Hello::new();
     let local = || Script::with_info(InfoAnswer::Local);
     let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
-        let script = local().without(method, dialect);
+        let script = local().without_method(method, dialect);
         // A failed deletion does not stop the next one. The stemcell's deletion also fails, because a later
         // case needs the stemcell.
-        let both = method == "delete_disk";
-        hello.set_script(if both { script.without("delete_stemcell", dialect) } else { script });
+        let deletes_disks = method == "delete_disk";
+        hello.set_script(if deletes_disks {
+            script.without_method("delete_stemcell", dialect)
+        } else {
+            script
+        });
         let options: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
-        let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
+        let calls = if deletes_disks { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
         let run = hello.world.finish(hello.command(command, options)).exits_with(1);
         let version_hint = format!("use a version of the CPI that implements `{method}` (");
         assert!(run.stderr.contains(&version_hint), "{method}: {}", run.stderr);
         assert_eq!(hello.calls(method), calls, "{method}");
-        assert_eq!(hello.cloud(), hello.recorded(), "{method}");
+        assert_eq!(hello.cloud(), hello.recorded_cids(), "{method}");
     };
     for (dialect, method) in ["create_stemcell", "create_vm", "create_disk"].into_iter().enumerate() {
         missing(&hello, method, dialect, "create-env");
     }
     let tolerant = ["set_vm_metadata", "set_disk_metadata", "has_vm"].into_iter().enumerate();
-    let script = tolerant.fold(local(), |script, (dialect, method)| script.without(method, dialect));
+    let script = tolerant.fold(local(), |script, (dialect, method)| script.without_method(method, dialect));
     hello.set_script(script);
     hello.create(&[]).success();
     assert_eq!((hello.calls("set_vm_metadata"), hello.calls("set_disk_metadata")), (1, 1));
@@ -102,8 +106,8 @@ fn unknown_info_error_needs_cpi_api_version_1() {
         let output = format!("{}{}", run.stdout, run.stderr);
         assert!(output.contains("continuing with API version 1 and contract v1"), "{output}");
         let requests = hello.take_requests();
-        let created = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
-        assert_eq!(created["api_version"], 1);
+        let request = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+        assert_eq!(request["api_version"], 1);
         assert_eq!(hello.state()["monopile"]["vm"]["contract"], "v1");
         hello.delete(&["--cpi-api-version", "1"]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -126,14 +130,14 @@ fn debug_property_limits_the_built_in_cpi_version() {
         "- {type: replace, path: '/cloud_provider/cpi/properties?/debug?/cpi/api_version', value: 1}\n",
     );
     let run = hello.world.finish(hello.builtin_command(&["cpi", "info", "--json"], &[])).success();
-    let shown: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(shown["info"]["api_version"], 1, "{shown}");
+    let info: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(info["info"]["api_version"], 1, "{info}");
 }
 
 #[test]
 fn errors_after_create_vm_say_that_the_vm_is_on_record() {
     let hello = Hello::new();
-    for (method, done) in [
+    for (method, outcome) in [
         ("set_vm_metadata", "Created the VM of 'hello/0', then FAILED"),
         ("create_disk", "Created the VM of 'hello/0'\n"),
         ("attach_disk", "Attach the new disk FAILED"),
@@ -145,7 +149,8 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
         let output = run.stdout + &run.stderr;
         let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
         let note = format!("note: VM '{vm}' was created and is on record; the next run replaces it");
-        for text in [&note, "correct what the message above names, then run the same command again", done] {
+        for text in [&note, "correct what the message above names, then run the same command again", outcome]
+        {
             assert!(output.contains(text), "{method}: {text}: {output}");
         }
     }

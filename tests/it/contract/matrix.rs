@@ -48,7 +48,7 @@ impl Expected {
     /// Returns true if the networks from `create_vm` and the hint from `attach_disk` are recorded. This is
     /// always so under contract v2. With an old stemcell, it is so if the CPI returns them, as the scripted
     /// one does in even versions.
-    fn recorded(&self) -> bool {
+    fn is_recorded(&self) -> bool {
         self.v2() || self.spoken() >= 2 && self.cpi.version().is_multiple_of(2)
     }
 }
@@ -72,9 +72,9 @@ fn every_cpi_works_with_every_stemcell() {
     }
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(2) });
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(1) });
-    let started = Instant::now();
+    let start = Instant::now();
     run_in_parallel(&cells, live);
-    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), started.elapsed().as_secs_f64());
+    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
 }
 
 /// An agent that does not know these messages.
@@ -231,12 +231,12 @@ fn check_state(cell: &Expected, hello: &Hello) {
     let state = hello.state();
     let vm = &state["monopile"]["vm"];
     assert_eq!(vm["contract"], if cell.v2() { "v2" } else { "v1" }, "{cell:?}");
-    assert_eq!(vm["networks"].is_object(), cell.recorded(), "{cell:?}: {vm}");
+    assert_eq!(vm["networks"].is_object(), cell.is_recorded(), "{cell:?}: {vm}");
     assert_eq!(state["disks"].as_array().unwrap().len(), 1, "{cell:?}");
     let disk = &state["disks"][0];
-    assert_eq!(disk["hint"]["path"].is_string(), cell.recorded(), "{cell:?}: {disk}");
+    assert_eq!(disk["hint"]["path"].is_string(), cell.is_recorded(), "{cell:?}: {disk}");
     assert_eq!(state["stemcells"][0]["api_version"], cell.stemcell.unwrap_or(1), "{cell:?}");
-    assert_eq!(hello.cloud(), hello.recorded(), "{cell:?}");
+    assert_eq!(hello.cloud(), hello.recorded_cids(), "{cell:?}");
 }
 
 /// Checks the messages to the agent about disks. Hints are sent only under contract v2.

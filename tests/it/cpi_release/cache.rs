@@ -14,10 +14,10 @@ fn two_environments_compile_the_cpi_once() {
     one.create(&[]).success();
     let run = other.create(&[]).success();
     assert!(run.stdout.contains("it is in the cache"), "{}", run.stdout);
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
     one.delete(&[]).success();
     other.delete(&[]).success();
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn changed_package_and_its_dependents_are_recompiled() {
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
-    let mut changed = machine.release();
+    let mut new_release = machine.release();
     // The version is unchanged, but the content is part of the key.
-    changed.packages[1].files.push(("more".into(), "more".into()));
-    changed.write(&env.hello.world.path("test-cpi.tgz"));
+    new_release.packages[1].files.push(("more".into(), "more".into()));
+    new_release.write(&env.hello.world.path("test-cpi.tgz"));
     env.create(&[]).success();
-    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+    assert_eq!(machine.compiled_packages()[4..], ["left", "recorder"]);
     env.delete(&[]).success();
-    assert_eq!(machine.compiled().len(), 6);
+    assert_eq!(machine.compiled_packages().len(), 6);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn packages_of_one_fingerprint_and_other_content_share_nothing() {
     one.create(&[]).success();
     other.create(&[]).success();
     // `base` and `right` are the same, and the other two depend on the content.
-    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+    assert_eq!(machine.compiled_packages()[4..], ["left", "recorder"]);
     one.delete(&[]).success();
     other.delete(&[]).success();
 }
@@ -97,11 +97,11 @@ fn packages_in_use_are_not_pruned() {
     env.create(&["--recreate"]).success();
     // These are four packages of the CPI and two of the job.
     assert!(prune().starts_with("0 removed"), "used today");
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
     age();
     assert!(prune().starts_with("6 removed"), "not used for long");
     env.delete(&[]).success();
-    assert_eq!(machine.compiled().len(), 8);
+    assert_eq!(machine.compiled_packages().len(), 8);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn removed_packages_are_recompiled() {
     std::fs::remove_dir_all(machine.path("cache").join(recorder.unwrap()).ancestors().nth(2).unwrap())
         .unwrap();
     env.create(&["--recreate"]).success();
-    assert_eq!(machine.compiled()[4..], ["recorder"]);
+    assert_eq!(machine.compiled_packages()[4..], ["recorder"]);
     env.delete(&[]).success();
 }
 
@@ -122,18 +122,18 @@ fn removed_packages_are_recompiled() {
 fn expect_compiled_again(machine: &Machine, env: &Env, root: &Path, package: &str, change: &dyn Fn(&Path)) {
     let is_in_package = |path: &String| format!("/{path}").contains(&format!("/{package}/"));
     let file = files(root).into_iter().find(is_in_package).expect("the package has a file");
-    let compiled_before = machine.compiled().len();
+    let compiled_before = machine.compiled_packages().len();
     // The clock of change times ticks every few milliseconds.
     std::thread::sleep(Duration::from_millis(20));
     change(&root.join(file));
     let run = env.create(&["--recreate"]).success();
     let warning = format!("has changed since package '{package}' of the CPI was installed");
     assert!(run.stderr.contains(&warning), "{package}: {}", run.stderr);
-    assert_eq!(machine.compiled()[compiled_before..], [package]);
+    assert_eq!(machine.compiled_packages()[compiled_before..], [package]);
     assert!(!machine.path("evil").exists(), "{package}: the changed package was used");
     let run = env.create(&["--recreate"]).success();
     assert!(!run.stderr.contains("has changed"), "{package}: {}", run.stderr);
-    assert_eq!(machine.compiled().len(), compiled_before + 1);
+    assert_eq!(machine.compiled_packages().len(), compiled_before + 1);
 }
 
 #[test]
@@ -165,10 +165,10 @@ fn changed_packages_are_found_and_compiled_again() {
             std::fs::File::open(path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         }
     }
-    let compiled = machine.compiled().len();
+    let compiled_before = machine.compiled_packages().len();
     let run = env.create(&["--recreate"]).success();
     assert!(!run.stderr.contains("has changed"), "{}", run.stderr);
-    assert_eq!(machine.compiled().len(), compiled);
+    assert_eq!(machine.compiled_packages().len(), compiled_before);
 
     let directory = machine.path("packages");
     env.options = vec!["--package-dir".into(), directory.display().to_string()];
@@ -185,9 +185,9 @@ fn killed_compilation_is_restarted() {
     std::fs::write(&stop, "").unwrap();
     let script = &mut release.packages[0].files[0].1;
     *script = format!(
-        "{script}\necho waiting >> {compiled}\nwhile [ -e {stop} ]; do sleep 0.1; done\n\
-         touch $BOSH_INSTALL_TARGET/last\necho recorded >> {compiled}\n",
-        compiled = machine.path("compiled").display(),
+        "{script}\necho waiting >> {log}\nwhile [ -e {stop} ]; do sleep 0.1; done\n\
+         touch $BOSH_INSTALL_TARGET/last\necho recorded >> {log}\n",
+        log = machine.path("compiled").display(),
         stop = stop.display(),
     );
     let env = Env::new(&machine, &release);
@@ -201,12 +201,12 @@ fn killed_compilation_is_restarted() {
     std::thread::scope(|scope| {
         let run = scope.spawn(|| env.create(&[]).success());
         std::thread::sleep(std::time::Duration::from_secs(2));
-        assert_eq!(machine.compiled().len(), 5);
+        assert_eq!(machine.compiled_packages().len(), 5);
         std::fs::remove_file(&stop).unwrap();
         run.join().unwrap();
     });
-    let both = ["recorder", "waiting", "recorded"].repeat(2);
-    assert_eq!(machine.compiled()[3..], both);
+    let expected = ["recorder", "waiting", "recorded"].repeat(2);
+    assert_eq!(machine.compiled_packages()[3..], expected);
     assert_eq!(env.hello.ask_counter(), 1);
     env.delete(&[]).success();
 }
@@ -218,8 +218,8 @@ fn compiled_release_is_used_without_compiling() {
     source.create(&[]).success();
     source.delete(&[]).success();
     let cache = machine.path("cache");
-    let mut compiled = machine.release();
-    for package in &mut compiled.packages {
+    let mut release = machine.release();
+    for package in &mut release.packages {
         package.compiled_for = Some("local/1.10".into());
         package.files = match package.name.as_str() {
             "recorder" => {
@@ -230,16 +230,16 @@ fn compiled_release_is_used_without_compiling() {
             name => vec![("share".into(), format!("{name}\n"))],
         };
     }
-    let env = Env::new(&machine, &compiled);
+    let env = Env::new(&machine, &release);
     // Programs in a tarball of the tests are not executable.
     env.hello.world.write("requests.jsonl.x", "");
-    let mut job = compiled.clone();
+    let mut job = release.clone();
     let cpi = &mut job.jobs[0].templates[0].2;
     *cpi = cpi.replace("exec $packages", "exec bash $packages");
     job.write(&env.hello.world.path("test-cpi.tgz"));
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Unpacking compiled package 'recorder/"), "{}", run.stdout);
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
     assert_eq!(env.hello.ask_counter(), 1);
     let run = env.delete(&[]).success();
     assert!(run.stdout.contains("it is in the cache"), "{}", run.stdout);
@@ -259,14 +259,14 @@ fn package_dir_contains_the_packages() {
     assert!(program.contains(directory.join("left/share").to_str().unwrap()), "{program}");
     assert!(!machine.path("cache/monopile/cpi").exists());
     env.create(&["--recreate"]).success();
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
 
     // Another CPI in the same directory replaces changed packages.
-    let mut changed = machine.release();
-    changed.packages[1].files.push(("more".into(), "more".into()));
-    changed.write(&env.hello.world.path("test-cpi.tgz"));
+    let mut new_release = machine.release();
+    new_release.packages[1].files.push(("more".into(), "more".into()));
+    new_release.write(&env.hello.world.path("test-cpi.tgz"));
     env.delete(&[]).success();
-    assert_eq!(machine.compiled()[4..], ["left", "recorder"]);
+    assert_eq!(machine.compiled_packages()[4..], ["left", "recorder"]);
 }
 
 #[test]
@@ -280,5 +280,5 @@ fn package_dir_of_another_user_is_not_used() {
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("is in the way of the CPI's package 'left'"), "{}", run.stderr);
     assert!(directory.join("left/precious").is_file());
-    assert!(machine.compiled().is_empty() && !env.hello.world.exists("state.json"));
+    assert!(machine.compiled_packages().is_empty() && !env.hello.world.exists("state.json"));
 }

@@ -61,7 +61,7 @@ fn conversation_of_create_change_recreate_and_delete() {
     let mut stage = Stage::new();
     let conversation = stage.create(&[]);
     snapshot!("created", stage, conversation);
-    assert_eq!((conversation.count("compile_package"), stage.machine.compiled().len()), (2, 4));
+    assert_eq!((conversation.count("compile_package"), stage.machine.compiled_packages().len()), (2, 4));
     assert_eq!(stage.counter(), 1);
 
     snapshot!("unchanged", stage, stage.create(&[]));
@@ -75,14 +75,14 @@ fn conversation_of_create_change_recreate_and_delete() {
 
     let conversation = stage.create(&["--recreate"]);
     snapshot!("recreated", stage, conversation);
-    assert_eq!((conversation.count("compile_package"), stage.machine.compiled().len()), (0, 4));
+    assert_eq!((conversation.count("compile_package"), stage.machine.compiled_packages().len()), (0, 4));
     assert_eq!(stage.counter(), 3);
 
     let conversation = stage.create(&["--recreate", "--skip-drain"]);
     snapshot!("recreated_without_drain", stage, conversation);
 
     snapshot!("deleted", stage, stage.delete());
-    assert_eq!(stage.machine.compiled().len(), 4);
+    assert_eq!(stage.machine.compiled_packages().len(), 4);
 }
 
 #[test]

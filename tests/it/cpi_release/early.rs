@@ -12,8 +12,8 @@ use crate::support::process::{interrupt, wait_until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1};
 
 /// Returns true if the packaging script of this package has begun.
-fn has_begun(compiled: &PathBuf, name: &str) -> bool {
-    std::fs::read_to_string(compiled).unwrap_or_default().lines().any(|line| line == name)
+fn has_begun(log: &PathBuf, name: &str) -> bool {
+    std::fs::read_to_string(log).unwrap_or_default().lines().any(|line| line == name)
 }
 
 /// Takes the stemcell from this URL.
@@ -41,12 +41,12 @@ fn cpi_is_compiled_while_the_stemcell_is_downloaded() {
     let release = release.build();
     let (release_sha1, stemcell_sha1) = (sha1(&release), sha1(&stemcell));
     // The last package is compiled before the server sends the stemcell.
-    let compiled = machine.path("compiled");
+    let log = machine.path("compiled");
     let server = Server::start(move |request, _| {
         if request.path() == "/test-cpi.tgz" {
             return part(request, &release, "\"1\"");
         }
-        wait_until("the CPI is compiled", || has_begun(&compiled, "recorder"));
+        wait_until("the CPI is compiled", || has_begun(&log, "recorder"));
         part(request, &stemcell, "\"1\"")
     });
     let url = server.url("/test-cpi.tgz");
@@ -70,7 +70,7 @@ fn cpi_is_compiled_while_the_stemcell_is_downloaded() {
     std::fs::remove_dir_all(machine.path("cache/monopile/cpi")).unwrap();
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
     env.delete(&[]).success();
 }
 
@@ -79,9 +79,9 @@ fn faulty_input_ends_a_running_compilation_and_is_reported() {
     let template = |machine: &Machine, env: &mut Env| {
         let job = JobTarball::new("faulty").template("a.erb", "config/a", "<%= p('missing') %>");
         let release = ReleaseTarball::new("faulty", "1").job(job).build();
-        let (compiled, sha1) = (machine.path("compiled"), sha1(&release));
+        let (log, sha1) = (machine.path("compiled"), sha1(&release));
         let server = Server::start(move |request, _| {
-            wait_until("the compilation begins", || has_begun(&compiled, "base"));
+            wait_until("the compilation begins", || has_begun(&log, "base"));
             part(request, &release, "\"1\"")
         });
         let url = server.url("/faulty.tgz");
@@ -97,9 +97,9 @@ fn faulty_input_ends_a_running_compilation_and_is_reported() {
         server
     };
     let stemcell = |machine: &Machine, env: &mut Env| {
-        let compiled = machine.path("compiled");
+        let log = machine.path("compiled");
         let server = Server::start(move |_, _| {
-            wait_until("the compilation begins", || has_begun(&compiled, "base"));
+            wait_until("the compilation begins", || has_begun(&log, "base"));
             answer("404 Not Found", &[], b"")
         });
         use_stemcell(env, &server.url("/stemcell.tgz"), &sha1(b""));
@@ -114,7 +114,7 @@ fn faulty_input_ends_a_running_compilation_and_is_reported() {
         let run = env.create(&[]).exits_with(code);
         assert!(run.stderr.contains(expected), "{}", run.stderr);
         assert!(!run.stderr.contains("compil"), "{}", run.stderr);
-        assert_eq!(machine.compiled(), ["base"]);
+        assert_eq!(machine.compiled_packages(), ["base"]);
         assert_untouched(&env);
     }
 }

@@ -30,21 +30,25 @@ fn failing_packaging_script_is_shown() {
     assert!(!run.stderr.contains("line 2\n"), "{}", run.stderr);
     let cache = machine.path("cache/monopile/cpi");
     let log = files(&cache).into_iter().filter(|path| path.ends_with("packaging.log"));
-    let whole: Vec<_> =
+    let logs: Vec<_> =
         log.map(|log| cache.join(log)).filter(|log| run.stderr.contains(log.to_str().unwrap())).collect();
-    assert_eq!(whole.len(), 1, "{}", run.stderr);
-    assert!(std::fs::read_to_string(&whole[0]).unwrap().contains("line 2\n"));
+    assert_eq!(logs.len(), 1, "{}", run.stderr);
+    assert!(std::fs::read_to_string(&logs[0]).unwrap().contains("line 2\n"));
     assert!(!files(&cache).iter().any(|path| path.ends_with("bin/recorder")));
     assert_untouched(&env);
 
     // Compiled packages are not compiled again, and `--keep-scratch` keeps the directory.
     let run = env.create(&["--keep-scratch"]).exits_with(1);
-    assert_eq!(machine.compiled()[4..], ["recorder"]);
-    let kept = env.hello.world.root().join("tmp");
-    let kept = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
-    let packaging = files(&kept).into_iter().find(|path| path.ends_with("source/packaging")).unwrap();
-    assert!(run.stderr.contains(kept.join(packaging).parent().unwrap().to_str().unwrap()), "{}", run.stderr);
-    std::fs::remove_dir_all(kept).unwrap();
+    assert_eq!(machine.compiled_packages()[4..], ["recorder"]);
+    let scratch = env.hello.world.root().join("tmp");
+    let scratch = std::fs::read_dir(scratch).unwrap().next().unwrap().unwrap().path();
+    let packaging = files(&scratch).into_iter().find(|path| path.ends_with("source/packaging")).unwrap();
+    assert!(
+        run.stderr.contains(scratch.join(packaging).parent().unwrap().to_str().unwrap()),
+        "{}",
+        run.stderr
+    );
+    std::fs::remove_dir_all(scratch).unwrap();
     assert_untouched(&env);
 }
 
@@ -77,7 +81,7 @@ fn missing_tool_is_named() {
     assert!(run.stderr.contains("make (packages 'left', 'recorder')"), "{}", run.stderr);
     assert!(!run.stderr.contains("cmake"), "{}", run.stderr);
     assert!(run.stderr.contains("add --cpi-userland FILE"), "{}", run.stderr);
-    assert!(machine.compiled().is_empty());
+    assert!(machine.compiled_packages().is_empty());
     assert_untouched(&env);
 }
 
@@ -90,7 +94,7 @@ fn rejects_jobs_without_a_cpi() {
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("no job of `cloud_provider` has the template `bin/cpi`"), "{}", run.stderr);
     assert!(run.stderr.contains("'test_cpi' of release 'test-cpi' has config/cpi.json"), "{}", run.stderr);
-    assert!(machine.compiled().is_empty());
+    assert!(machine.compiled_packages().is_empty());
     assert_untouched(&env);
 }
 
@@ -106,7 +110,7 @@ fn rejects_jobs_with_two_cpis() {
         "{}",
         run.stderr
     );
-    assert!(machine.compiled().is_empty());
+    assert!(machine.compiled_packages().is_empty());
     assert_untouched(&env);
 }
 
@@ -143,7 +147,7 @@ fn rejects_two_packages_of_one_name_in_package_dir() {
     env.options = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);
-    assert!(machine.compiled().is_empty());
+    assert!(machine.compiled_packages().is_empty());
     assert_untouched(&env);
 }
 
@@ -159,13 +163,13 @@ fn interrupting_a_compilation_ends_its_script() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let started = std::time::Instant::now();
+    let start = std::time::Instant::now();
     machine.wait_for("recorder");
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while compiling the CPI"));
-    assert!(started.elapsed().as_secs() < 60);
+    assert!(start.elapsed().as_secs() < 60);
     assert_untouched(&env);
 }

@@ -11,8 +11,8 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Compiling package 'recorder/"), "{}", run.stdout);
     assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
-    assert_eq!(machine.compiled()[0], "base");
-    assert_eq!(machine.compiled()[3], "recorder");
+    assert_eq!(machine.compiled_packages()[0], "base");
+    assert_eq!(machine.compiled_packages()[3], "recorder");
     assert_eq!(env.hello.ask_counter(), 1);
     let requests = env.hello.take_requests();
     assert_eq!(
@@ -69,7 +69,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
         Hello::methods(&env.hello.take_requests()),
         ["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]
     );
-    assert_eq!(machine.compiled().len(), 4);
+    assert_eq!(machine.compiled_packages().len(), 4);
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -91,14 +91,14 @@ fn plugin_is_installed_next_to_the_cpi() {
 
     let run = env.create(&["--keep-workdir"]).success();
     assert_eq!(machine.compiled_sorted(), ["base", "base", "left", "plugged", "recorder", "right"]);
-    let kept = env.hello.world.root().join("tmp");
-    let kept = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
-    assert!(run.stdout.contains(kept.to_str().unwrap()), "{}", run.stdout);
-    let read = |path: &str| std::fs::read_to_string(kept.join("cpi").join(path)).unwrap();
+    let scratch = env.hello.world.root().join("tmp");
+    let scratch = std::fs::read_dir(&scratch).unwrap().next().unwrap().unwrap().path();
+    assert!(run.stdout.contains(scratch.to_str().unwrap()), "{}", run.stdout);
+    let read = |path: &str| std::fs::read_to_string(scratch.join("cpi").join(path)).unwrap();
     assert_eq!(read("jobs/plug_in/config/plug"), "from the plug-in of hello\n");
     assert_eq!(read("packages/plugged/other"), "other base\n");
     assert_eq!(read("packages/left/share"), "left of base\n");
-    std::fs::remove_dir_all(&kept).unwrap();
+    std::fs::remove_dir_all(&scratch).unwrap();
     env.delete(&[]).success();
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }
@@ -110,8 +110,8 @@ fn properties_of_the_cpi_are_not_shown() {
     release.jobs[0].templates[0].2 = "#!/bin/bash\necho 'password: hunter2-of-the-cpi' >&2\nexit 1\n".into();
     let env = Env::new(&machine, &release);
     let run = env.create(&["--verbose", "--verbose"]).exits_with(1);
-    let shown = format!("{}{}", run.stdout, run.stderr);
-    assert!(shown.contains("password: <redacted>") && !shown.contains("hunter2"), "{shown}");
+    let output = format!("{}{}", run.stdout, run.stderr);
+    assert!(output.contains("password: <redacted>") && !output.contains("hunter2"), "{output}");
     assert!(!env.hello.world.exists("state.json"));
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }

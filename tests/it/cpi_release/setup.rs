@@ -23,7 +23,7 @@ impl Machine {
     }
 
     /// Returns the packages whose scripts ran, in order.
-    pub(crate) fn compiled(&self) -> Vec<String> {
+    pub(crate) fn compiled_packages(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path("compiled")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -31,21 +31,21 @@ impl Machine {
     /// Waits until the script of a package runs.
     pub(crate) fn wait_for(&self, name: &str) {
         wait_until(&format!("the script of {name} runs"), || {
-            self.compiled().iter().any(|compiled| compiled == name)
+            self.compiled_packages().iter().any(|package| package == name)
         });
     }
 
     /// Returns the compiled packages in alphabetical order.
     pub(crate) fn compiled_sorted(&self) -> Vec<String> {
-        let mut names = self.compiled();
+        let mut names = self.compiled_packages();
         names.sort();
         names
     }
 
     /// Returns a package whose script records its run.
     pub(crate) fn package(&self, name: &str, dependencies: &[&str], script: &str) -> PackageTarball {
-        let noted = format!("set -e\necho {name} >> {}\n{script}\n", self.path("compiled").display());
-        PackageTarball::new(name, &noted, dependencies)
+        let packaging = format!("set -e\necho {name} >> {}\n{script}\n", self.path("compiled").display());
+        PackageTarball::new(name, &packaging, dependencies)
     }
 
     /// Returns the release: `recorder` needs `left` and `right`, which need `base`.

@@ -71,13 +71,13 @@ impl Conversation {
     /// with their result. Blobs are only counted, because their transfers overlap.
     pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
-        let (mut uploaded, mut fetched) = (0, 0);
+        let (mut upload_count, mut download_count) = (0, 0);
         for message in &self.0 {
             let (question, answer) = match message {
                 Message::Cpi(call) => cpi_line(call),
                 Message::Agent(exchange) if exchange.message.is_null() => {
-                    uploaded += usize::from(exchange.verb == "PUT");
-                    fetched += usize::from(exchange.verb == "GET");
+                    upload_count += usize::from(exchange.verb == "PUT");
+                    download_count += usize::from(exchange.verb == "GET");
                     continue;
                 }
                 Message::Agent(exchange) if exchange.name() == "get_task" => {
@@ -102,7 +102,7 @@ impl Conversation {
         for (question, answer) in lines {
             writeln!(text, "{question}\n    {answer}").unwrap();
         }
-        writeln!(text, "blobs: {uploaded} put, {fetched} got").unwrap();
+        writeln!(text, "blobs: {upload_count} put, {download_count} got").unwrap();
         normalise(&text, env)
     }
 }
@@ -159,14 +159,15 @@ fn normalise(text: &str, env: &Env) -> String {
         .into_owned();
     for (name, pattern) in rules {
         let mut values: Vec<String> = Vec::new();
-        let numbered = Regex::new(pattern).unwrap().replace_all(&text, |captures: &regex::Captures<'_>| {
-            let number = values.iter().position(|value| *value == captures[0]).unwrap_or_else(|| {
-                values.push(captures[0].to_owned());
-                values.len() - 1
+        let numbered_text =
+            Regex::new(pattern).unwrap().replace_all(&text, |captures: &regex::Captures<'_>| {
+                let number = values.iter().position(|value| *value == captures[0]).unwrap_or_else(|| {
+                    values.push(captures[0].to_owned());
+                    values.len() - 1
+                });
+                format!("<{name} {}>", number + 1)
             });
-            format!("<{name} {}>", number + 1)
-        });
-        text = numbered.into_owned();
+        text = numbered_text.into_owned();
     }
     text
 }

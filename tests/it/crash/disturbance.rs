@@ -131,7 +131,7 @@ impl CrashLife<'_> {
         let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
         strace.args(["-e", &format!("inject={name}:{how}")]);
-        self.hello.world.finish(wrapped(strace, command))
+        self.hello.world.finish(wrap_command(strace, command))
     }
 
     /// Runs the command and signals it while a call is held.
@@ -144,17 +144,17 @@ impl CrashLife<'_> {
         if times == 1 {
             self.hello.release_call();
         }
-        let started = Instant::now();
-        let mut sent = started;
+        let start = Instant::now();
+        let mut last_signal = start;
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < WAIT_TIMEOUT, "{}: the command does not end", self.context);
+            assert!(start.elapsed() < WAIT_TIMEOUT, "{}: the command does not end", self.context);
             // Two pending signals arrive as one. More than two have the effect of two.
-            if times > 1 && sent.elapsed() > Duration::from_millis(100) {
+            if times > 1 && last_signal.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
-                sent = Instant::now();
+                last_signal = Instant::now();
             }
             std::thread::sleep(Duration::from_millis(5));
         };
@@ -173,7 +173,7 @@ impl CrashLife<'_> {
             ConversationPoint::Message(number, moment) => self.gate.set(Some((number, moment))),
         }
         let mut child = self.start(command);
-        let (mut started, mut has_acted) = (Instant::now(), false);
+        let (mut start, mut has_acted) = (Instant::now(), false);
         let status = loop {
             if !has_acted && self.hello.world.exists("held") {
                 match act {
@@ -186,12 +186,12 @@ impl CrashLife<'_> {
                     }
                 }
                 self.hello.release_call();
-                (started, has_acted) = (Instant::now(), true);
+                (start, has_acted) = (Instant::now(), true);
             }
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if started.elapsed() > WAIT_TIMEOUT {
+            if start.elapsed() > WAIT_TIMEOUT {
                 child.kill().unwrap();
                 let Run { stdout, stderr, .. } = self.run_of(child.end());
                 panic!("{}: the command does not end:\n{stdout}\n{stderr}", self.context);
@@ -216,7 +216,7 @@ impl CrashLife<'_> {
 }
 
 /// Turns `command` into the arguments of `wrapper`, with the same environment and directory.
-pub(super) fn wrapped(mut wrapper: Command, command: &Command) -> Command {
+pub(super) fn wrap_command(mut wrapper: Command, command: &Command) -> Command {
     wrapper.arg(command.get_program()).args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {

@@ -13,9 +13,13 @@ fn live((pages, long): (u64, bool)) -> bool {
     let hello = Hello::new();
     let world = &hello.world;
     let run = |command: Command| {
-        let quoted =
+        let quoted_arguments =
             command.get_args().map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")));
-        format!("'{}' {}", command.get_program().to_str().unwrap(), quoted.collect::<Vec<_>>().join(" "))
+        format!(
+            "'{}' {}",
+            command.get_program().to_str().unwrap(),
+            quoted_arguments.collect::<Vec<_>>().join(" ")
+        )
     };
     let create = run(hello.command("create-env", &[]));
     let delete = run(hello.command("delete-env", &["-n"]));
@@ -67,10 +71,10 @@ fn live((pages, long): (u64, bool)) -> bool {
         }
     }
     assert_eq!(world.read("second").trim(), "0", "{}{}", output_of("first"), output_of("second"));
-    let recorded = hello.recorded();
+    let recorded_cids = hello.recorded_cids();
     let cloud: Vec<String> = world.read("cloud.seen").lines().map(str::to_owned).collect();
     for cid in cloud.iter().filter(|line| !line.is_empty() && !line.starts_with("cloud/")) {
-        assert!(recorded.contains(cid), "{pages} pages: {cid} is not on record: {recorded:?}");
+        assert!(recorded_cids.contains(cid), "{pages} pages: {cid} is not on record: {recorded_cids:?}");
     }
     assert_eq!(world.read("third").trim(), "0", "{}", output_of("third"));
     assert_eq!(world.read("left"), "", "{pages} pages: left beside the state");

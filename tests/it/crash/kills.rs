@@ -1,7 +1,9 @@
 //! Kills the program at every point of its life.
 
 use super::life::RECREATE;
-use super::{ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, chosen, reference};
+use super::{
+    ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, reference, settings_of_run,
+};
 use crate::support::is_long_form;
 use crate::support::scripted::Interruption;
 
@@ -9,7 +11,7 @@ use crate::support::scripted::Interruption;
 fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
     for (setting, sample) in
-        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 1), (LifeSetting::OldStemcell, 0)])
+        settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 1), (LifeSetting::OldStemcell, 0)])
     {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
@@ -35,17 +37,17 @@ fn kill_at_a_cpi_call_loses_no_resource() {
 fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
     let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
-    for (setting, sample) in chosen(samples) {
+    for (setting, sample) in settings_of_run(samples) {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             let messages = 1..=reference.messages[stage];
             let moments = [Moment::Before, Moment::During, Moment::After];
             let points = messages.flat_map(|message| moments.map(|moment| (message, moment)));
             // Messages under v1 are nearly the same, so each is tried at only one moment.
-            let taken = points
+            let selected_points = points
                 .enumerate()
                 .filter(|(at, _)| setting == LifeSetting::V2 || (at / 3 + setting as usize) % 3 == at % 3);
-            taken
+            selected_points
                 .map(|(_, (message, moment))| {
                     Disturbance::At(ConversationPoint::Message(message, moment), MachineAction::Kill)
                 })
@@ -59,7 +61,7 @@ fn kill_at_an_agent_message_loses_no_resource() {
 fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
     // Under v1, the same code writes, so a third of its writes is enough.
-    for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+    for (setting, sample) in settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
         let step = if setting == LifeSetting::V2 { 1 } else { 3 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
@@ -76,7 +78,7 @@ fn kill_at_a_durable_write_loses_no_resource() {
 fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
     let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
-    for (setting, sample) in chosen(samples) {
+    for (setting, sample) in settings_of_run(samples) {
         let instants = if setting == LifeSetting::V2 { 40 } else { 10 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {

@@ -47,10 +47,11 @@ impl LifeSetting {
     /// Contracts with the state beside the manifest.
     pub(super) const ALL: [LifeSetting; 3] = [LifeSetting::V2, LifeSetting::OldCpi, LifeSetting::OldStemcell];
     /// Contracts with the state in a bucket.
-    pub(super) const SHARED: [LifeSetting; 2] = [LifeSetting::Shared, LifeSetting::SharedOldCpi];
+    pub(super) const SHARED_STATE_SETTINGS: [LifeSetting; 2] =
+        [LifeSetting::Shared, LifeSetting::SharedOldCpi];
 
     pub(super) fn is_shared(self) -> bool {
-        LifeSetting::SHARED.contains(&self)
+        LifeSetting::SHARED_STATE_SETTINGS.contains(&self)
     }
 
     fn has_registry(self) -> bool {
@@ -79,7 +80,7 @@ pub(super) struct CrashLife<'t> {
     _proxy: AgentProxy,
     tally: &'t Tally,
     /// CIDs that the operator removed from the cloud on the program's advice.
-    removed: BTreeSet<String>,
+    removed_cids: BTreeSet<String>,
     /// True if removing the lock file may have failed. An unlocked lock file is harmless.
     lock_may_stay: bool,
 }
@@ -112,7 +113,7 @@ impl<'t> CrashLife<'t> {
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
-        let (context, pid_heirs, removed) = (String::new(), Vec::new(), BTreeSet::new());
+        let (context, pid_heirs, removed_cids) = (String::new(), Vec::new(), BTreeSet::new());
         CrashLife {
             hello,
             setting,
@@ -121,7 +122,7 @@ impl<'t> CrashLife<'t> {
             pid_heirs,
             _proxy: proxy,
             tally,
-            removed,
+            removed_cids,
             lock_may_stay: false,
         }
     }
@@ -247,8 +248,8 @@ impl<'t> CrashLife<'t> {
             // For a creating call without an answer, the run stops and names the possible resource.
             let is_machine_gone = self.setting.is_shared() && disturbance.switches_off();
             let who = if is_machine_gone { "the call was made by `" } else { "" };
-            for needed in ["is unknown", "look in the IaaS for", who] {
-                assert!(output.contains(needed), "{}: {needed} is not in {output}", self.context);
+            for text in ["is unknown", "look in the IaaS for", who] {
+                assert!(output.contains(text), "{}: {text} is not in {output}", self.context);
             }
             self.remove_what_is_unknown();
             let mut command = self.command(stage);
@@ -275,7 +276,7 @@ impl<'t> CrashLife<'t> {
         for cid in self.hello.cloud().into_iter().filter(|cid| !records.contains(cid.as_str())) {
             let kind = cid.split('-').next().unwrap();
             self.hello.call(&format!("delete_{kind}"), serde_json::json!([cid]));
-            self.removed.insert(cid);
+            self.removed_cids.insert(cid);
         }
     }
 
@@ -316,9 +317,9 @@ impl<'t> CrashLife<'t> {
 
     pub(super) fn check_cloud_is_as_recorded(&self) {
         let cloud = self.hello.cloud();
-        let recorded = self.hello.recorded();
-        if cloud != recorded {
-            self.add_leak(format_args!("the cloud has {cloud:?} and the state {recorded:?}"));
+        let recorded_cids = self.hello.recorded_cids();
+        if cloud != recorded_cids {
+            self.add_leak(format_args!("the cloud has {cloud:?} and the state {recorded_cids:?}"));
         }
         self.check_lock_is_gone();
         let journal = std::fs::read_dir(self.hello.world.path("state.json.journal")).into_iter().flatten();
@@ -336,9 +337,9 @@ impl<'t> CrashLife<'t> {
         let expected: &[&str] = if self.setting.has_registry() { &["registry.json"] } else { &[] };
         assert_eq!(journal, expected, "{}: the journal", self.context);
         if self.setting.has_registry() {
-            let served = self.hello.world.read("state.json.journal/registry.json");
+            let registry_text = self.hello.world.read("state.json.journal/registry.json");
             let vm = self.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-            assert!(served.contains(&vm), "{}: the registry does not know {vm}", self.context);
+            assert!(registry_text.contains(&vm), "{}: the registry does not know {vm}", self.context);
         }
     }
 
@@ -357,27 +358,27 @@ impl<'t> CrashLife<'t> {
             self.add_leak(format_args!("{leftover} is left"));
         }
         self.check_lock_is_gone();
-        for gone in ["state.json", "state.json.bak", "state.json.journal"] {
-            assert!(!self.hello.world.exists(gone), "{}: {gone} is left", self.context);
+        for file in ["state.json", "state.json.bak", "state.json.journal"] {
+            assert!(!self.hello.world.exists(file), "{}: {file} is left", self.context);
         }
     }
 
     /// Checks that every created resource was deleted once, and that only the resources of an undisturbed
     /// life were created, apart from replaced VMs and disks on which no job ever ran.
-    fn check_effects(&self, needed: usize) {
-        let (made, mut deleted) = self.hello.effects();
-        deleted.extend(self.removed.iter().cloned());
-        let (distinct_made, distinct_deleted) =
-            (made.iter().collect::<BTreeSet<_>>(), deleted.iter().collect::<BTreeSet<_>>());
-        if made.len() != distinct_made.len() {
-            self.add_leak(format_args!("something was made twice: {made:?}"));
+    fn check_effects(&self, required_count: usize) {
+        let (created_cids, mut deleted_cids) = self.hello.effects();
+        deleted_cids.extend(self.removed_cids.iter().cloned());
+        let (distinct_created, distinct_deleted) =
+            (created_cids.iter().collect::<BTreeSet<_>>(), deleted_cids.iter().collect::<BTreeSet<_>>());
+        if created_cids.len() != distinct_created.len() {
+            self.add_leak(format_args!("something was made twice: {created_cids:?}"));
         }
-        if distinct_made != distinct_deleted || made.len() != deleted.len() {
-            self.add_leak(format_args!("made {made:?}, deleted {deleted:?}"));
+        if distinct_created != distinct_deleted || created_cids.len() != deleted_cids.len() {
+            self.add_leak(format_args!("made {created_cids:?}, deleted {deleted_cids:?}"));
         }
-        let stemcells = made.iter().filter(|cid| cid.starts_with("stemcell-"));
-        let stemcells = stemcells.filter(|cid| !self.removed.contains(*cid)).count();
-        assert_eq!(stemcells, 1, "the stemcell was uploaded again: {made:?}");
-        self.tally.count_replaced(made.len() - needed);
+        let stemcells = created_cids.iter().filter(|cid| cid.starts_with("stemcell-"));
+        let stemcells = stemcells.filter(|cid| !self.removed_cids.contains(*cid)).count();
+        assert_eq!(stemcells, 1, "the stemcell was uploaded again: {created_cids:?}");
+        self.tally.count_replaced(created_cids.len() - required_count);
     }
 }

@@ -1,7 +1,8 @@
 //! Failures outside the program: the CPI's process, the agent, the VM, the whole machine.
 
 use super::{
-    ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Reference, Sweep, chosen, reference,
+    ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Reference, Sweep, reference,
+    settings_of_run,
 };
 use crate::support::scripted::Interruption;
 
@@ -23,7 +24,7 @@ fn points(reference: &Reference, stage: usize, actions: &[MachineAction]) -> Vec
 fn killing_the_cpi_loses_no_resource() {
     let mut sweep = Sweep::new("killed CPI processes");
     for (setting, sample) in
-        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
+        settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
     {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
@@ -42,7 +43,7 @@ fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
     for action in actions {
         sweep.add(LifeSetting::V2, 1, |stage| points(reference(LifeSetting::V2), stage, &[action]));
     }
-    for (setting, sample) in chosen([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
+    for (setting, sample) in settings_of_run([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
         sweep.add(setting, sample, |stage| points(reference(setting), stage, &actions));
     }
     sweep.run();
@@ -56,7 +57,7 @@ fn restarting_the_machine_loses_no_resource() {
         MachineAction::SwitchOff,
         MachineAction::Restart { has_rebooted: false },
     ];
-    for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+    for (setting, sample) in settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
         sweep.add(setting, sample, |stage| points(reference(setting), stage, &actions));
     }
     sweep.run();

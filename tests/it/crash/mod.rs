@@ -25,4 +25,4 @@ mod two_machines;
 use crate::support::gate::Moment;
 use disturbance::{ConversationPoint, Disturbance, MachineAction};
 use life::LifeSetting;
-use sweep::{Reference, Sweep, chosen, reference};
+use sweep::{Reference, Sweep, reference, settings_of_run};

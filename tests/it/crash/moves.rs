@@ -47,9 +47,9 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
         disturbance
             .map_or_else(|| Script::with_info(InfoAnswer::Local), |(call, when)| Script::at(call, when)),
     );
-    let moved = run(&hello, "create-env", &MOVE);
+    let first_run = run(&hello, "create-env", &MOVE);
     let calls = hello.calls("");
-    let was_killed = moved.code == -1;
+    let was_killed = first_run.code == -1;
     if was_killed {
         if !matches!(disturbance, Some((_, Interruption::Slow))) {
             hello.wait_until_idle();
@@ -68,17 +68,21 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
         }
         rerun.success();
     } else {
-        moved.success();
+        first_run.success();
     }
-    assert_eq!(hello.cloud(), hello.recorded(), "{place}");
+    assert_eq!(hello.cloud(), hello.recorded_cids(), "{place}");
     assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
     assert_eq!(hello.ask_counter(), 1, "{place}: the disk is a new one");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "delete-env", &["-v", "az=zb"]).success();
-    let (made, deleted) = hello.effects();
+    let (created_cids, deleted_cids) = hello.effects();
     let distinct = |cids: &[String]| cids.iter().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(made.len(), distinct(&made).len(), "{place}: something was made twice");
-    assert_eq!((distinct(&made), made.len()), (distinct(&deleted), deleted.len()), "{place}");
+    assert_eq!(created_cids.len(), distinct(&created_cids).len(), "{place}: something was made twice");
+    assert_eq!(
+        (distinct(&created_cids), created_cids.len()),
+        (distinct(&deleted_cids), deleted_cids.len()),
+        "{place}"
+    );
     assert!(hello.cloud().is_empty(), "{place}");
     (was_killed, calls)
 }

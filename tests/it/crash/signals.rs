@@ -2,13 +2,13 @@
 
 use rustix::process::Signal;
 
-use super::{Disturbance, LifeSetting, Sweep, chosen, reference};
+use super::{Disturbance, LifeSetting, Sweep, reference, settings_of_run};
 
 #[test]
 fn signals_at_a_cpi_call_lose_no_resource() {
     let mut sweep = Sweep::new("signals");
     for (setting, sample) in
-        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
+        settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
     {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {

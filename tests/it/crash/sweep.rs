@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::disturbance::{Disturbance, wrapped};
+use super::disturbance::{Disturbance, wrap_command};
 use super::life::{CrashLife, LifeSetting, NEEDLESS, RECREATE, STAGES};
 use crate::support::hello::Hello;
 use crate::support::{is_full_sweep, is_long_form, wanted_sweep};
@@ -60,8 +60,8 @@ pub(super) struct Reference {
 pub(super) struct Tally {
     points: AtomicUsize,
     /// The number of points at which a run was stopped before its end.
-    reached: AtomicUsize,
-    replaced: AtomicUsize,
+    reached_count: AtomicUsize,
+    replaced_count: AtomicUsize,
     leaks: Mutex<Vec<String>>,
     failures: Mutex<Vec<String>>,
 }
@@ -74,20 +74,23 @@ impl Tally {
     pub(super) fn count_point(&self, disturbance: &Disturbance, was_reached: bool) {
         if *disturbance != Disturbance::Never {
             self.points.fetch_add(1, Ordering::SeqCst);
-            self.reached.fetch_add(usize::from(was_reached), Ordering::SeqCst);
+            self.reached_count.fetch_add(usize::from(was_reached), Ordering::SeqCst);
         }
     }
 
     pub(super) fn count_replaced(&self, count: usize) {
-        self.replaced.fetch_add(count, Ordering::SeqCst);
+        self.replaced_count.fetch_add(count, Ordering::SeqCst);
     }
 }
 
 /// Returns the record of an undisturbed life, made once for all tests.
 pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
-    let place =
-        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|other| *other == setting).unwrap();
+    let place = LifeSetting::ALL
+        .iter()
+        .chain(&LifeSetting::SHARED_STATE_SETTINGS)
+        .position(|other| *other == setting)
+        .unwrap();
     REFERENCES[place].get_or_init(|| run_undisturbed(setting))
 }
 
@@ -108,10 +111,10 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
             let mut strace = prepare("strace");
             let names = if setting.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
             strace.args(["-qq", "-y", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&log);
-            let command = wrapped(strace, &life.command(stage));
-            let started = Instant::now();
+            let command = wrap_command(strace, &life.command(stage));
+            let start = Instant::now();
             life.hello.world.finish(command).success();
-            reference.times[stage] = started.elapsed();
+            reference.times[stage] = start.elapsed();
             reference.calls[stage] = life.hello.calls("");
             if stage == RECREATE {
                 let requests = life.hello.take_requests();
@@ -177,7 +180,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 
 /// Returns the settings of this run with their samples. A setting with an empty sample is tried only in
 /// longer sweeps.
-pub(super) fn chosen<const N: usize>(
+pub(super) fn settings_of_run<const N: usize>(
     samples: [(LifeSetting, usize); N],
 ) -> impl Iterator<Item = (LifeSetting, usize)> {
     samples.into_iter().filter(|(_, sample)| *sample > 0 || is_long_form())
@@ -187,13 +190,13 @@ pub(super) fn chosen<const N: usize>(
 pub(super) struct Sweep {
     name: &'static str,
     lives: Vec<(LifeSetting, [Disturbance; STAGES.len()])>,
-    started: Instant,
+    start: Instant,
 }
 
 impl Sweep {
     /// Creates an empty sweep.
     pub(super) fn new(name: &'static str) -> Sweep {
-        Sweep { name, lives: Vec::new(), started: Instant::now() }
+        Sweep { name, lives: Vec::new(), start: Instant::now() }
     }
 
     /// Adds the points of each stage, distributed over as few lives as possible. A sample has at most
@@ -209,9 +212,10 @@ impl Sweep {
             let sample = wanted_sweep().map_or(sample, |count| count.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
                 let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
-                let taken = sample.min(length);
-                *points =
-                    (0..taken).map(|at| points[(start + at * length / taken) % length].clone()).collect();
+                let sample_size = sample.min(length);
+                *points = (0..sample_size)
+                    .map(|at| points[(start + at * length / sample_size) % length].clone())
+                    .collect();
             }
         }
         let count = all.iter().map(Vec::len).max().unwrap_or_default();
@@ -247,10 +251,10 @@ impl Sweep {
              replaced before any job ran on them; {} leaks, {} other failures",
             self.name,
             tally.points.into_inner(),
-            tally.reached.into_inner(),
+            tally.reached_count.into_inner(),
             self.lives.len(),
-            self.started.elapsed().as_secs_f64(),
-            tally.replaced.into_inner(),
+            self.start.elapsed().as_secs_f64(),
+            tally.replaced_count.into_inner(),
             leaks.len(),
             failures.len()
         );

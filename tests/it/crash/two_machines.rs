@@ -1,12 +1,14 @@
 //! Two machines that share only a bucket and the cloud: a run is killed on one, and the other continues.
 
-use super::{ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, chosen, reference};
+use super::{
+    ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, reference, settings_of_run,
+};
 use crate::support::scripted::Interruption;
 
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
-    for (setting, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
+    for (setting, sample) in settings_of_run([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             let interruptions = [
@@ -26,7 +28,7 @@ fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
     let mut sweep = Sweep::new("kill sweep at requests to the bucket, two machines");
-    for (setting, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
+    for (setting, sample) in settings_of_run([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
         let step = if setting == LifeSetting::Shared { 1 } else { 3 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {

@@ -24,8 +24,8 @@ pub(super) fn pages(command: Command) -> Vec<(String, String)> {
 /// Adds the pages of a command and of those below it. `groups` are those that contain it, the outermost
 /// first.
 fn collect(command: &Command, groups: &[&Command], pages: &mut Vec<(String, String)>) {
-    let within: Vec<&Command> = groups.iter().copied().chain([command]).collect();
-    shown(command).for_each(|subcommand| collect(subcommand, &within, pages));
+    let inner_groups: Vec<&Command> = groups.iter().copied().chain([command]).collect();
+    visible_subcommands(command).for_each(|subcommand| collect(subcommand, &inner_groups, pages));
     // The version of the program also names the target of this build.
     let without_target = command.clone().version(env!("CARGO_PKG_VERSION"));
     let man = Man::new(without_target);
@@ -92,7 +92,7 @@ fn description(command: &Command) -> Roff {
 /// Returns a command with the arguments of another in the sections of `--help`, each with a heading.
 /// clap_mangen would print the options first. Only the main page has the details of global options.
 fn arguments_in_sections(command: &Command, is_main: bool) -> Command {
-    let mut made = clap::Command::default();
+    let mut sorted_command = clap::Command::default();
     for (heading, arguments) in monopile::cli::sections(command) {
         for arg in arguments {
             // clap_mangen leaves out the description of an option that `-h` does not show.
@@ -100,15 +100,15 @@ fn arguments_in_sections(command: &Command, is_main: bool) -> Command {
             let is_brief = heading == GLOBAL && !is_main;
             let arg = if is_brief { arg.long_help(None::<&str>) } else { arg };
             let has_values = arg.get_action().takes_values() && !arg.get_possible_values().is_empty();
-            made = made.arg(with_aliases(if is_brief && has_values {
+            sorted_command = sorted_command.arg(with_aliases(if is_brief && has_values {
                 arg.hide_possible_values(true)
             } else {
                 arg
             }));
         }
     }
-    let made = made.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
-    made.disable_help_flag(true).allow_missing_positional(true)
+    let sorted_command = sorted_command.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
+    sorted_command.disable_help_flag(true).allow_missing_positional(true)
 }
 
 /// Adds the aliases of an option to its description.
@@ -127,7 +127,7 @@ fn with_aliases(arg: Arg) -> Arg {
 /// Returns the commands of a group with their pages. Those of the program are in the groups of its help.
 fn subcommands(command: &Command) -> Roff {
     let mut page = Roff::new();
-    if shown(command).next().is_none() {
+    if visible_subcommands(command).next().is_none() {
         return page;
     }
     page.control("SH", ["SUBCOMMANDS"]);
@@ -138,7 +138,8 @@ fn subcommands(command: &Command) -> Roff {
     };
     let about = |subcommand: &Command| subcommand.get_about().map(ToString::to_string).unwrap_or_default();
     if command.get_name() != "monopile" {
-        shown(command).for_each(|subcommand| row(&mut page, page_of(subcommand), about(subcommand)));
+        visible_subcommands(command)
+            .for_each(|subcommand| row(&mut page, page_of(subcommand), about(subcommand)));
         return page;
     }
     for (title, names) in GROUPS {
@@ -151,7 +152,7 @@ fn subcommands(command: &Command) -> Roff {
     page
 }
 
-fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+fn visible_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
 }
 
@@ -169,7 +170,7 @@ fn page_name(command: &Command) -> String {
 fn neighbours(command: &Command, groups: &[&Command]) -> Vec<String> {
     let Some(group) = groups.last() else {
         let (_, names) = GROUPS[0];
-        return shown(command)
+        return visible_subcommands(command)
             .filter(|subcommand| names.contains(&subcommand.get_name()))
             .map(page_of)
             .collect();
@@ -179,9 +180,9 @@ fn neighbours(command: &Command, groups: &[&Command]) -> Vec<String> {
         let in_group = names.is_none_or(|(_, names)| names.contains(&other.get_name()));
         other.get_name() != command.get_name() && (groups.len() > 1 || in_group)
     };
-    let others = shown(group).filter(is_near).map(page_of);
+    let other_pages = visible_subcommands(group).filter(is_near).map(page_of);
     let group = (groups.len() > 1).then(|| page_of(group));
-    group.into_iter().chain(others).collect()
+    group.into_iter().chain(other_pages).collect()
 }
 
 /// Returns the sections after the options: exit status, environment, files, notes, examples and other pages.
@@ -276,7 +277,7 @@ fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-fn has(command: &Command, option: &str) -> bool {
+fn has_option(command: &Command, option: &str) -> bool {
     arguments(command).any(|arg| arg.get_long() == Some(option))
 }
 
@@ -294,16 +295,17 @@ fn environment(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
         Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{option}")))
     };
     let option_variables = arguments(command).filter_map(option_variable);
-    let others =
+    let other_variables =
         env_vars::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
-    option_variables.chain(others.filter(|_| is_main_page)).collect()
+    option_variables.chain(other_variables.filter(|_| is_main_page)).collect()
 }
 
 /// Returns the files of the environment, if a command uses them. For the main page, returns all files.
 fn files(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
-    let state = env_vars::state_files().into_iter().filter(|_| is_main_page || has(command, "state"));
-    let vars_store = Some(env_vars::vars_store()).filter(|_| is_main_page || has(command, "vars-store"));
-    let env_file = Some(env_vars::env_file()).filter(|_| is_main_page || has(command, "env-file"));
+    let state = env_vars::state_files().into_iter().filter(|_| is_main_page || has_option(command, "state"));
+    let vars_store =
+        Some(env_vars::vars_store()).filter(|_| is_main_page || has_option(command, "vars-store"));
+    let env_file = Some(env_vars::env_file()).filter(|_| is_main_page || has_option(command, "env-file"));
     let directories = env_vars::directories().into_iter().filter(|_| is_main_page);
     let files = state.chain(vars_store).chain(env_file).chain(directories);
     files.map(|(path, content)| (path, content.to_owned())).collect()

@@ -30,25 +30,28 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn man_pages_are_up_to_date() {
-    let made: BTreeMap<String, String> = man::pages(monopile::cli::command()).into_iter().collect();
-    let page = |name: &str| made.get(name).unwrap_or_else(|| panic!("{name}: {:?}", made.keys()));
+    let new_pages: BTreeMap<String, String> = man::pages(monopile::cli::command()).into_iter().collect();
+    let page = |name: &str| new_pages.get(name).unwrap_or_else(|| panic!("{name}: {:?}", new_pages.keys()));
     for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
         for name in ["monopile.1", "monopile-create-env.1"] {
             let heading = page(name).lines().any(|line| line.replace('"', "") == format!(".SH {section}"));
             assert!(heading, "{name} has no {section}");
         }
     }
-    let kept_at = docs().join("man");
+    let directory = docs().join("man");
     if is_updating() {
-        let _ = std::fs::remove_dir_all(&kept_at);
-        std::fs::create_dir(&kept_at).unwrap();
-        for (name, text) in &made {
-            std::fs::write(kept_at.join(name), text).unwrap();
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).unwrap();
+        for (name, text) in &new_pages {
+            std::fs::write(directory.join(name), text).unwrap();
         }
     }
-    let kept = files(&kept_at);
-    let stale: Vec<&String> =
-        made.keys().chain(kept.keys()).filter(|name| made.get(*name) != kept.get(*name)).collect();
+    let old_pages = files(&directory);
+    let stale: Vec<&String> = new_pages
+        .keys()
+        .chain(old_pages.keys())
+        .filter(|name| new_pages.get(*name) != old_pages.get(*name))
+        .collect();
     assert!(
         stale.is_empty(),
         "stale in docs/man: {stale:?}; run MONOPILE_UPDATE=1 cargo test --test it generated"
@@ -71,8 +74,8 @@ fn check_or_write(name: &str, text: &str) {
     if is_updating() {
         std::fs::write(&path, text).unwrap();
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "docs/{name} is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
+    let old_text = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(old_text == text, "docs/{name} is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
 }
 
 fn main_page(grammar: &Command, commands: &[&Command]) -> String {
@@ -162,7 +165,9 @@ fn add_index(text: &mut String, commands: &[&Command]) {
 fn add_variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
     collect_option_variables(grammar, &mut rows);
-    rows.extend(env_vars::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
+    rows.extend(
+        env_vars::variables().map(|variable| (variable.name.to_owned(), escape_cell(variable.meaning))),
+    );
     text.push_str("\n## Environment variables\n\nAn option overrides its variable. ");
     text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
@@ -265,8 +270,8 @@ impl CommonOptions {
     fn link(&self, text: &mut String, command: &Command) {
         let mut has_started = false;
         for heading in self.0.keys() {
-            let shared = arguments(command).filter(|arg| arg.get_help_heading() == Some(heading));
-            let names = shared.filter(|arg| self.describes(arg)).filter_map(Arg::get_long);
+            let section_arguments = arguments(command).filter(|arg| arg.get_help_heading() == Some(heading));
+            let names = section_arguments.filter(|arg| self.describes(arg)).filter_map(Arg::get_long);
             let names: Vec<String> = names.map(|name| format!("`--{name}`")).collect();
             if !names.is_empty() {
                 text.push_str(if has_started { "" } else { "\nCommon options:\n\n" });
@@ -383,8 +388,8 @@ fn row(arg: &Arg) -> String {
             .flatten()
             .collect();
     let name = format!("`{}`", format!("{}{value}", names.join("`, `")).trim());
-    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let (first, details) = whole.split_once("\n\n").unwrap_or((&whole, ""));
+    let full_help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let (first, details) = full_help.split_once("\n\n").unwrap_or((&full_help, ""));
     let mut help = first.to_owned();
     let values = if takes_value { arg.get_possible_values() } else { Vec::new() };
     let values: Vec<_> = values.into_iter().filter(|value| !value.is_hide_set()).collect();
@@ -417,11 +422,11 @@ fn row(arg: &Arg) -> String {
         write!(help, ". {}", details.replace("\n\n", " ")).unwrap();
     }
     let help = help.replace("\n ", "\n").replace("\n. ", "\n");
-    let lines: Vec<String> = help.trim_end().lines().map(escaped).collect();
+    let lines: Vec<String> = help.trim_end().lines().map(escape_cell).collect();
     format!("| {} | {} |\n", name.replace('|', "\\|"), lines.join("<br>"))
 }
 
 /// Escapes text for a cell of a table.
-fn escaped(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }

@@ -49,7 +49,7 @@ fn run(case: &Case) -> Result<(), String> {
     let mut command = world.monopile(args);
     command.envs(&case.environment);
     let run = world.finish(command);
-    let held = match (&case.output, &case.error) {
+    let is_met = match (&case.output, &case.error) {
         (Some(output), None) => run.code == 0 && run.stdout == *output,
         (None, Some(error)) => {
             [2, 3].contains(&run.code)
@@ -59,7 +59,7 @@ fn run(case: &Case) -> Result<(), String> {
         }
         _ => return Err(format!("{}: a case has either an output or an error", case.name)),
     };
-    if held {
+    if is_met {
         Ok(())
     } else {
         Err(format!("{}: {run:#?}\nexpected {:?}{:?}", case.name, case.output, case.error))

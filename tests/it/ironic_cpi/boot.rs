@@ -69,8 +69,8 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         .expect("qemu-system-x86_64 runs: tests/run installs it");
     let mut machine = Machine(child);
     let heard = pieces(machine.0.stdout.take().unwrap());
-    let (started, mut console) = (Instant::now(), Vec::new());
-    while let Some(remaining) = BOOT_TIMEOUT.checked_sub(started.elapsed()) {
+    let (start, mut console) = (Instant::now(), Vec::new());
+    while let Some(remaining) = BOOT_TIMEOUT.checked_sub(start.elapsed()) {
         match heard.recv_timeout(remaining) {
             Ok(more) => console.extend(more),
             Err(_) => break,
@@ -100,8 +100,8 @@ fn machine_boots_from_the_root_volume() {
         .unwrap_or_else(|console| panic!("it does not boot:\n{script}\n{console}"));
     // With other credentials, the machine gets no volume to boot from.
     let password = metal.password(&format!("root-{vm}"));
-    let wrong = script.replace(&password, "wr0ngpassw0rd");
-    wait_for(&metal, &wrong, "Failed to attach iSCSI volume").unwrap();
+    let bad_script = script.replace(&password, "wr0ngpassw0rd");
+    wait_for(&metal, &bad_script, "Failed to attach iSCSI volume").unwrap();
     metal.call("delete_vm", json!([vm]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }

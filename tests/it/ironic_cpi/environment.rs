@@ -31,13 +31,13 @@ struct Machine {
 impl Machine {
     fn plug_in(metal: &Metal, node: &Node) -> Machine {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, ironic, uuid) = (Arc::clone(&stop), metal.ironic.for_thread(), node.uuid.clone());
+        let (is_stopped, ironic, uuid) = (Arc::clone(&stop), metal.ironic.for_thread(), node.uuid.clone());
         let (volumes, scratch) = (metal.world.path("volumes"), metal.world.path(""));
         let portal = metal.tgtd.portal.clone();
         std::fs::create_dir_all(scratch.join("by-path")).unwrap();
         let thread = std::thread::spawn(move || {
             let mut running: Option<Child> = None;
-            while !stopped.load(Ordering::SeqCst) {
+            while !is_stopped.load(Ordering::SeqCst) {
                 for _ in 0..PLUGS_PER_POLL {
                     plug_disks(&volumes, &scratch, &portal);
                     std::thread::sleep(PLUG_PAUSE);
@@ -78,14 +78,15 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
     let device = |volume: &str| format!("ip-{portal}-iscsi-{IQN}:{}-lun-1", short(volume));
-    let shown = names(&volumes.join("exports"));
-    let shown = shown.iter().filter_map(|name| name.strip_suffix(".conf"));
-    let shown: Vec<&str> = shown.filter(|name| name.starts_with("disk-")).collect();
+    let exports = names(&volumes.join("exports"));
+    let exports = exports.iter().filter_map(|name| name.strip_suffix(".conf"));
+    let exported_volumes: Vec<&str> = exports.filter(|name| name.starts_with("disk-")).collect();
     let plugged = names(&scratch.join("by-path"));
-    for name in plugged.iter().filter(|name| !shown.iter().any(|volume| device(volume) == **name)) {
+    for name in plugged.iter().filter(|name| !exported_volumes.iter().any(|volume| device(volume) == **name))
+    {
         std::fs::remove_file(scratch.join("by-path").join(name)).unwrap();
     }
-    for volume in shown.iter().filter(|volume| !plugged.contains(&device(volume))) {
+    for volume in exported_volumes.iter().filter(|volume| !plugged.contains(&device(volume))) {
         let data = scratch.join("disks").join(volume);
         std::fs::create_dir_all(&data).unwrap();
         std::os::unix::fs::symlink(data, scratch.join("by-path").join(device(volume))).unwrap();
@@ -216,12 +217,15 @@ fn kill_while_the_vm_is_made(metal: &Metal, node: &Node, hello: &Hello) {
 fn cpis(hello: &Hello) -> Vec<Pid> {
     let world = format!("MONOPILE_TEST_WORLD={}", hello.world.root().display());
     let read = |pid: i32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let has = |bytes: Vec<u8>, text: &str| bytes.split(|byte| *byte == 0).any(|part| part == text.as_bytes());
+    let contains_entry =
+        |bytes: Vec<u8>, text: &str| bytes.split(|byte| *byte == 0).any(|part| part == text.as_bytes());
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| has(read(*pid, "cmdline"), "cpi-exec") && has(read(*pid, "environ"), &world))
-        .filter_map(Pid::from_raw)
-        .collect()
+    pids.filter(|pid| {
+        contains_entry(read(*pid, "cmdline"), "cpi-exec") && contains_entry(read(*pid, "environ"), &world)
+    })
+    .filter_map(Pid::from_raw)
+    .collect()
 }
 
 #[test]
@@ -241,9 +245,9 @@ fn kill_during_create_vm_leaks_nothing() {
 
     // Its CPI is also killed, so the outcome is unknown until the next VM is created.
     kill_while_the_vm_is_made(&metal, &node, &hello);
-    let killed = cpis(&hello);
-    assert_eq!(killed.len(), 1);
-    kill_process(killed[0], Signal::KILL).unwrap();
+    let pids = cpis(&hello);
+    assert_eq!(pids.len(), 1);
+    kill_process(pids[0], Signal::KILL).unwrap();
     let vm_of_killed_run = vm();
     let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
@@ -264,11 +268,11 @@ fn ironic_cpi_passes_cpi_check() {
     let hello = hello_on(&metal, &node);
     let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &["--json"]));
     let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
-    let with = |result: &str| -> BTreeSet<String> {
+    let checks_with_result = |result: &str| -> BTreeSet<String> {
         let checks = report["checks"].as_array().unwrap().iter().filter(|check| check["result"] == result);
         checks.map(|check| check["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(with("fail"), BTreeSet::new(), "{report:#}");
+    assert_eq!(checks_with_result("fail"), BTreeSet::new(), "{report:#}");
     run.success();
     let not_there = [
         "calculate_vm_cloud_properties",
@@ -278,7 +282,7 @@ fn ironic_cpi_passes_cpi_check() {
         "set_disk_metadata of a deleted disk",
         "update_disk",
     ];
-    assert_eq!(with("skip"), not_there.map(str::to_owned).into());
+    assert_eq!(checks_with_result("skip"), not_there.map(str::to_owned).into());
     assert_eq!(report["left_behind"], json!([]));
     metal.assert_clean(&node, &[]);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Metal;
 
-const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
+const CREATION_ERROR: &str = "Bosh::Clouds::VMCreationFailed";
 const CLOUD: &str = "Bosh::Clouds::CloudError";
 
 /// Checks that the call fails and leaves only the stemcell.
@@ -25,20 +25,20 @@ fn node_that_does_not_fit_is_an_error() {
     let path = format!("/v1/nodes/{}", node.uuid);
     let replace = |key: &str, value: &str| json!([{"op": "replace", "path": key, "value": value}]);
     metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:false")));
-    assert_fails(&metal, &node, FAILED, "no capability 'iscsi_boot:true'");
+    assert_fails(&metal, &node, CREATION_ERROR, "no capability 'iscsi_boot:true'");
     metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:true")));
 
     let connectors = metal.ironic.call("GET", &format!("/v1/volume/connectors?node={}", node.uuid), None);
     let connector = connectors["connectors"][0]["uuid"].as_str().unwrap().to_owned();
     metal.ironic.call("DELETE", &format!("/v1/volume/connectors/{connector}"), None);
-    assert_fails(&metal, &node, FAILED, "no volume connector of type 'iqn'");
+    assert_fails(&metal, &node, CREATION_ERROR, "no volume connector of type 'iqn'");
     let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
     metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
 
     // Both volumes and both targets exist at this point.
     let ports = metal.ironic.call("GET", &format!("/v1/ports?node={}", node.uuid), None);
     metal.ironic.call("DELETE", &format!("/v1/ports/{}", ports["ports"][0]["uuid"].as_str().unwrap()), None);
-    assert_fails(&metal, &node, FAILED, "does not have any port");
+    assert_fails(&metal, &node, CREATION_ERROR, "does not have any port");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn missing_node_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.create_node();
     let stemcell = metal.create_stemcell();
-    let with = |properties: Value| {
+    let arguments_with = |properties: Value| {
         let mut arguments = metal.create_vm_arguments(&stemcell, &node);
         arguments[2] = properties;
         arguments
@@ -57,11 +57,11 @@ fn missing_node_is_an_error() {
         json!({"resource_class": class, "capabilities": {"boot_mode": "uefi"}}),
         json!({"resource_class": class, "traits": ["CUSTOM_GPU"]}),
     ] {
-        metal.expect_error(FAILED, "create_vm", with(properties));
+        metal.expect_error(CREATION_ERROR, "create_vm", arguments_with(properties));
         metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
     }
     for properties in [json!({}), json!({"resource_class": class, "traits": "x"})] {
-        metal.expect_error("InvalidCall", "create_vm", with(properties));
+        metal.expect_error("InvalidCall", "create_vm", arguments_with(properties));
     }
     let unknown = metal.create_vm_arguments("00000000-0000-4000-8000-000000000000", &node);
     metal.expect_error("Bosh::Clouds::StemcellNotFound", "create_vm", unknown);
@@ -88,7 +88,7 @@ fn failed_deployment_is_an_error() {
     let node = metal.ironic.create_node();
     // Another file is in the place of this node's boot script.
     metal.ironic.obstruct(&format!("httpboot/{}", node.uuid));
-    assert_fails(&metal, &node, FAILED, "deploy failed");
+    assert_fails(&metal, &node, CREATION_ERROR, "deploy failed");
 }
 
 #[test]

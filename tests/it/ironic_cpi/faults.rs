@@ -60,18 +60,20 @@ impl Faulty {
     fn new() -> Faulty {
         let metal = Metal::new();
         let plan = Arc::<Mutex<Plan>>::default();
-        let (planned, url) = (Arc::clone(&plan), metal.ironic.url());
+        let (proxy_plan, url) = (Arc::clone(&plan), metal.ironic.url());
         let proxy = Server::start(move |request, _| {
             let fault = {
-                let mut plan = planned.lock().unwrap();
+                let mut plan = proxy_plan.lock().unwrap();
                 let counts = !request.line.starts_with("GET ");
                 plan.requests += usize::from(counts);
                 let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
                 plan.was_met |= at.is_some();
-                let started = plan.requests;
+                let request_count = plan.requests;
                 match plan.outage {
-                    Some((from, None)) if started >= from => Some((Fault::Refused, None)),
-                    Some((from, Some(most))) if counts && (from..from + most).contains(&started) => {
+                    Some((from, None)) if request_count >= from => Some((Fault::Refused, None)),
+                    Some((from, Some(max_count)))
+                        if counts && (from..from + max_count).contains(&request_count) =>
+                    {
                         Some((Fault::Refused, None))
                     }
                     _ => at.map(|(_, fault)| (fault, plan.cpi)),
@@ -126,8 +128,8 @@ impl Faulty {
             format!("{}:{}", self.metal.world.path("faulty").display(), std::env::var("PATH").unwrap());
         let mut command = self.metal.command();
         command.env("PATH", path).env("FAULTS", self.metal.world.path("faults"));
-        let started = |pid: Pid| self.plan.lock().unwrap().cpi = Some(pid);
-        let text = Metal::exchange(command, method, arguments, started);
+        let record_pid = |pid: Pid| self.plan.lock().unwrap().cpi = Some(pid);
+        let text = Metal::exchange(command, method, arguments, record_pid);
         (!text.is_empty()).then(|| serde_json::from_str(&text).unwrap())
     }
 
@@ -173,15 +175,16 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
         ureq::Agent::config_builder().http_status_as_error(false).max_idle_connections(0).proxy(None);
     let client = client.build().new_agent();
     let method = request.line.split(' ').next().unwrap();
-    let mut passed = ureq::http::Request::builder().method(method).uri(format!("{url}{}", request.path()));
+    let mut request_builder =
+        ureq::http::Request::builder().method(method).uri(format!("{url}{}", request.path()));
     for name in ["x-openstack-ironic-api-version", "content-type"] {
         if let Some(value) = request.header(name) {
-            passed = passed.header(name, value);
+            request_builder = request_builder.header(name, value);
         }
     }
     let response = match request.body.is_empty() {
-        true => client.run(passed.body(()).unwrap()),
-        false => client.run(passed.body(request.body.clone()).unwrap()),
+        true => client.run(request_builder.body(()).unwrap()),
+        false => client.run(request_builder.body(request.body.clone()).unwrap()),
     };
     let mut response = response.unwrap();
     let headers: Vec<(String, String)> = response
@@ -195,16 +198,16 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
     answer(&format!("{} X", response.status().as_u16()), &headers, &body)
 }
 
-/// Returns the points to try: all of them, or `few` of them with every kind of fault in turn.
-fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
+/// Returns the points to try: all of them, or `sample_size` of them with every kind of fault in turn.
+fn points([requests, commands]: [usize; 2], sample_size: usize) -> Vec<(FaultPoint, Fault)> {
     let with_faults =
         |point: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
             let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (point(number), *fault)));
             match is_full_sweep() {
                 true => all.collect(),
                 // The sample is spread over all points, and includes the last one.
-                false => (0..few.min(count))
-                    .map(|turn| (point(count - turn * count / few), faults[turn % faults.len()]))
+                false => (0..sample_size.min(count))
+                    .map(|turn| (point(count - turn * count / sample_size), faults[turn % faults.len()]))
                     .collect(),
             }
         };
@@ -220,12 +223,12 @@ fn failed_create_vm_leaves_nothing() {
     let stemcell = metal.create_stemcell();
     let stemcell_volume = format!("stemcell-{stemcell}");
     let create = || metal.create_vm_arguments(&stemcell, node);
-    let made = faulty.call("create_vm", create());
-    let counted = faulty.count_of_last_call();
-    assert!(counted[0] >= 5 && counted[1] >= 12, "{counted:?}");
-    faulty.call("delete_vm", json!([made[0]]));
-    let last = (FaultPoint::Request(counted[0]), Fault::KilledAfter);
-    let mut points = points(counted, 3);
+    let vm_answer = faulty.call("create_vm", create());
+    let point_counts = faulty.count_of_last_call();
+    assert!(point_counts[0] >= 5 && point_counts[1] >= 12, "{point_counts:?}");
+    faulty.call("delete_vm", json!([vm_answer[0]]));
+    let last = (FaultPoint::Request(point_counts[0]), Fault::KilledAfter);
+    let mut points = points(point_counts, 3);
     points.retain(|point| *point != last);
     for point in points {
         if let Some(answer) = faulty.try_call_with_fault(point, "create_vm", create()) {
@@ -234,8 +237,8 @@ fn failed_create_vm_leaves_nothing() {
             metal.assert_clean(node, &[&stemcell_volume]);
         } else {
             // The killed call has claimed the only machine.
-            let made = faulty.call("create_vm", create());
-            faulty.call("delete_vm", json!([made[0]]));
+            let vm_answer = faulty.call("create_vm", create());
+            faulty.call("delete_vm", json!([vm_answer[0]]));
             metal.assert_clean(node, &[&stemcell_volume]);
         }
     }
@@ -248,8 +251,8 @@ fn failed_create_vm_leaves_nothing() {
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&stemcell_volume]);
     // A resource with an unknown CID is removed when another resource is deleted.
-    let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
-    assert_eq!(faulty.try_call_with_fault(killed, "create_vm", create()), None);
+    let fault = (FaultPoint::Request(point_counts[0] - 1), Fault::KilledAfter);
+    assert_eq!(faulty.try_call_with_fault(fault, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(node, &[]);
 }
@@ -286,9 +289,9 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
     ] {
         assert!(message.contains(&words), "'{words}' is missing: {message}");
     }
-    let made = faulty.call("create_vm", metal.create_vm_arguments(&stemcell, node));
-    assert_ne!(made[0], json!(vm));
-    faulty.call("delete_vm", json!([made[0]]));
+    let vm_answer = faulty.call("create_vm", metal.create_vm_arguments(&stemcell, node));
+    assert_ne!(vm_answer[0], json!(vm));
+    faulty.call("delete_vm", json!([vm_answer[0]]));
     metal.assert_clean(node, &[&stemcell_volume]);
 }
 
@@ -323,35 +326,35 @@ fn repeated_attach_and_detach_complete_failed_ones() {
     let stemcell = metal.create_stemcell();
     let vm = metal.create_vm(&stemcell, node);
     let disk = metal.call("create_disk", json!([8, {}, vm]));
-    let both = || json!([vm, disk]);
+    let vm_and_disk = || json!([vm, disk]);
     let disks = || metal.call("get_disks", json!([vm]));
     for power in ["power on", "power off"] {
         metal.ironic.set_power(node, power);
         // With its power off, the machine first releases the disks that were detached before.
-        faulty.call("attach_disk", both());
-        faulty.call("detach_disk", both());
-        let hint = faulty.call("attach_disk", both());
+        faulty.call("attach_disk", vm_and_disk());
+        faulty.call("detach_disk", vm_and_disk());
+        let hint = faulty.call("attach_disk", vm_and_disk());
         let attaching = faulty.count_of_last_call();
-        faulty.call("detach_disk", both());
+        faulty.call("detach_disk", vm_and_disk());
         let detaching = faulty.count_of_last_call();
         for point in points(attaching, 2) {
-            let answer = faulty.try_call_with_fault(point, "attach_disk", both());
+            let answer = faulty.try_call_with_fault(point, "attach_disk", vm_and_disk());
             if answer.is_some() && !matches!(point, (_, Fault::Lost)) {
                 assert_eq!(disks(), json!([]), "{point:?}");
-                let shown = metal.tgtd.targets();
-                assert!(!shown.iter().any(|name| name.contains(":disk-")), "{point:?}: {shown:?}");
+                let targets = metal.tgtd.targets();
+                assert!(!targets.iter().any(|name| name.contains(":disk-")), "{point:?}: {targets:?}");
             }
-            assert_eq!(faulty.call("attach_disk", both()), hint, "{point:?}");
+            assert_eq!(faulty.call("attach_disk", vm_and_disk()), hint, "{point:?}");
             assert_eq!(disks(), json!([disk]), "{point:?}");
-            faulty.call("detach_disk", both());
+            faulty.call("detach_disk", vm_and_disk());
         }
         for point in points(detaching, 2) {
-            faulty.call("attach_disk", both());
-            faulty.try_call_with_fault(point, "detach_disk", both());
-            faulty.call("detach_disk", both());
+            faulty.call("attach_disk", vm_and_disk());
+            faulty.try_call_with_fault(point, "detach_disk", vm_and_disk());
+            faulty.call("detach_disk", vm_and_disk());
             assert_eq!(disks(), json!([]), "{point:?}");
-            let shown = metal.tgtd.targets();
-            assert!(!shown.iter().any(|name| name.contains(":disk-")), "{point:?}: {shown:?}");
+            let targets = metal.tgtd.targets();
+            assert!(!targets.iter().any(|name| name.contains(":disk-")), "{point:?}: {targets:?}");
         }
     }
     metal.call("delete_vm", json!([vm]));

@@ -45,8 +45,8 @@ fn machine_finds_its_volumes_over_fibre_channel() {
     assert!(make.run_to_end().status.success());
 
     let stemcell = kernel.call("create_stemcell", json!([image, {}]));
-    let made = kernel.call("create_vm", metal.create_vm_arguments(stemcell.as_str().unwrap(), &node));
-    let vm = made[0].as_str().unwrap();
+    let vm_answer = kernel.call("create_vm", metal.create_vm_arguments(stemcell.as_str().unwrap(), &node));
+    let vm = vm_answer[0].as_str().unwrap();
     let targets = metal.targets(&node);
     for (target, role) in targets.iter().zip(["root", "config"]) {
         assert_eq!(
@@ -76,8 +76,8 @@ fn machine_finds_its_volumes_over_fibre_channel() {
     assert_eq!(device(&kernel, &hint["path"]), None);
     kernel.call("delete_vm", json!([vm]));
     let volume = format!("disk-{}", disk.as_str().unwrap());
-    let stored = std::fs::read(metal.world.path(format!("volumes/{volume}.img"))).unwrap();
-    assert!(stored.starts_with(b"data\n"));
+    let content = std::fs::read(metal.world.path(format!("volumes/{volume}.img"))).unwrap();
+    assert!(content.starts_with(b"data\n"));
     kernel.call("delete_disk", json!([disk]));
     kernel.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(&node, &[]);

@@ -14,10 +14,10 @@ fn vm_boots_from_its_volume_and_leaves_nothing() {
     let info = metal.call("info", json!([]));
     assert_eq!(info["api_version"], 2);
     let stemcell = metal.create_stemcell();
-    let made = metal.call("create_vm", metal.create_vm_arguments(&stemcell, &node));
-    let cid = made[0].as_str().unwrap();
+    let vm_answer = metal.call("create_vm", metal.create_vm_arguments(&stemcell, &node));
+    let cid = vm_answer[0].as_str().unwrap();
     assert_eq!(cid.len(), 36);
-    assert_eq!(made[1]["default"]["ip"], "10.0.0.5");
+    assert_eq!(vm_answer[1]["default"]["ip"], "10.0.0.5");
 
     let node_json = metal.node(&node);
     assert_eq!(
@@ -125,9 +125,9 @@ fn disks_attach_and_detach_with_power_on_and_off() {
         hint,
         json!({"path": format!("/dev/disk/by-path/ip-{}-iscsi-{iqn}-lun-1", metal.tgtd.portal)})
     );
-    let attached = metal.targets(&node);
-    assert_eq!((&attached[2]["boot_index"], &attached[2]["volume_id"]), (&json!(2), &json!(disk)));
-    assert_eq!(attached[2]["extra"], json!({"role": "persistent"}));
+    let targets = metal.targets(&node);
+    assert_eq!((&targets[2]["boot_index"], &targets[2]["volume_id"]), (&json!(2), &json!(disk)));
+    assert_eq!(targets[2]["extra"], json!({"role": "persistent"}));
     let login = |password: &str| metal.tgtd.inquire(&node.initiator, &iqn, &name, password);
     login(&metal.password(&format!("disk-{disk}"))).unwrap();
     assert_eq!(metal.call("get_disks", json!([vm])), json!([disk]));
@@ -143,7 +143,7 @@ fn disks_attach_and_detach_with_power_on_and_off() {
     assert!(login(&password).is_err(), "hidden, whatever Ironic says");
     assert_eq!(metal.call("get_disks", json!([vm])), json!([]));
     assert_eq!(metal.targets(&node).len(), 3, "Ironic keeps it");
-    assert_eq!(metal.node(&node)["extra"]["monopile_detached"], json!([attached[2]["uuid"]]));
+    assert_eq!(metal.node(&node)["extra"]["monopile_detached"], json!([targets[2]["uuid"]]));
     metal.call("detach_disk", json!([vm, disk]));
 
     // A disk that is attached again before Ironic released it gets another target.
@@ -374,8 +374,8 @@ fn machine_can_boot_over_fibre_channel() {
         });
         assert_eq!(target["properties"], expected);
     }
-    let shown = |volume: &str| metal.world.read(format!("volumes/{volume}.img.shown"));
-    let mut port_names: Vec<String> = serde_json::from_str(&shown(&format!("root-{vm}"))).unwrap();
+    let exported_to = |volume: &str| metal.world.read(format!("volumes/{volume}.img.shown"));
+    let mut port_names: Vec<String> = serde_json::from_str(&exported_to(&format!("root-{vm}"))).unwrap();
     port_names.sort();
     assert_eq!(port_names, names);
     assert_eq!(metal.node(&node)["provision_state"], "active");

@@ -86,9 +86,9 @@ impl SeparateKernel {
     fn assert_clean(&self, volumes: &[&str]) {
         assert_eq!(self.volumes(), volumes);
         for is_saved in [false, true] {
-            let shown = self.read_targets(is_saved);
+            let targets = self.read_targets(is_saved);
             assert_eq!(
-                (&shown["targets"], &shown["storage_objects"]),
+                (&targets["targets"], &targets["storage_objects"]),
                 (&json!([]), &json!([])),
                 "{is_saved}"
             );
@@ -113,8 +113,8 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     assert_eq!(kernel.volumes(), [template.as_str()]);
     kernel.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{template}", image.display()));
 
-    let made = kernel.call("create_vm", kernel.metal.create_vm_arguments(stemcell, &node));
-    let vm = made[0].as_str().unwrap();
+    let vm_answer = kernel.call("create_vm", kernel.metal.create_vm_arguments(stemcell, &node));
+    let vm = vm_answer[0].as_str().unwrap();
     let root = format!("root-{vm}");
     kernel.sh(&format!("cmp -n $(stat -c %s {0}) {0} /dev/vg/{root}", image.display()));
     let label = kernel.sh(&format!("blkid -s LABEL -o value /dev/vg/config-{vm}"));
@@ -129,8 +129,13 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     let script = kernel.metal.ironic.read_file(&format!("httpboot/{}/config", node.uuid));
     assert!(script.contains(&format!("iscsi:127.0.0.1::3260:0:{iqn}")), "{script}");
 
-    let shown = kernel.read_targets(true);
-    let acl = shown["targets"].as_array().unwrap().iter().find(|target| target["wwn"] == json!(iqn)).unwrap();
+    let configuration = kernel.read_targets(true);
+    let acl = configuration["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|target| target["wwn"] == json!(iqn))
+        .unwrap();
     let acl = &acl["tpgs"][0]["node_acls"];
     assert_eq!((acl.as_array().unwrap().len(), &acl[0]["node_wwn"]), (1, &json!(node.initiator)));
     let password = acl[0]["chap_password"].as_str().unwrap();
@@ -147,8 +152,8 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
     let path = format!("/dev/disk/by-path/ip-{}-iscsi-{IQN}:{name}-lun-0", PORTALS[0]);
     assert_eq!(kernel.call("attach_disk", json!([vm, disk])), json!({"path": path}));
     // The second attachment has its own credentials.
-    let secret = |shown: &Value| {
-        let targets = shown["targets"].as_array().unwrap().iter();
+    let secret = |configuration: &Value| {
+        let targets = configuration["targets"].as_array().unwrap().iter();
         let mut targets = targets.filter(|target| target["wwn"] == json!(format!("{IQN}:{name}")));
         targets.next().map(|target| target["tpgs"][0]["node_acls"][0]["chap_password"].clone())
     };

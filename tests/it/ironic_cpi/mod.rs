@@ -19,7 +19,7 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use crate::support::World;
-use crate::support::ironic::{ExclusiveIronic, Node, shared};
+use crate::support::ironic::{ExclusiveIronic, Node, lock_shared_ironic};
 use crate::support::tgt::Tgtd;
 
 /// Returns a request in the format of contract 2.
@@ -48,7 +48,7 @@ impl Metal {
     fn new() -> Metal {
         let world = World::new();
         let tgtd = Tgtd::start(&world.path(""));
-        let metal = Metal { world, ironic: shared(), tgtd };
+        let metal = Metal { world, ironic: lock_shared_ironic(), tgtd };
         metal.configure(&json!({}));
         metal.world.write("image", [&[7; 512][..], &vec![0; 4 << 20], b"the end of the image"].concat());
         metal
@@ -99,11 +99,11 @@ impl Metal {
         self.world.monopile(["cpi-exec", "ironic", "--config", "ironic.json"])
     }
 
-    /// Calls a CPI and returns its complete answer. Passes its process to `started` first.
-    fn exchange(mut command: Command, method: &str, arguments: Value, started: impl FnOnce(Pid)) -> String {
+    /// Calls a CPI and returns its complete answer. Passes its process to `on_start` first.
+    fn exchange(mut command: Command, method: &str, arguments: Value, on_start: impl FnOnce(Pid)) -> String {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        started(Pid::from_child(&child));
+        on_start(Pid::from_child(&child));
         child.stdin.take().unwrap().write_all(request(method, arguments).as_bytes()).unwrap();
         String::from_utf8(child.end_with_output().stdout).unwrap()
     }
@@ -146,8 +146,8 @@ impl Metal {
     /// Creates a VM, and returns its CID.
     #[track_caller]
     fn create_vm(&self, stemcell: &str, node: &Node) -> String {
-        let made = self.call("create_vm", self.create_vm_arguments(stemcell, node));
-        made[0].as_str().unwrap().to_owned()
+        let answer = self.call("create_vm", self.create_vm_arguments(stemcell, node));
+        answer[0].as_str().unwrap().to_owned()
     }
 
     fn node(&self, node: &Node) -> Value {

@@ -53,11 +53,11 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let output = run(&hello, "cck", &[]).exits_with(6);
     assert!(output.stderr.contains("hint: check the account, region and project in"), "{}", output.stderr);
     let output = run(&hello, "status", &[]).exits_with(6);
-    let denied = format!(
+    let error = format!(
         "error: the CPI says that disk {} does not exist, but the agent has it",
         before["disks"][0]["cid"].to_string().replace('"', "'")
     );
-    assert!(output.stderr.contains(&denied), "{}", output.stderr);
+    assert!(output.stderr.contains(&error), "{}", output.stderr);
     assert!(output.stdout.contains("mounted, NOT FOUND BY THE CPI"), "{}", output.stdout);
     assert_eq!(hello.state(), before);
     hello.answer_truly();
@@ -135,11 +135,11 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let before = hello.state();
-    let recorded = hello.ip().to_owned();
-    let other = recorded.strip_suffix(".2").unwrap().to_owned() + ".3";
+    let recorded_ip = hello.ip().to_owned();
+    let other = recorded_ip.strip_suffix(".2").unwrap().to_owned() + ".3";
     let address = format!("internal_ip={other}");
     let note = format!(
-        "note: the recorded address of the VM is {recorded}, but `cloud_provider.mbus` has {other}\n"
+        "note: the recorded address of the VM is {recorded_ip}, but `cloud_provider.mbus` has {other}\n"
     );
     let other_options = [&QUICK[..], &["-v", &address]].concat();
     for (command, more, code) in [
@@ -314,8 +314,8 @@ fn terminal_prompts_for_each_repair() {
     pty.press("y\r");
     assert_eq!(pty.end(), 0, "{}", pty.text());
     assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
-    let recorded = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
-    assert!(recorded.stdout.contains("\trepaired by recreate_vm\n"), "{}", recorded.stdout);
+    let history = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
+    assert!(history.stdout.contains("\trepaired by recreate_vm\n"), "{}", history.stdout);
     assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -348,16 +348,16 @@ fn disk_that_the_manifest_has_no_longer_is_kept_detached() {
     hello.create(&[]).success();
     let disk = cid(&hello).1.as_str().unwrap().to_owned();
     hello.add_ops("no-disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
-    let created = hello.create(&[]).success();
+    let creation = hello.create(&[]).success();
     let hint = "with its data, detached; to delete it: `monopile delete-disk hello/manifest.yml ";
-    assert!(created.stdout.contains(hint), "{}", created.stdout);
+    assert!(creation.stdout.contains(hint), "{}", creation.stdout);
 
     let output = run(&hello, "cloud-check", &["--auto"]).success();
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     let report = run(&hello, "cloud-check", &["--report"]).success();
     assert!(report.stdout.contains("it is kept with its data, detached from the VM"), "{}", report.stdout);
-    let listed = hello.world.finish(hello.state_command(&["state", "show", "--only", "disks"])).success();
-    assert!(listed.stdout.contains("\tkept, detached\t"), "{}", listed.stdout);
+    let list = hello.world.finish(hello.state_command(&["state", "show", "--only", "disks"])).success();
+    assert!(list.stdout.contains("\tkept, detached\t"), "{}", list.stdout);
     for command in ["stop-env", "start-env"] {
         run(&hello, command, &[]).success();
     }

@@ -39,10 +39,10 @@ fn history_records_every_run_and_its_outcome() {
     assert!(headline(&runs[1]).ends_with("Replace the VM: the last deploy did not finish"), "{}", runs[1]);
     assert_eq!(runs[2]["plan"]["steps"][0]["step"], "create_stemcell");
     assert_eq!(runs[0]["plan"], serde_json::Value::Null, "a stop has no plan");
-    let begun = |run: &serde_json::Value| run["begun_steps"].as_u64().unwrap();
-    assert_eq!(begun(&runs[0]), 0, "the agent was not reached");
-    assert_eq!(begun(&runs[1]), runs[1]["plan"]["steps"].as_array().unwrap().len() as u64);
-    assert!((1..begun(&runs[1])).contains(&begun(&runs[2])), "{}", runs[2]);
+    let begun_steps = |run: &serde_json::Value| run["begun_steps"].as_u64().unwrap();
+    assert_eq!(begun_steps(&runs[0]), 0, "the agent was not reached");
+    assert_eq!(begun_steps(&runs[1]), runs[1]["plan"]["steps"].as_array().unwrap().len() as u64);
+    assert!((1..begun_steps(&runs[1])).contains(&begun_steps(&runs[2])), "{}", runs[2]);
     let steps: Vec<&str> =
         good["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
     assert!(steps.iter().any(|step| step.starts_with("Creating VM for instance")), "{steps:?}");
@@ -83,9 +83,9 @@ fn history_records_every_run_and_its_outcome() {
     assert!(nameless.stdout.contains("work/state.json"), "{}", nameless.stdout);
 
     hello.delete(&[]).success();
-    let deleted = document(&history(&["--json", "--limit", "1"]));
-    assert_eq!(deleted[0]["plan"]["headline"], "Delete everything on record");
-    assert_eq!(deleted[0]["plan"]["steps"][0]["step"], "stop_vm");
+    let last_runs = document(&history(&["--json", "--limit", "1"]));
+    assert_eq!(last_runs[0]["plan"]["headline"], "Delete everything on record");
+    assert_eq!(last_runs[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
     let mut leftovers = hello.leftovers();
     // The next run removes the killed run's scratch files.

@@ -91,15 +91,15 @@ fn logs_of_every_kind_are_printed_and_saved() {
 
     // The archive is saved as the agent packed it. It is private to its owner, and never replaces another
     // file.
-    let saved = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
-    let path = std::path::PathBuf::from(saved["path"].as_str().unwrap());
+    let report = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
+    let path = std::path::PathBuf::from(report["path"].as_str().unwrap());
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(
         (metadata.len(), metadata.permissions().mode() & 0o777),
-        (saved["bytes"].as_u64().unwrap(), 0o600)
+        (report["bytes"].as_u64().unwrap(), 0o600)
     );
-    let unpacked = crate::agent::world::untar(&fs::read(&path).unwrap());
-    assert!(unpacked.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
+    let files = crate::agent::world::untar(&fs::read(&path).unwrap());
+    assert!(files.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
     let second_run = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
     assert!(second_run.stderr.contains("(--out) exists already"), "{}", second_run.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
@@ -117,12 +117,12 @@ fn line_of_any_length_takes_little_memory() {
     let words = "some w%6frds aGVsbG8gd29ybGQ= ".repeat(1 << 16);
     (0..LONG_LINE_BYTES / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
     writeln!(file, "end").unwrap();
-    let (printed, errors) = (hello.world.path("printed"), hello.world.path("errors"));
+    let (output_path, errors) = (hello.world.path("printed"), hello.world.path("errors"));
     let mut command = limited_logs(&hello, &["--job", "hello", "--num", "1"]);
-    command.stdout(File::create(&printed).unwrap()).stderr(File::create(&errors).unwrap());
-    let ended = command.spawn().unwrap().end();
-    assert!(ended.success(), "{}", fs::read_to_string(&errors).unwrap());
-    assert!(fs::metadata(&printed).unwrap().len() > LONG_LINE_BYTES as u64 / 10 * 9);
+    command.stdout(File::create(&output_path).unwrap()).stderr(File::create(&errors).unwrap());
+    let status = command.spawn().unwrap().end();
+    assert!(status.success(), "{}", fs::read_to_string(&errors).unwrap());
+    assert!(fs::metadata(&output_path).unwrap().len() > LONG_LINE_BYTES as u64 / 10 * 9);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -139,26 +139,26 @@ fn log_of_three_gigabytes_takes_little_memory() {
     writeln!(file, "\nthe end").unwrap();
     let log = ["--job", "hello", "--filter", "hello/hello.stdout.log"];
     for more in [&["--num", "2"][..], &[], &["--out", "saved.tgz"], &["--follow"]] {
-        let printed = hello.world.path("printed");
+        let output_path = hello.world.path("printed");
         let mut command = limited_logs(&hello, &[&log, more].concat());
-        command.stdout(File::create(&printed).unwrap());
-        let started = Instant::now();
+        command.stdout(File::create(&output_path).unwrap());
+        let start = Instant::now();
         let mut child = command.spawn().unwrap();
         let (mut highest, mut follows) = (0, more.contains(&"--follow"));
-        let ended = loop {
+        let status = loop {
             highest = peak_kib(child.id()).unwrap_or(highest);
-            if let Some(ended) = child.try_wait().unwrap() {
-                break ended;
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
             }
             std::thread::sleep(Duration::from_millis(50));
-            let has_end = || fs::read_to_string(&printed).unwrap().contains("the end");
+            let has_end = || fs::read_to_string(&output_path).unwrap().contains("the end");
             if follows && has_end() {
                 kill_process(Pid::from_child(&child), Signal::INT).unwrap();
                 follows = false;
             }
         };
-        eprintln!("logs {}: {highest} KiB, {} s", more.join(" "), started.elapsed().as_secs());
-        assert!(ended.success() && highest <= MEMORY_LIMIT_KIB, "{more:?}: {ended}, {highest} KiB");
+        eprintln!("logs {}: {highest} KiB, {} s", more.join(" "), start.elapsed().as_secs());
+        assert!(status.success() && highest <= MEMORY_LIMIT_KIB, "{more:?}: {status}, {highest} KiB");
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -209,11 +209,11 @@ fn console_needs_neither_agent_nor_cpi() {
     fs::write(vm.join("console.log.1"), lines).unwrap();
     let text = format!("\x1b[2J\x1b]0;title\x07SeaBIOS\r\nthe password is {password}\nÿlogin: \x08");
     fs::write(vm.join("console.log"), text).unwrap();
-    let printed = console(&[]).success().stdout;
-    let printed: Vec<&str> = printed.lines().collect();
-    assert_eq!(printed.len(), 100);
-    assert_eq!(printed[0], "line 54");
-    assert_eq!(printed[96..], ["line 150", "SeaBIOS", "the password is <redacted>", "ÿlogin: "]);
+    let output = console(&[]).success().stdout;
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 100);
+    assert_eq!(lines[0], "line 54");
+    assert_eq!(lines[96..], ["line 150", "SeaBIOS", "the password is <redacted>", "ÿlogin: "]);
     assert_eq!(console(&["--num", "2"]).success().stdout.lines().count(), 2);
     assert_eq!(console(&["--num", "1000"]).success().stdout.lines().count(), 153);
     assert_eq!(console(&["--num", "0"]).success().stdout, "");
@@ -227,16 +227,16 @@ fn console_needs_neither_agent_nor_cpi() {
         &["--dir", "."],
         &["--out", "x.tgz"],
     ] {
-        let refused = console(more).exits_with(2);
-        assert!(refused.stderr.contains("cannot be used with"), "{more:?}: {}", refused.stderr);
+        let failed_run = console(more).exits_with(2);
+        assert!(failed_run.stderr.contains("cannot be used with"), "{more:?}: {}", failed_run.stderr);
     }
 
     // Its size does not matter.
     let file = File::create(vm.join("console.log")).unwrap();
     file.set_len(10 << 30).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"\nthe end\n", 10 << 30).unwrap();
-    let limited = hello.world.finish(limited_logs(&hello, &[&builtin[..], &["--num", "1"]].concat()));
-    assert_eq!(limited.success().stdout, "the end\n");
+    let run = hello.world.finish(limited_logs(&hello, &[&builtin[..], &["--num", "1"]].concat()));
+    assert_eq!(run.success().stdout, "the end\n");
 }
 
 #[test]
@@ -291,8 +291,8 @@ fn rejects_log_archives_with_a_wrong_digest() {
     // The blob changes between the agent's answer and the download.
     let _proxy = hello.listen_with(move |exchange: Exchange| {
         let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
-        let packed = exchange.message["method"] == "get_task";
-        let Some(id) = answer.filter(|_| packed) else { return };
+        let is_packed = exchange.message["method"] == "get_task";
+        let Some(id) = answer.filter(|_| is_packed) else { return };
         for entry in walkdir::WalkDir::new(&cloud).into_iter().flatten() {
             if entry.file_name() == id {
                 let mut file = File::options().append(true).open(entry.path()).unwrap();
@@ -302,9 +302,9 @@ fn rejects_log_archives_with_a_wrong_digest() {
     });
     hello.create(&[]).success();
     for more in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
-        let refused = run(&hello, "logs", more).exits_with(3);
-        assert!(refused.stdout.is_empty(), "{}", refused.stdout);
-        assert!(refused.stderr.contains("the packed logs"), "{}", refused.stderr);
+        let failed_run = run(&hello, "logs", more).exits_with(3);
+        assert!(failed_run.stdout.is_empty(), "{}", failed_run.stdout);
+        assert!(failed_run.stderr.contains("the packed logs"), "{}", failed_run.stderr);
     }
     assert!(!hello.world.exists("saved.tgz"));
     hello.delete(&[]).success();

@@ -78,11 +78,11 @@ impl Running {
 
 /// Records an agent for the VM other than the one that answers, and returns the previous state.
 fn make_agent_foreign(hello: &Hello) -> String {
-    let recorded = hello.world.read("state.json");
+    let state_text = hello.world.read("state.json");
     let mut state = hello.state();
     state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
     hello.world.write("state.json", state.to_string());
-    recorded
+    state_text
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
-    let recorded = make_agent_foreign(&hello);
+    let state_text = make_agent_foreign(&hello);
     proxy.take();
     for (command, more) in [
         ("status", &[][..]),
@@ -111,7 +111,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
     let messages: std::collections::BTreeSet<String> =
         proxy.take().iter().map(|heard| heard.name()).collect();
     assert_eq!(messages.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
-    hello.world.write("state.json", recorded);
+    hello.world.write("state.json", state_text);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -225,12 +225,16 @@ fn recreate_changes_only_the_vm() {
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n\
         - {type: replace, path: /tags?, value: {a: '1', b: '2', c: '3', d: '4', e: '5'}}\n",
     );
-    let refused = run(&hello, "recreate", &[]).exits_with(3);
-    assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("/properties/greeting: Ahoy"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("and 1 more\n"), "{}", refused.stderr);
+    let failed_run = run(&hello, "recreate", &[]).exits_with(3);
+    assert!(
+        failed_run.stderr.contains("the manifest differs from the deployed one"),
+        "{}",
+        failed_run.stderr
+    );
+    assert!(failed_run.stderr.contains("/properties/greeting: Ahoy"), "{}", failed_run.stderr);
+    assert!(failed_run.stderr.contains("and 1 more\n"), "{}", failed_run.stderr);
     let hint = "hint: see all changes: `monopile plan hello/manifest.yml ";
-    assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+    assert!(failed_run.stderr.contains(hint), "{}", failed_run.stderr);
     assert_eq!(hello.state(), after);
     assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();

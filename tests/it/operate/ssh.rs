@@ -82,8 +82,8 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     assert!(lines.next().unwrap().contains("vcap"), "{}", session.stdout);
     assert_eq!(run(&hello, "ssh", &[PORT, "-c", "exit 7"]).code, 7);
     // Arguments stay separate, so special characters start no other command.
-    let quoted = run(&hello, "ssh", &[PORT, "-c", "echo", "-c", "'$(touch x);'"]).success();
-    assert_eq!(quoted.stdout, "$(touch x);\n");
+    let echo = run(&hello, "ssh", &[PORT, "-c", "echo", "-c", "'$(touch x);'"]).success();
+    assert_eq!(echo.stdout, "$(touch x);\n");
     assert!(!hello.world.exists("x"));
     assert_eq!(users(&hello), Vec::<String>::new(), "users outlive their session");
 
@@ -94,8 +94,8 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     // Another session has another user, who can read the files of the first one.
     run(&hello, "scp", &[PORT, ":/tmp/there", "back"]).success();
     assert_eq!(hello.world.read("back"), "content");
-    let listed = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
-    assert_eq!(listed.stdout, "a:b\n");
+    let listing = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
+    assert_eq!(listing.stdout, "a:b\n");
     let none = run(&hello, "scp", &["a", "b"]).exits_with(2);
     assert!(none.stderr.contains("none of the paths is on the VM"), "{}", none.stderr);
 
@@ -103,8 +103,8 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     let keys = hello.find("work/cloud", "ssh_host_rsa_key.pub");
     let other = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 other\n";
     std::fs::write(&keys[0], other).unwrap();
-    let refused = run(&hello, "ssh", &[PORT, "-c", "echo in"]).exits_with(255);
-    assert!(refused.stdout.is_empty(), "{}", refused.stdout);
+    let failed_run = run(&hello, "ssh", &[PORT, "-c", "echo in"]).exits_with(255);
+    assert!(failed_run.stdout.is_empty(), "{}", failed_run.stdout);
     assert_eq!(users(&hello), Vec::<String>::new());
     // A server without a known host key cannot be verified.
     std::fs::write(&keys[0], "").unwrap();
@@ -126,9 +126,9 @@ fn interrupted_session_removes_its_user() {
         let session = Running::start(hello.command("ssh", &[PORT, "-c", "echo in; sleep 1000"]));
         session.wait_for_line("in");
         assert_eq!(users(&hello).len(), 1);
-        let started = Instant::now();
+        let start = Instant::now();
         assert_eq!(session.end(signal), Some(code));
-        assert!(started.elapsed() < Duration::from_secs(30));
+        assert!(start.elapsed() < Duration::from_secs(30));
         assert_eq!(users(&hello), Vec::<String>::new());
     }
     hello.delete(&["--skip-drain"]).success();
@@ -177,9 +177,9 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     let proxied = run(&hello, "ssh", &[PORT, "--gw-socks5", &url, "-c", "echo there"]).success();
     assert_eq!(proxied.stdout, "there\n");
     assert_eq!(socks.targets(), [format!("{host}:2222")]);
-    let wrong = url.replace("s3cret-of-socks", "wrong-one");
-    let refused = run(&hello, "ssh", &[PORT, "--gw-socks5", &wrong, "-c", "echo there"]).exits_with(255);
-    assert!(!refused.stderr.contains("wrong-one"), "{}", refused.stderr);
+    let bad_url = url.replace("s3cret-of-socks", "wrong-one");
+    let failed_run = run(&hello, "ssh", &[PORT, "--gw-socks5", &bad_url, "-c", "echo there"]).exits_with(255);
+    assert!(!failed_run.stderr.contains("wrong-one"), "{}", failed_run.stderr);
 
     assert_eq!(users(&hello), Vec::<String>::new());
     hello.delete(&["--skip-drain"]).success();

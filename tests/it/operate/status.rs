@@ -77,23 +77,35 @@ fn status_of_a_healthy_environment() {
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
     run(&hello, "stop-env", &[]).success();
-    let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
+    let stopped_status = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
-        stopped.stderr.contains("error: the jobs are stopped, by stop-env at 20")
-            && stopped.stdout.contains("\t1024 MiB\t"),
+        stopped_status.stderr.contains("error: the jobs are stopped, by stop-env at 20")
+            && stopped_status.stdout.contains("\t1024 MiB\t"),
         "{}",
-        stopped.stderr
+        stopped_status.stderr
     );
-    assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
-    assert!(stopped.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped.stdout);
+    assert!(
+        stopped_status.stderr.contains("`monopile start-env hello/manifest.yml "),
+        "{}",
+        stopped_status.stderr
+    );
+    assert!(stopped_status.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped_status.stdout);
     // These runs change nothing: a deploy of the same manifest, a check, and a run without a cache.
     hello.create(&[]).success();
     run(&hello, "cloud-check", &["--report"]).success();
     hello.world.write("file", "");
     hello.create(&["--cache-dir", "file"]).exits_with(1);
-    let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
-    assert!(stopped.stderr.contains("error: the jobs are stopped, by stop-env at 20"), "{}", stopped.stderr);
-    assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
+    let stopped_status = run(&hello, "status", &["--no-cpi"]).exits_with(1);
+    assert!(
+        stopped_status.stderr.contains("error: the jobs are stopped, by stop-env at 20"),
+        "{}",
+        stopped_status.stderr
+    );
+    assert!(
+        stopped_status.stderr.contains("`monopile start-env hello/manifest.yml "),
+        "{}",
+        stopped_status.stderr
+    );
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -110,8 +122,8 @@ fn status_shows_dead_agents_and_missing_vms() {
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
-    let gone = run(&hello, "status", &quick).exits_with(6);
-    assert!(gone.stdout.contains("NOT FOUND BY THE CPI"), "{}", gone.stdout);
+    let missing_status = run(&hello, "status", &quick).exits_with(6);
+    assert!(missing_status.stdout.contains("NOT FOUND BY THE CPI"), "{}", missing_status.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -131,9 +143,12 @@ fn failed_deletion_is_tried_again() {
     assert!(unfinished.contains(hint), "{unfinished}");
     hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "it is busy"));
     hello.delete(&silent).exits_with(1);
-    let failed = status();
+    let failed_status = status();
     let hint = "hint: the last run failed: run `monopile delete-env hello/manifest.yml ";
-    assert!(failed.contains(hint) && failed.contains("` again, it finishes the deletion\n"), "{failed}");
+    assert!(
+        failed_status.contains(hint) && failed_status.contains("` again, it finishes the deletion\n"),
+        "{failed_status}"
+    );
     hello.answer_truly();
     hello.delete(&silent).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -152,10 +167,10 @@ fn interrupted_restart_is_not_repeated_without_its_vm() {
     let silent = run(&hello, "status", &[&quick[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
     assert!(silent.contains("hint: see what can be done: `monopile cloud-check "), "{silent}");
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
-    let gone = run(&hello, "status", &quick).exits_with(6).stderr;
-    assert!(gone.contains("then create a new VM: `monopile create-env "), "{gone}");
-    for shown in [silent, gone] {
-        assert!(!shown.contains("monopile restart"), "{shown}");
+    let missing_status = run(&hello, "status", &quick).exits_with(6).stderr;
+    assert!(missing_status.contains("then create a new VM: `monopile create-env "), "{missing_status}");
+    for text in [silent, missing_status] {
+        assert!(!text.contains("monopile restart"), "{text}");
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -173,8 +188,12 @@ fn stopped_vm_of_this_machine_is_started_again() {
     hello
         .world
         .write("wrong.yml", format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"));
-    let refused = run("stop-env", &[&["-o", "wrong.yml"][..], &quick].concat()).exits_with(5);
-    assert!(refused.stdout.contains("Checking whether the VM is off: it is not off"), "{}", refused.stdout);
+    let failed_stop = run("stop-env", &[&["-o", "wrong.yml"][..], &quick].concat()).exits_with(5);
+    assert!(
+        failed_stop.stdout.contains("Checking whether the VM is off: it is not off"),
+        "{}",
+        failed_stop.stdout
+    );
     // Neither a run that ends at its question nor one that only finds the VM off is an unfinished deploy.
     let mut pty = Pty::start(hello.builtin_command(&["create-env"], &["--recreate"]), (120, 50));
     pty.wait_for("the question", |screen| screen.contains("[y/N]"));
@@ -182,11 +201,15 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert_eq!(pty.end(), 130);
     hello.kill_vm();
     let check_status = || {
-        let stopped = run("status", &quick).exits_with(5);
-        assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
-        assert!(stopped.stderr.contains("its processes on this machine have ended"), "{}", stopped.stderr);
+        let stopped_status = run("status", &quick).exits_with(5);
+        assert!(stopped_status.stdout.contains("  STOPPED\n"), "{}", stopped_status.stdout);
+        assert!(
+            stopped_status.stderr.contains("its processes on this machine have ended"),
+            "{}",
+            stopped_status.stderr
+        );
         let hint = "hint: to start it and its jobs: `monopile start-env ";
-        assert!(stopped.stderr.contains(hint), "{}", stopped.stderr);
+        assert!(stopped_status.stderr.contains(hint), "{}", stopped_status.stderr);
     };
     check_status();
     run("create-env", &[]).exits_with(5);
@@ -270,9 +293,9 @@ fn watch_redraws_in_place_at_any_terminal_size() {
     script.args(["--quiet", "--return", "--command", &inside, "/dev/null"]);
     let screen = hello.world.finish(script).stdout;
     let (before, rest) = screen.split_once("\x1b[?1049h").expect("the other screen is taken");
-    let (drawn, after) = rest.split_once("\x1b[?1049l").expect("and given back");
+    let (watch_output, after) = rest.split_once("\x1b[?1049l").expect("and given back");
     assert!(!before.contains("DISK") && after.contains("DISK") && after.contains("code 0"), "{after}");
-    let frames: Vec<&str> = drawn.split("\x1b[H").skip(1).collect();
+    let frames: Vec<&str> = watch_output.split("\x1b[H").skip(1).collect();
     let wide = frames.first().unwrap();
     assert!(wide.contains("DISK") && !wide.contains("more lines)"), "{wide:?}");
     let narrow = frames.last().unwrap();

@@ -136,15 +136,15 @@ fn states_of_a_bucket_are_found_without_their_companions() {
         bucket.set_credentials(&mut command);
         hello.world.finish(command)
     };
-    let listed = run("envs").exits_with(3);
-    let rows: Vec<&str> = listed.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    let list = run("envs").exits_with(3);
+    let rows: Vec<&str> = list.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(rows, ["envs/a/bosh.json", "envs/b.json", "envs/broken.json"].map(|key| bucket.url(key)));
     let b = bucket.url("envs/b.json");
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-    assert_eq!((cell(&listed.stdout, &b, 1), cell(&listed.stdout, &b, 2)), ("0", vm.as_str()));
-    assert_eq!(cell(&listed.stdout, &b, 3), "not asked");
-    let problem = cell(&listed.stdout, &bucket.url("envs/broken.json"), 5);
-    assert!(!problem.is_empty() && problem != "-", "{}", listed.stdout);
+    assert_eq!((cell(&list.stdout, &b, 1), cell(&list.stdout, &b, 2)), ("0", vm.as_str()));
+    assert_eq!(cell(&list.stdout, &b, 3), "not asked");
+    let problem = cell(&list.stdout, &bucket.url("envs/broken.json"), 5);
+    assert!(!problem.is_empty() && problem != "-", "{}", list.stdout);
     assert_eq!(run("other/").success().stdout.lines().count(), 1);
     let none = run("nothing").exits_with(3);
     assert!(none.stderr.contains("there is no state below"), "{}", none.stderr);

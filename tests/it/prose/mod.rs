@@ -26,11 +26,11 @@ fn openings(text: &str) -> Vec<usize> {
 
 /// Returns the numbers of lines that speak of unnamed people. Quoted text is exempt.
 fn unnamed_people(text: &str) -> Vec<usize> {
-    let quoted = Regex::new(r#"`[^`]*`|"[^"]*""#).unwrap();
+    let quotation = Regex::new(r#"`[^`]*`|"[^"]*""#).unwrap();
     let words = Regex::new(r"(?i)\b(nobody|whoever|somebody)\b").unwrap();
     let lines = text.lines().enumerate();
     lines
-        .filter(|(_, line)| words.is_match(&quoted.replace_all(line, "")))
+        .filter(|(_, line)| words.is_match(&quotation.replace_all(line, "")))
         .map(|(index, _)| index + 1)
         .collect()
 }
@@ -41,7 +41,7 @@ const MAX_SENTENCES: usize = 4;
 /// Returns the numbers of lines at which a doc comment of an item is too long. Heads of modules (`//!`) may
 /// be longer.
 fn too_long(text: &str) -> Vec<usize> {
-    let quoted = Regex::new("`[^`]*`").unwrap();
+    let quotation = Regex::new("`[^`]*`").unwrap();
     let end = Regex::new(r"[.!?](\s|$)").unwrap();
     let item = Regex::new(r"^(- |\d+\. |\|)").unwrap();
     let (mut numbers, mut comment, mut start) = (Vec::new(), String::new(), 0);
@@ -54,7 +54,7 @@ fn too_long(text: &str) -> Vec<usize> {
         let before_sections = comment.split("\n# ").next().unwrap_or_default();
         let text = before_sections.split("```").step_by(2).collect::<String>();
         let sentences = text.lines().filter(|line| !item.is_match(line)).collect::<Vec<_>>().join(" ");
-        if end.find_iter(&quoted.replace_all(&sentences, "x")).count() > MAX_SENTENCES {
+        if end.find_iter(&quotation.replace_all(&sentences, "x")).count() > MAX_SENTENCES {
             numbers.push(start);
         }
         comment.clear();
@@ -84,7 +84,7 @@ fn texts(code: &str) -> String {
         text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
     };
     let line_texts =
-        |line| strings.find_iter(line).map(|matched| inside(matched.as_str())).collect::<Vec<_>>().join(" ");
+        |line| strings.find_iter(line).map(|string| inside(string.as_str())).collect::<Vec<_>>().join(" ");
     code.lines().map(line_texts).collect::<Vec<_>>().join("\n")
 }
 
@@ -99,8 +99,8 @@ fn comments_and_documents_avoid_listed_words() {
         }
     }
     let documents = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
-    for path in documents.filter(|path| path.extension().is_some_and(|end| end == "md")).chain(others) {
+    let root_pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
+    for path in documents.filter(|path| path.extension().is_some_and(|end| end == "md")).chain(root_pages) {
         let lines = unnamed_people(&std::fs::read_to_string(&path).unwrap());
         problems.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
     }

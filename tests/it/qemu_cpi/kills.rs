@@ -37,12 +37,12 @@ const CALLS: [Call; 16] = [
     Call {
         method: "create_stemcell",
         arguments: |scene| json!([scene.cloud.world.path("guest.img"), {}]),
-        undo: |scene, created| delete(scene, created),
+        undo: |scene, new_cids| delete(scene, new_cids),
     },
     Call {
         method: "create_stemcell",
         arguments: |scene| json!([scene.cloud.world.path("files.tgz"), {}]),
-        undo: |scene, created| delete(scene, created),
+        undo: |scene, new_cids| delete(scene, new_cids),
     },
     Call {
         method: "create_vm",
@@ -53,17 +53,17 @@ const CALLS: [Call; 16] = [
             arguments[3] = json!({"default": {"type": "manual", "ip": "127.0.0.2"}});
             arguments
         },
-        undo: |scene, created| delete(scene, created),
+        undo: |scene, new_cids| delete(scene, new_cids),
     },
     Call {
         method: "create_disk",
         arguments: |_| json!([4, {}]),
-        undo: |scene, created| delete(scene, created),
+        undo: |scene, new_cids| delete(scene, new_cids),
     },
     Call {
         method: "snapshot_disk",
         arguments: |scene| json!([scene.disks[0], {}]),
-        undo: |scene, created| delete(scene, created),
+        undo: |scene, new_cids| delete(scene, new_cids),
     },
     Call {
         method: "attach_disk",
@@ -122,8 +122,8 @@ const CALLS: [Call; 16] = [
     },
 ];
 
-fn delete(scene: &Scene, created: &BTreeSet<String>) {
-    for cid in created {
+fn delete(scene: &Scene, new_cids: &BTreeSet<String>) {
+    for cid in new_cids {
         let kind = cid.split('-').next().unwrap();
         scene.cloud.call(&format!("delete_{kind}"), json!([cid]));
     }
@@ -131,7 +131,7 @@ fn delete(scene: &Scene, created: &BTreeSet<String>) {
 
 impl Scene {
     fn new() -> Scene {
-        let cloud = Cloud::with(json!({"guest_timeout": 20}));
+        let cloud = Cloud::with_properties(json!({"guest_timeout": 20}));
         cloud.set("kernel", json!(cloud.world.write("vmlinuz", tiny_kernel())));
         cloud.world.write("files.tgz", root_file_system().tgz());
         let stemcell = cloud.create_stemcell();
@@ -188,13 +188,13 @@ impl Scene {
 fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
     let before = scene.objects();
     assert!(scene.run_traced(call, &[]), "{}", call.method);
-    let created = scene.objects().difference(&before).cloned().collect();
+    let new_cids = scene.objects().difference(&before).cloned().collect();
     let trace = scene.cloud.world.read("trace");
     let names = trace.lines().filter_map(|line| line.split_once('(').map(|(name, _)| name.to_owned()));
     let names: Vec<String> = names.filter(|name| SYSCALLS.contains(&name.as_str())).collect();
     let number = |at: usize| names[..=at].iter().filter(|name| **name == names[at]).count();
     let points = (0..names.len()).map(|at| (names[at].clone(), number(at))).collect();
-    (call.undo)(scene, &created);
+    (call.undo)(scene, &new_cids);
     points
 }
 
@@ -202,29 +202,30 @@ fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
 fn killed_calls_lose_and_leave_nothing() {
     let sample = wanted_sweep().map_or(2, |count| count.parse().unwrap_or(usize::MAX).max(4));
     let mut scene = Scene::new();
-    let (mut tried, mut killed) = (0, 0);
+    let (mut point_count, mut kill_count) = (0, 0);
     for call in CALLS {
         let points = points(&mut scene, &call);
-        let taken = if is_full_sweep() { points.len() } else { sample.min(points.len()) };
-        for at in 0..taken {
-            let (name, number) = &points[at * points.len() / taken + points.len() / taken / 2];
+        let sample_size = if is_full_sweep() { points.len() } else { sample.min(points.len()) };
+        for at in 0..sample_size {
+            let (name, number) = &points[at * points.len() / sample_size + points.len() / sample_size / 2];
             let place = format!("{} killed at {name} {number}", call.method);
             let before = scene.objects();
-            let ended = scene.run_traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
-            (tried, killed) = (tried + 1, killed + usize::from(!ended));
+            let has_ended =
+                scene.run_traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
+            (point_count, kill_count) = (point_count + 1, kill_count + usize::from(!has_ended));
             // The caller calls again, or finds the object that the call has created.
-            let mut created: BTreeSet<String> = scene.objects().difference(&before).cloned().collect();
+            let mut new_cids: BTreeSet<String> = scene.objects().difference(&before).cloned().collect();
             let is_creating = call.method.starts_with("create_") || call.method == "snapshot_disk";
             if is_creating {
-                assert!(created.len() <= 1, "{place}: {created:?}");
+                assert!(new_cids.len() <= 1, "{place}: {new_cids:?}");
             }
-            if created.is_empty() {
+            if new_cids.is_empty() {
                 let answer = scene.cloud.try_call(call.method, (call.arguments)(&scene));
                 assert_eq!(answer["error"], Value::Null, "{place}");
-                created = scene.objects().difference(&before).cloned().collect();
-                assert_eq!(created.len(), usize::from(is_creating), "{place}: {created:?}");
+                new_cids = scene.objects().difference(&before).cloned().collect();
+                assert_eq!(new_cids.len(), usize::from(is_creating), "{place}: {new_cids:?}");
             }
-            (call.undo)(&mut scene, &created);
+            (call.undo)(&mut scene, &new_cids);
             // Any changing call removes leftovers, also a QEMU that is not on record.
             let disk = scene.cloud.call("create_disk", json!([4, {}]));
             scene.cloud.call("delete_disk", json!([disk]));
@@ -236,8 +237,8 @@ fn killed_calls_lose_and_leave_nothing() {
             assert_eq!(scene.cloud.call("get_disks", json!([scene.vm])), json!([scene.disks[0]]), "{place}");
         }
     }
-    eprintln!("killed {killed} calls at {tried} points");
-    assert!(killed * 2 > tried, "{killed} of {tried}");
+    eprintln!("killed {kill_count} calls at {point_count} points");
+    assert!(kill_count * 2 > point_count, "{kill_count} of {point_count}");
     let Scene { cloud, stemcell, vm, disks, snapshot } = scene;
     cloud.call("delete_snapshot", json!([snapshot]));
     cloud.call("delete_vm", json!([vm]));

@@ -102,11 +102,11 @@ impl VmLife {
     /// of its end.
     #[track_caller]
     fn run_step(&self, name: &str, words: &[&str]) -> Value {
-        let started = Instant::now();
+        let start = Instant::now();
         let run = self.run(&[words, &["--json"]].concat()).success();
         let end: Value = serde_json::from_str(run.output.lines().last().unwrap()).unwrap();
         let calls = end["timings"]["cpi_calls"].as_u64().unwrap_or_default();
-        eprintln!("{:6.1} s  {calls:3} CPI calls  {name}", started.elapsed().as_secs_f64());
+        eprintln!("{:6.1} s  {calls:3} CPI calls  {name}", start.elapsed().as_secs_f64());
         end
     }
 
@@ -211,9 +211,9 @@ impl Drop for VmLife {
 
 /// Does something and prints its duration.
 fn time<T>(name: &str, run: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
+    let start = Instant::now();
     let result = run();
-    eprintln!("{:6.1} s                 {name}", started.elapsed().as_secs_f64());
+    eprintln!("{:6.1} s                 {name}", start.elapsed().as_secs_f64());
     result
 }
 
@@ -255,8 +255,8 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     life.replace("/disk_pools/name=disks/disk_size", json!(256));
     life.run_step("grow the disk in place", &["create-env"]);
     life.ask();
-    let grown = life.size("disk");
-    assert!(grown > 128, "{grown}");
+    let grown_size = life.size("disk");
+    assert!(grown_size > 128, "{grown_size}");
 
     life.run_step("stop", &["stop-env"]);
     assert_eq!(life.run(&["status"]).code, 1, "the jobs are stopped");
@@ -273,16 +273,16 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     life.run_step("resume", &["create-env"]);
     life.ask();
     assert_ne!(life.vm(), vm, "it is a new VM");
-    let copied = life.size("disk");
-    assert!((small..grown).contains(&copied), "{copied}");
+    let size_of_copy = life.size("disk");
+    assert!((small..grown_size).contains(&size_of_copy), "{size_of_copy}");
     let mounts = life.log("mount").join("\n");
     assert!(mounts.contains("/dev/vdb on /var/vcap/data type ext4"), "{mounts}");
 
     // The kernel writes the counter to the disk after some seconds.
     std::thread::sleep(Duration::from_secs(15));
     time("cut the power", || life.cut_power());
-    let stopped = life.run(&["status"]);
-    assert!(stopped.code == 5 && stopped.output.contains("STOPPED"), "{}", stopped.output);
+    let status = life.run(&["status"]);
+    assert!(status.code == 5 && status.output.contains("STOPPED"), "{}", status.output);
     life.run_step("start it again", &["start-env"]);
     life.ask();
 
@@ -397,13 +397,17 @@ fn root_file_system_without_debian_boots() {
     let properties = "/cloud_provider/properties";
     life.replace(&format!("{properties}/kernel_arguments?"), json!("tiny guest"));
     let create = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
-    let refused = life.run(&create);
-    assert!(refused.code != 0 && refused.output.contains("property `kernel`"), "{}", refused.output);
+    let failed_run = life.run(&create);
+    assert!(failed_run.code != 0 && failed_run.output.contains("property `kernel`"), "{}", failed_run.output);
     for name in ["kernel", "initrd"] {
         life.replace(&format!("{properties}/{name}?"), json!(stemcell.with_extension(name)));
     }
-    let failed = life.run(&create);
-    assert!(failed.code == 5 && failed.output.contains("net.ifnames=0 tiny guest"), "{}", failed.output);
+    let failed_run = life.run(&create);
+    assert!(
+        failed_run.code == 5 && failed_run.output.contains("net.ifnames=0 tiny guest"),
+        "{}",
+        failed_run.output
+    );
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
     assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
 }
@@ -418,7 +422,7 @@ fn stemcell_without_debian_boots() {
         .file("./boot/grub/core.img", "");
     let stemcell = stemcell_of(&world, base, &[], "bosh-openstack-kvm-debian-");
     let life = VmLife::new(&stemcell);
-    let failed = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
-    assert!(failed.code == 5 && failed.output.contains("tiny guest"), "{}", failed.output);
+    let failed_run = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
+    assert!(failed_run.code == 5 && failed_run.output.contains("tiny guest"), "{}", failed_run.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
 }

@@ -78,11 +78,11 @@ struct Cloud {
 
 impl Cloud {
     fn new() -> Cloud {
-        Cloud::with(json!({}))
+        Cloud::with_properties(json!({}))
     }
 
     /// Creates a cloud with these properties in addition to those that it needs.
-    fn with(more: Value) -> Cloud {
+    fn with_properties(more: Value) -> Cloud {
         let cloud = Cloud { world: World::new(), port: free_port(), network: None };
         let mut config = json!({
             "root": cloud.world.path("cloud"),
@@ -152,8 +152,8 @@ impl Cloud {
 
     #[track_caller]
     fn create_vm(&self, stemcell: &Value) -> String {
-        let created = self.call("create_vm", Cloud::create_vm_arguments(stemcell, json!({})));
-        created[0].as_str().unwrap().to_owned()
+        let answer = self.call("create_vm", Cloud::create_vm_arguments(stemcell, json!({})));
+        answer[0].as_str().unwrap().to_owned()
     }
 
     /// Waits until the guest runs.
@@ -202,9 +202,9 @@ fn whole_lifecycle_of_a_vm() {
     let web = free_port();
     let properties = json!({"cpu": 2, "root_disk_size": 16, "ephemeral_disk": {"size": 8},
         "extra_disks": [{"size": 4}, {"size": 8}], "ports": {"web": {"host": web, "guest": 80}}});
-    let created = cloud.call("create_vm", Cloud::create_vm_arguments(&stemcell, properties));
-    assert_eq!(created[1]["default"]["ip"], "10.0.2.15", "the address of the guest");
-    let vm = created[0].as_str().unwrap().to_owned();
+    let answer = cloud.call("create_vm", Cloud::create_vm_arguments(&stemcell, properties));
+    assert_eq!(answer[1]["default"]["ip"], "10.0.2.15", "the address of the guest");
+    let vm = answer[0].as_str().unwrap().to_owned();
     cloud.wait_for_guest(&vm, 1);
     for port in [cloud.port, web] {
         TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -306,21 +306,21 @@ fn every_method_passes_the_check_of_cpis() {
     let checks = report["checks"].as_array().unwrap();
     assert!(checks.len() > 40, "{}", checks.len());
     let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
-    let others = checks
+    let other_checks = checks
         .iter()
         .filter(|check| check["result"] != "pass")
         .map(|check| [text(check, "result"), text(check, "group"), text(check, "name")].join(": "));
     // The program never calls the first one, and the second one is only of contract v1.
     assert_eq!(
-        others.collect::<Vec<_>>(),
+        other_checks.collect::<Vec<_>>(),
         ["skip: rpc: current_vm_id", "skip: contract v1: configure_networks"],
         "{}",
         run.stdout
     );
     let timings = report["timings"].as_array().unwrap().iter();
-    let called: BTreeSet<String> = timings.map(|timing| text(timing, "method")).collect();
+    let called_methods: BTreeSet<String> = timings.map(|timing| text(timing, "method")).collect();
     for method in METHODS {
-        assert!(called.contains(method), "{method} was not called: {called:?}");
+        assert!(called_methods.contains(method), "{method} was not called: {called_methods:?}");
     }
     cloud.assert_empty();
 }
@@ -328,7 +328,7 @@ fn every_method_passes_the_check_of_cpis() {
 #[test]
 fn wrong_images_are_refused() {
     let cloud = Cloud::new();
-    let refused = |name: &str, content: &[u8], properties: Value| {
+    let error_of = |name: &str, content: &[u8], properties: Value| {
         let image = cloud.world.write(name, content);
         let answer = cloud.try_call("create_stemcell", json!([image, properties]));
         assert_eq!(answer["error"]["made_nothing"], true, "{answer}");
@@ -339,7 +339,7 @@ fn wrong_images_are_refused() {
         ("text", &[b'x'; 4096][..], json!({}), "is no image of a disk"),
         ("arm", &guest()[..], json!({"architecture": "arm64"}), "architecture 'arm64'"),
     ] {
-        let error = refused(name, content, properties);
+        let error = error_of(name, content, properties);
         assert!(error.contains(part), "{name}: {error}");
     }
     // An image from outside must not read files of this machine.
@@ -349,12 +349,12 @@ fn wrong_images_are_refused() {
     command.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(&secret).arg(&overlay);
     assert!(command.run_to_end().status.success());
     let overlay = fs::read(overlay).unwrap();
-    assert!(refused("overlay", &overlay, json!({})).contains("refers to another file"));
+    assert!(error_of("overlay", &overlay, json!({})).contains("refers to another file"));
     let vmdk = cloud.world.path("x.vmdk");
-    let made = prepare("qemu-img").args(["create", "-q", "-f", "vmdk"]).arg(&vmdk).arg("1M").run_to_end();
-    assert!(made.status.success());
+    let output = prepare("qemu-img").args(["create", "-q", "-f", "vmdk"]).arg(&vmdk).arg("1M").run_to_end();
+    assert!(output.status.success());
     let vmdk = fs::read(vmdk).unwrap();
-    assert!(refused("vmdk", &vmdk, json!({})).contains("in the format vmdk"));
+    assert!(error_of("vmdk", &vmdk, json!({})).contains("in the format vmdk"));
     cloud.assert_empty();
 }
 
@@ -362,11 +362,11 @@ fn wrong_images_are_refused() {
 fn failed_creations_are_explained_and_leave_nothing() {
     let cloud = Cloud::new();
     let stemcell = cloud.create_stemcell();
-    let taken = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", cloud.port)).unwrap();
     let (kind, message) = cloud.expect_error("create_vm", Cloud::create_vm_arguments(&stemcell, json!({})));
     assert_eq!(kind, "Bosh::Clouds::VMCreationFailed");
     assert!(message.contains("port 'agent' of the VM is in use: process"), "{message}");
-    drop(taken);
+    drop(listener);
     for (properties, part) in [
         (json!({"cpus": 2}), "did you mean 'cpu'?"),
         (json!({"root_disk_size": 1}), ""),
@@ -394,7 +394,7 @@ fn missing_old_and_broken_qemu_is_an_error() {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     };
-    let cloud = Cloud::with(json!({"program_directory": bin}));
+    let cloud = Cloud::with_properties(json!({"program_directory": bin}));
     let image = cloud.world.path("guest.img");
     let missing = cloud.expect_error("create_stemcell", json!([image, {}])).1;
     assert!(
@@ -412,8 +412,8 @@ fn missing_old_and_broken_qemu_is_an_error() {
         "qemu-system-x86_64",
         &format!("case $1 in --version) {version};; *) echo 'qemu: out of luck' >&2; exit 1;; esac"),
     );
-    let failed = create();
-    assert!(failed.ends_with("starting the VM failed: QEMU: out of luck"), "{failed}");
+    let error = create();
+    assert!(error.ends_with("starting the VM failed: QEMU: out of luck"), "{error}");
     // The file system is full.
     program("qemu-img", "echo 'qemu-img: x.qcow2: No space left on device' >&2; exit 1");
     let full = cloud.expect_error("create_disk", json!([1, {}])).1;
@@ -506,11 +506,15 @@ impl SilentVm {
 #[test]
 fn agent_that_does_not_start_is_described_by_the_console() {
     let vm = SilentVm::new(guest());
-    let failed = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
-    assert!(failed.stderr.contains("the last lines of the console of VM"), "{}", failed.stderr);
-    assert!(failed.stderr.contains("tiny guest"), "{}", failed.stderr);
-    assert!(failed.stderr.contains("hint: see more of its console: `monopile logs "), "{}", failed.stderr);
-    assert!(!failed.stderr.contains("in the IaaS"), "{}", failed.stderr);
+    let failed_run = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
+    assert!(failed_run.stderr.contains("the last lines of the console of VM"), "{}", failed_run.stderr);
+    assert!(failed_run.stderr.contains("tiny guest"), "{}", failed_run.stderr);
+    assert!(
+        failed_run.stderr.contains("hint: see more of its console: `monopile logs "),
+        "{}",
+        failed_run.stderr
+    );
+    assert!(!failed_run.stderr.contains("in the IaaS"), "{}", failed_run.stderr);
     assert_eq!(fs::read_dir(vm.cloud().join("vms")).unwrap().count(), 1, "the VM outlives the run");
     assert!(!vm.world.leftovers().is_empty(), "its QEMU runs");
     let console = vm.run("logs", &["--console"]).success().stdout;
@@ -522,10 +526,10 @@ fn agent_that_does_not_start_is_described_by_the_console() {
 fn kernel_panic_is_named_where_the_agent_is_silent() {
     let vm = SilentVm::new(guest_that_only_prints("[    1.5] Kernel panic - not syncing: no init\r\n"));
     let panicked = "panicked: Kernel panic - not syncing: no init";
-    let failed = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5).stderr;
-    assert!(failed.contains("note: the kernel of VM 'vm-") && failed.contains(panicked), "{failed}");
-    assert!(failed.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{failed}");
-    assert!(!failed.contains("--boot-timeout 30m"), "{failed}");
+    let stderr = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5).stderr;
+    assert!(stderr.contains("note: the kernel of VM 'vm-") && stderr.contains(panicked), "{stderr}");
+    assert!(stderr.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{stderr}");
+    assert!(!stderr.contains("--boot-timeout 30m"), "{stderr}");
     for (command, more, code) in [("status", &[][..], 5), ("cloud-check", &["--report"], 6)] {
         let run = vm.run(command, &[&["--agent-timeout", "2s"][..], more].concat()).exits_with(code);
         let output = run.stdout + &run.stderr;

@@ -10,7 +10,7 @@ use crate::support::process::{RunToEnd as _, wait_until};
 
 /// A cloud on a machine with the bridge `br0` and the tap device `tap0`.
 fn cloud() -> Cloud {
-    let mut cloud = Cloud::with(json!({}));
+    let mut cloud = Cloud::with_properties(json!({}));
     cloud.network = Some(Network::new());
     let set_up =
         ["link add br0 type bridge", "link set br0 up", "tuntap add dev tap0 mode tap", "link set tap0 up"];
@@ -45,10 +45,10 @@ fn vm_has_networks_on_a_bridge_and_a_tap_device() {
     let stemcell = cloud.create_stemcell();
     let networks = json!({"forwarded": {"type": "dynamic"}, "lan": on(json!({"bridge": "br0"}), "10.7.0.2"),
         "point": on(json!({"tap": "tap0"}), "10.8.0.2")});
-    let created = cloud.call("create_vm", arguments(&stemcell, networks));
-    let vm = created[0].as_str().unwrap().to_owned();
-    assert_eq!(created[1]["lan"]["ip"], "10.7.0.2");
-    assert_eq!(created[1]["forwarded"]["ip"], "10.0.2.15");
+    let answer = cloud.call("create_vm", arguments(&stemcell, networks));
+    let vm = answer[0].as_str().unwrap().to_owned();
+    assert_eq!(answer[1]["lan"]["ip"], "10.7.0.2");
+    assert_eq!(answer[1]["forwarded"]["ip"], "10.0.2.15");
     let devices = || run_ip(&cloud, "-o link show master br0").1;
     let is_connected = || devices().matches(": mp").count() == 1 && devices().contains(",UP");
     assert!(is_connected(), "{}", devices());

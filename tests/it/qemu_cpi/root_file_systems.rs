@@ -52,8 +52,8 @@ impl Disk<'_> {
     fn of<'a>(cloud: &'a Cloud, stemcell: &Path) -> Disk<'a> {
         let mut command = prepare("qemu-img");
         command.args(["convert", "-O", "raw"]).arg(stemcell.join("image.qcow2"));
-        let made = command.arg(cloud.world.path("disk.raw")).run_to_end();
-        assert!(made.status.success(), "{made:?}");
+        let output = command.arg(cloud.world.path("disk.raw")).run_to_end();
+        assert!(output.status.success(), "{output:?}");
         Disk { cloud }
     }
 
@@ -161,7 +161,7 @@ fn vm_boots_the_kernel_of_the_stemcell() {
 #[test]
 fn root_file_systems_that_cannot_boot_are_refused() {
     let (cloud, image) = cloud_with(root_file_system());
-    let refused = |image: &Path| {
+    let error_of = |image: &Path| {
         let answer = cloud.try_call("create_stemcell", json!([image, {}]));
         assert_eq!(answer["error"]["made_nothing"], true, "{answer}");
         answer["error"]["message"].as_str().unwrap().to_owned()
@@ -177,12 +177,12 @@ fn root_file_systems_that_cannot_boot_are_refused() {
         (json!(short), "is no Linux kernel for x86"),
     ] {
         cloud.set("kernel", kernel);
-        let error = refused(&image);
+        let error = error_of(&image);
         assert!(error.contains(part), "{error}");
     }
     cloud.set("kernel", json!(good));
     cloud.set("initrd", json!(cloud.world.path("missing")));
-    assert!(refused(&image).contains("reading the CPI's initrd"));
+    assert!(error_of(&image).contains("reading the CPI's initrd"));
     cloud.set("initrd", json!(null));
     let long = "d/".repeat(45) + &"f".repeat(10);
     let deep = ["x".repeat(200), "x".repeat(200), "x".repeat(200), "x".repeat(200), long].join("/");
@@ -193,7 +193,7 @@ fn root_file_systems_that_cannot_boot_are_refused() {
         (root_file_system().file("../outside", ""), "leads out of the archive"),
         (Tar::default().file("a", "").file("b", ""), "none of them root.img"),
     ] {
-        let error = refused(&cloud.world.write("image", image.tgz()));
+        let error = error_of(&cloud.world.write("image", image.tgz()));
         assert!(error.contains(part), "{error}");
     }
     cloud.assert_empty();

@@ -17,11 +17,11 @@ fn no() -> String {
 
 /// Makes the CPI deny VMs and disks, and report success for every deletion, as in another region.
 fn look_elsewhere(hello: &Hello) {
-    let done = json!({"result": null, "error": null, "log": ""}).to_string();
-    for (method, answer) in [("has_vm", no()), ("has_disk", no()), ("delete_vm", done.clone())] {
+    let empty_answer = json!({"result": null, "error": null, "log": ""}).to_string();
+    for (method, answer) in [("has_vm", no()), ("has_disk", no()), ("delete_vm", empty_answer.clone())] {
         hello.set_answer(method, "instead", &answer);
     }
-    hello.set_answer("delete_disk", "instead", &done);
+    hello.set_answer("delete_disk", "instead", &empty_answer);
 }
 
 /// Runs a command while the CPI looks in the wrong place. It must say so, and change neither the cloud nor
@@ -36,11 +36,11 @@ fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     let words: Vec<String> = words.iter().map(vm_or_word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(code);
-    let shown = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
+    let contradiction = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
     let forget = format!("monopile state forget --vm {vm} --state ");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in ["the CPI probably looks in the wrong place", &shown, &forget] {
+    for text in ["the CPI probably looks in the wrong place", &contradiction, &forget] {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
     // A table cannot hold a command to paste.
@@ -92,10 +92,10 @@ fn status_believes_the_agent() {
     look_elsewhere(&hello);
     let run = hello.world.finish(hello.command("status", &[])).exits_with(6);
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-    let denied =
+    let error =
         format!("error: the CPI says that VM '{vm}' does not exist, but its agent answers at https://");
     for text in [
-        denied.as_str(),
+        error.as_str(),
         "note: the CPI probably looks in the wrong place: check the account, region and project",
         "hint: compare everything on record: `monopile cloud-check hello/manifest.yml ",
         " --report`",
@@ -121,8 +121,8 @@ fn message_names_the_changed_properties() {
     hello.add_ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).exits_with(1);
-    let shown = "these of its properties have changed since the VM was created: cloud/region\n";
-    assert!(run.stderr.contains(shown), "{}", run.stderr);
+    let message = "these of its properties have changed since the VM was created: cloud/region\n";
+    assert!(run.stderr.contains(message), "{}", run.stderr);
 
     // Without the record, as in a state of an older version, the run stops as well. The way out is to give up
     // the VM.
@@ -152,9 +152,9 @@ fn silent_vm_in_another_region_is_not_called_gone() {
     let (vm, disk) = (vm.as_str().unwrap(), disk.as_str().unwrap());
     hello.kill_vm();
     look_elsewhere(&hello);
-    let changed = "these of its properties have changed since the VM was created: cloud/region\n";
+    let change_hint = "these of its properties have changed since the VM was created: cloud/region\n";
     for (value, cause) in
-        [("us", changed), ("eu", "check the account, region and project in its properties\n")]
+        [("us", change_hint), ("eu", "check the account, region and project in its properties\n")]
     {
         hello.add_ops("region.yml", &region(value));
         let cause = format!("the CPI probably looks in the wrong place: {cause}");
@@ -227,10 +227,10 @@ fn vm_may_answer_for_a_while_during_deletion() {
     crate::support::scripted::wait_until("the CPI denies the VM", || hello.calls("has_vm") > 0);
     std::thread::sleep(Duration::from_secs(2));
     assert!(hello.world.exists("state.json"), "the agent still answers");
-    let started = Instant::now();
+    let start = Instant::now();
     hello.kill_vm();
     assert!(run.end().success());
-    assert!(started.elapsed() < Duration::from_secs(45), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
     assert!(!hello.world.exists("state.json"));
     hello.answer_truly();
 }
@@ -246,7 +246,7 @@ fn cpi_that_denies_every_vm_creates_one_at_most() {
     let run = hello.world.finish(hello.command("cloud-check", &more)).exits_with(6);
     assert!(run.stdout.contains("repaired by recreate_vm"), "{}", run.stdout);
     assert_eq!(hello.calls("create_vm"), 1);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -297,11 +297,11 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
     hello.add_ops("region.yml", &region("eu"));
     hello.create(&[]).success();
     hello.world.finish(hello.command("take-snapshot", &[])).success();
-    let recorded = |state: &Value| {
+    let recorded_cids = |state: &Value| {
         let first_cid = |list: &Value| list[0]["cid"].as_str().unwrap_or_default().to_owned();
         [first_cid(&state["stemcells"]), first_cid(&state["monopile"]["snapshots"])]
     };
-    let [stemcell, snapshot] = recorded(&hello.state());
+    let [stemcell, snapshot] = recorded_cids(&hello.state());
 
     hello.add_ops("region.yml", &region("us"));
     hello.set_answer(
@@ -325,14 +325,14 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
         ] {
             assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
         }
-        assert_eq!(recorded(&hello.state()), [stemcell.clone(), snapshot.clone()]);
+        assert_eq!(recorded_cids(&hello.state()), [stemcell.clone(), snapshot.clone()]);
     }
 
     // The failures in the other region do not count in the right one.
     hello.add_ops("region.yml", &region("eu"));
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
-    assert_eq!(recorded(&hello.state()), [stemcell, snapshot]);
+    assert_eq!(recorded_cids(&hello.state()), [stemcell, snapshot]);
     hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

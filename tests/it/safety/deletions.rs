@@ -99,8 +99,8 @@ fn unconfirmed_not_found_stays_on_record() {
     assert!(run.stderr.contains(&forget), "{forget}: {}", run.stderr);
     assert!(run.stdout.contains("stays on record"), "{}", run.stdout);
     assert_eq!(undeleted(&hello)[0]["not_found"], true);
-    for gone in ["state.json.lock", "state.json.journal"] {
-        assert!(!hello.world.exists(gone));
+    for file in ["state.json.lock", "state.json.journal"] {
+        assert!(!hello.world.exists(file));
     }
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json"));

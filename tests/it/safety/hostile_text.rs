@@ -43,14 +43,14 @@ fn world(hostile: &str) -> World {
     });
     world.write("bosh-state.json", state.to_string());
     // YAML allows these characters only as escapes.
-    let quoted: String =
+    let yaml_text: String =
         hostile.chars().map(|character| format!("\\U{:08x}", u32::from(character))).collect();
-    let quoted = format!("\"{quoted}\"");
+    let yaml_text = format!("\"{yaml_text}\"");
     world.write(
         "bosh.yml",
         format!(
-            "name: {quoted}\nvariables: [{{name: {quoted}, type: password}}]\n\
-             releases: [{{name: {quoted}, url: {quoted}}}]\n\
+            "name: {yaml_text}\nvariables: [{{name: {yaml_text}, type: password}}]\n\
+             releases: [{{name: {yaml_text}, url: {yaml_text}}}]\n\
              cloud_provider: {{cpi: {{path: ./cpi}}, mbus: 'https://a:b@127.9.9.9:1'}}\n"
         ),
     );
@@ -63,18 +63,18 @@ fn world(hostile: &str) -> World {
     world.write("log", hostile);
     let cpi = world.write("cpi", "#!/bin/sh\ncat >/dev/null\ncat log >&2\ncat answer.json\n");
     std::fs::set_permissions(cpi, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    world.write("store.yml", format!("{quoted}: {quoted}\n"));
+    world.write("store.yml", format!("{yaml_text}: {yaml_text}\n"));
     let stemcell = StemcellTarball {
-        name: quoted.clone(),
-        version: quoted.clone(),
-        extra: format!("stemcell_formats: [{quoted}]\ncloud_properties: {{a: {quoted}}}\n"),
+        name: yaml_text.clone(),
+        version: yaml_text.clone(),
+        extra: format!("stemcell_formats: [{yaml_text}]\ncloud_properties: {{a: {yaml_text}}}\n"),
         ..StemcellTarball::default()
     };
     stemcell.write(&world.path("stemcell.tgz"));
-    let job = JobTarball::new("job").spec(&format!("properties: {{p: {{description: {quoted}}}}}\n"));
-    let release = ReleaseTarball::new("release", &quoted).job(job);
+    let job = JobTarball::new("job").spec(&format!("properties: {{p: {{description: {yaml_text}}}}}\n"));
+    let release = ReleaseTarball::new("release", &yaml_text).job(job);
     release.write(&world.path("release.tgz"));
-    world.write("template.erb", format!("<%= p({quoted}) %>"));
+    world.write("template.erb", format!("<%= p({yaml_text}) %>"));
     world.write("context.json", json!({"properties": {}}).to_string());
     world.write("out/.keep", "");
     world
@@ -302,7 +302,7 @@ fn no_command_prints_hostile_bytes() {
 #[test]
 fn hostile_bytes_from_ironic_are_not_printed() {
     let (world, ironic) = (World::new(), start_hostile_ironic(HOSTILE));
-    let (endpoint, mut shown) = (ironic.url(""), 0);
+    let (endpoint, mut hostile_count) = (ironic.url(""), 0);
     for args in BAREMETAL {
         for more in [&[][..], &["--json"], &["--verbose"]] {
             let run = world.run(args.iter().chain(&["--os-endpoint", &endpoint]).chain(more));
@@ -312,10 +312,10 @@ fn hostile_bytes_from_ironic_are_not_printed() {
             }
             // Tables escape control characters; errors drop escape sequences.
             let shows = |text: &str| text.contains("pwned") || text.contains("evil");
-            shown += usize::from(shows(&run.stdout) || shows(&run.stderr));
+            hostile_count += usize::from(shows(&run.stdout) || shows(&run.stderr));
         }
     }
-    assert!(shown > BAREMETAL.len(), "{shown} outputs have hostile values");
+    assert!(hostile_count > BAREMETAL.len(), "{hostile_count} outputs have hostile values");
     for format in ["table", "json", "yaml", "value", "csv"] {
         let mut command =
             world.monopile(["baremetal", "node", "list", "-f", format, "--os-endpoint", &endpoint]);
@@ -374,10 +374,10 @@ fn random_text(dice: &mut Dice) -> String {
             }
             8 => char::from_u32(dice.number_below(0x11_0000) as u32).unwrap_or('\u{fffd}').to_string(),
             _ => {
-                let encoded =
+                let encoded_escapes =
                     ["\\u001b[777m", "\\x1b[777m", "\\e[777m", "%1b[777m", "&#27;[777m", "G1s3Nzdt"];
                 let special = ["((", "))", "%s", "{}", "\\", "\"", "'", "\r\n", "\t", "…", "🦀"];
-                if dice.chance(50) { dice.pick(&encoded) } else { dice.pick(&special) }.to_owned()
+                if dice.chance(50) { dice.pick(&encoded_escapes) } else { dice.pick(&special) }.to_owned()
             }
         };
     }
@@ -386,13 +386,13 @@ fn random_text(dice: &mut Dice) -> String {
 
 #[test]
 fn no_command_prints_random_hostile_text() {
-    let (started, duration) =
+    let (start, duration) =
         (Instant::now(), number_from_environment("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
     let seed = number_from_environment("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
         Some(_) => UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 1,
     });
-    let goes_on = |round: &u64| duration.map_or(*round < 3, |duration| started.elapsed() < duration);
+    let goes_on = |round: &u64| duration.map_or(*round < 3, |duration| start.elapsed() < duration);
     let (mut dice, mut runs) = (Dice::new(seed), 0);
     for _ in (0..).take_while(goes_on) {
         let hostile = random_text(&mut dice);

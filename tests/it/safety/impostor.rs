@@ -128,7 +128,7 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
         }
         hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.create(&[]).success();
-        assert_eq!(hello.cloud(), hello.recorded());
+        assert_eq!(hello.cloud(), hello.recorded_cids());
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -56,13 +56,13 @@ fn rejects_endless_files() {
         let mut command = world.monopile(args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let (started, mut peak) = (Instant::now(), 0);
+        let (start, mut peak) = (Instant::now(), 0);
         let code = poll(&format!("{args:?} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
         });
         assert!(!code.success() && code.code() != Some(101), "{args:?}: {code}");
-        assert!(started.elapsed() < Duration::from_secs(60), "{args:?}: {:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{args:?}: {:?}", start.elapsed());
         assert!(peak < if args[0] == "cpi" { 4 * MEMORY } else { MEMORY }, "{args:?} needs {peak} KiB");
     }
 }
@@ -86,9 +86,9 @@ fn signal_ends_the_wait_for_a_pipe() {
         std::thread::sleep(Duration::from_millis(700));
         assert!(child.try_wait().unwrap().is_none(), "{args:?} does not wait");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let ended = poll(&format!("{args:?} ends"), || child.try_wait().unwrap());
+        let status = poll(&format!("{args:?} ends"), || child.try_wait().unwrap());
         // A command without signal handlers is ended by the signal itself.
-        assert!(ended.code() == Some(130) || ended.signal() == Some(2), "{args:?}: {ended}");
+        assert!(status.code() == Some(130) || status.signal() == Some(2), "{args:?}: {status}");
         child.end();
     }
     // A file that a shell passes as `<(…)` is read.

@@ -59,11 +59,11 @@ fn signal_ends_the_start_of_ruby() {
     });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.end_with_output();
-    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{shown}");
-    assert!(shown.contains("note: nothing was changed in the cloud\n"), "{shown}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("note: nothing was changed in the cloud\n"), "{stderr}");
     // No call is in flight, and the next run has nothing to continue.
-    assert!(shown.contains("SIGINT received: stopping\n") && !shown.contains("hint:"), "{shown}");
+    assert!(stderr.contains("SIGINT received: stopping\n") && !stderr.contains("hint:"), "{stderr}");
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -80,11 +80,11 @@ fn signal_ends_a_call_that_only_reads() {
         });
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let output = child.end_with_output();
-        let shown = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(130), "{shown}");
-        assert!(shown.contains("SIGINT received: stopping\n"), "{shown}");
-        assert!(shown.contains(&format!("error: interrupted: the CPI's `{method}` (request ")), "{shown}");
-        assert!(shown.contains(") was ended without an answer\n"), "{shown}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{stderr}");
+        assert!(stderr.contains("SIGINT received: stopping\n"), "{stderr}");
+        assert!(stderr.contains(&format!("error: interrupted: the CPI's `{method}` (request ")), "{stderr}");
+        assert!(stderr.contains(") was ended without an answer\n"), "{stderr}");
         wait_until("the CPI ends", || {
             !hello.world.leftovers().iter().any(|leftover| leftover.contains("sleep 300"))
         });
@@ -100,8 +100,8 @@ fn signal_ends_a_call_that_only_reads() {
 fn signal_waits_for_a_call_that_changes_something() {
     let hello = Hello::new();
     // No later run reads the answer to this call.
-    let held = Reaction::Interrupt(Interruption::Hold);
-    hello.set_script(Script::with_info(InfoAnswer::Local).first("set_vm_metadata", 1, held));
+    let reaction = Reaction::Interrupt(Interruption::Hold);
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("set_vm_metadata", 1, reaction));
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let output = lines(child.stderr.take().unwrap());
@@ -111,7 +111,7 @@ fn signal_waits_for_a_call_that_changes_something() {
         .find(|line| line.contains("SIGINT received: waiting for the CPI call in flight"));
     hello.release_call();
     assert_eq!((child.end().code(), line.is_some()), (Some(130), true));
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.answer_truly();
     hello.create(&[]).success();
     hello.delete(&[]).success();
@@ -124,7 +124,7 @@ fn end_at_prompt(hello: &Hello, command: &str, more: &[&str]) {
     for signal in [Signal::INT, Signal::TERM] {
         let mut pty = Pty::start(hello.command(command, more), (120, 50));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));
-        let started = Instant::now();
+        let start = Instant::now();
         match signal {
             Signal::INT => pty.press("\x03"),
             signal => pty.signal(signal),
@@ -133,7 +133,7 @@ fn end_at_prompt(hello: &Hello, command: &str, more: &[&str]) {
         let text = pty.text();
         // SIGTERM ends the prompt or the process, whichever comes first.
         assert!(code == 130 || (signal == Signal::TERM && code == -1), "{command}: {code}: {text}");
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         assert!(text.contains("interrupted: nothing was done"), "{command}: {text}");
         assert!(!text.contains("call in flight"), "{command}: {text}");
         assert_eq!(hello.world.read("state.json"), state, "{command}");

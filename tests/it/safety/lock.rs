@@ -26,7 +26,7 @@ fn second_run_fails_and_names_the_first() {
         ("start-env", &[]),
         ("state verify", &[]),
     ] {
-        let started = Instant::now();
+        let start = Instant::now();
         let mut words = command.split(' ');
         let mut command = match (words.next().unwrap(), words.next()) {
             (group, Some(name)) => hello.subcommand(&[group, name], more),
@@ -35,7 +35,7 @@ fn second_run_fails_and_names_the_first() {
         command.stdin(Stdio::null());
         let run = hello.world.finish(command).exits_with(4);
         assert!(run.stderr.contains(&holder), "{holder}: {}", run.stderr);
-        assert!(started.elapsed() < Duration::from_secs(20), "it waited: {:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "it waited: {:?}", start.elapsed());
     }
     for words in [&["forget", "--vm", "x", "--yes"][..], &["backup", "--keep"]] {
         let run = hello.world.run(["state"].iter().chain(words).chain(&state)).exits_with(4);
@@ -54,9 +54,9 @@ fn second_run_fails_and_names_the_first() {
     hello.release_call();
     assert!(first.end().success());
     let later_run = waiting.end_with_output();
-    let shown = String::from_utf8_lossy(&later_run.stdout).into_owned();
-    assert!(later_run.status.success() && shown.contains("Nothing to do"), "{shown}");
-    assert_eq!(hello.cloud(), hello.recorded());
+    let stdout = String::from_utf8_lossy(&later_run.stdout).into_owned();
+    assert!(later_run.status.success() && stdout.contains("Nothing to do"), "{stdout}");
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -91,7 +91,7 @@ fn run_without_its_lock_file_makes_no_further_call() {
                 hello.create(&[]).success();
             }
         }
-        assert_eq!(hello.cloud(), hello.recorded());
+        assert_eq!(hello.cloud(), hello.recorded_cids());
         assert!(!hello.world.exists("state.json.lock"));
         hello.delete(&[]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -142,11 +142,15 @@ fn run_that_waits_at_its_question_is_reported() {
     hello.create(&[]).success();
     let mut pty = Pty::start(hello.command("create-env", &["--recreate"]), (120, 50));
     pty.wait_for("the question", |screen| screen.contains("[y/N]"));
-    let refused = hello.create(&[]).exits_with(4);
+    let failed_run = hello.create(&[]).exits_with(4);
     let text = " is using this environment, and waits for an answer on its terminal\n";
-    assert!(refused.stderr.contains(text), "{}", refused.stderr);
+    assert!(failed_run.stderr.contains(text), "{}", failed_run.stderr);
     let hint = "hint: answer its question there, or end that run on ";
-    assert!(refused.stderr.contains(hint) && refused.stderr.contains("`kill -INT "), "{}", refused.stderr);
+    assert!(
+        failed_run.stderr.contains(hint) && failed_run.stderr.contains("`kill -INT "),
+        "{}",
+        failed_run.stderr
+    );
     pty.press("n\r");
     assert_eq!(pty.end(), 2);
     hello.create(&[]).success();
@@ -181,7 +185,7 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     hello.wait_until_idle();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
     assert!(vms <= 2, "the VM of the call is replaced at most once");
 

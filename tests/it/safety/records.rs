@@ -25,12 +25,11 @@ fn state_show_and_verify_cover_all_records() {
     let hello = Hello::new();
     run_state(&hello, &["show"]).exits_with(3);
     hello.create(&[]).success();
-    let recorded = hello.state();
-    let (vm, disk) =
-        (recorded["current_vm_cid"].as_str().unwrap(), recorded["disks"][0]["cid"].as_str().unwrap());
+    let state = hello.state();
+    let (vm, disk) = (state["current_vm_cid"].as_str().unwrap(), state["disks"][0]["cid"].as_str().unwrap());
 
     let run = run_state(&hello, &["show"]).success();
-    let agent = recorded["monopile"]["vm"]["agent_id"].as_str().unwrap();
+    let agent = state["monopile"]["vm"]["agent_id"].as_str().unwrap();
     for text in [vm, disk, agent, "bosh-local-hello-go_agent/1.0", "1024 MiB", "Deployed\tyes"] {
         assert!(run.stdout.contains(text), "{text}: {}", run.stdout);
     }
@@ -47,7 +46,7 @@ fn state_show_and_verify_cover_all_records() {
     );
 
     // Credentials in a hint are not shown.
-    let mut text = recorded.clone();
+    let mut text = state.clone();
     text["disks"][0]["hint"] = json!({"path": "/dev/sdc", "password": "hunter22"});
     hello.world.write("other.json", text.to_string());
     for more in [&[][..], &["--json"]] {
@@ -70,7 +69,7 @@ fn state_show_and_verify_cover_all_records() {
     hello.take_requests();
     verify(&hello, &[]).success();
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
-    assert_eq!(hello.state(), recorded, "looking changes nothing");
+    assert_eq!(hello.state(), state, "looking changes nothing");
 
     // An unknown result is not drift. A resource that is known to be missing is drift.
     hello.set_answer("has_disk", "instead", &Hello::error("Bosh::Clouds::NotImplemented", "has_disk"));
@@ -86,12 +85,12 @@ fn state_show_and_verify_cover_all_records() {
     hello.answer_truly();
 
     // The agent belongs to another VM.
-    let mut text = recorded.clone();
+    let mut text = state.clone();
     text["monopile"]["vm"]["agent_id"] = json!("another");
     hello.world.write("state.json", text.to_string());
     let run = verify(&hello, &[]).exits_with(6);
     assert!(run.stdout.contains("another VM answers"), "{}", run.stdout);
-    hello.world.write("state.json", recorded.to_string());
+    hello.world.write("state.json", state.to_string());
     hello.delete(&[]).success();
 }
 
@@ -122,14 +121,14 @@ fn import_rebuilds_a_lost_state_from_cids() {
     assert!(!hello.world.exists("state.json"), "nothing is recorded by halves");
 
     import(&all).success();
-    let made = hello.state();
-    assert_eq!(made["current_vm_cid"], before["current_vm_cid"]);
-    assert_eq!(made["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"]);
+    let imported_state = hello.state();
+    assert_eq!(imported_state["current_vm_cid"], before["current_vm_cid"]);
+    assert_eq!(imported_state["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"]);
     for field in ["cid", "size", "cloud_properties"] {
-        assert_eq!(made["disks"][0][field], before["disks"][0][field]);
+        assert_eq!(imported_state["disks"][0][field], before["disks"][0][field]);
     }
-    assert_eq!(made["current_disk_id"], made["disks"][0]["id"]);
-    assert_eq!(made["current_stemcell_id"], made["stemcells"][0]["id"]);
+    assert_eq!(imported_state["current_disk_id"], imported_state["disks"][0]["id"]);
+    assert_eq!(imported_state["current_stemcell_id"], imported_state["stemcells"][0]["id"]);
     verify(&hello, &[]).success();
 
     // The next deploy uses the disk with its data.
@@ -170,13 +169,13 @@ fn versions_are_kept_and_can_be_restored() {
     let first = hello.state();
     hello.create(&["--recreate"]).success();
     let second = hello.state();
-    let names = |listed: &[Value]| -> Vec<String> {
-        listed.iter().map(|version| version["version"].as_str().unwrap().to_owned()).collect()
+    let names = |versions: &[Value]| -> Vec<String> {
+        versions.iter().map(|version| version["version"].as_str().unwrap().to_owned()).collect()
     };
-    let kept = list_versions(&hello);
-    assert_eq!(names(&kept), ["bak", "1"]);
-    assert_eq!(kept[1]["vm"], first["current_vm_cid"]);
-    assert_eq!(kept[1]["deployed"], true);
+    let stored_versions = list_versions(&hello);
+    assert_eq!(names(&stored_versions), ["bak", "1"]);
+    assert_eq!(stored_versions[1]["vm"], first["current_vm_cid"]);
+    assert_eq!(stored_versions[1]["deployed"], true);
     // An unchanged run adds no version.
     hello.create(&[]).success();
     assert_eq!(names(&list_versions(&hello)), ["bak", "1"]);
@@ -198,15 +197,17 @@ fn versions_are_kept_and_can_be_restored() {
     assert!(run.stderr.contains("state backup"), "{}", run.stderr);
     run_state(&hello, &["backup", "--restore", "2", "--yes"]).success();
     assert_eq!(hello.state(), second);
-    let kept = list_versions(&hello);
+    let stored_versions = list_versions(&hello);
     assert!(
-        kept.iter().any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not valid JSON")))
+        stored_versions
+            .iter()
+            .any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not valid JSON")))
     );
     assert!(run_state(&hello, &["backup"]).success().stdout.contains("unusable"));
 
     hello.delete(&[]).success();
-    for gone in ["state.json", "state.json.bak", "state.json.versions"] {
-        assert!(!hello.world.exists(gone), "{gone} is left");
+    for file in ["state.json", "state.json.bak", "state.json.versions"] {
+        assert!(!hello.world.exists(file), "{file} is left");
     }
     assert!(
         run_state(&hello, &["backup"]).success().stdout.contains("No earlier version of the state is kept")

@@ -17,16 +17,16 @@ fn assert_ends_at_signal(point: StallPoint, command: &str, more: &[&str], signal
     hello.create(&[]).success();
     drop(proxy);
     let state = hello.state();
-    let reached = hello.stall_at(point);
+    let stall_receiver = hello.stall_at(point);
     let mut command = hello.command(command, more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    receive("the agent stalls", &reached).unwrap();
-    let started = Instant::now();
+    receive("the agent stalls", &stall_receiver).unwrap();
+    let start = Instant::now();
     kill_process(Pid::from_child(&child), signal).unwrap();
     let code = child.end().code();
-    let took = started.elapsed();
+    let duration = start.elapsed();
     assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
-    assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
+    assert!(duration < Duration::from_secs(10), "{point:?}: {duration:?}");
     assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
     // The agent of the VM stalls permanently.
     hello.kill_vm();
@@ -57,9 +57,9 @@ fn unanswered_agent_message_fails_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     let _reached = hello.stall_at(StallPoint::Body);
-    let started = Instant::now();
+    let start = Instant::now();
     let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).exits_with(5);
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let address = format!("https://{}:6869", hello.ip());
     let expected = format!("{address} stalled at `ping`: no complete answer within ");
     assert!(run.stderr.contains(&expected), "{}", run.stderr);

@@ -117,7 +117,7 @@ fn rejects_invalid_states_and_names_the_line() {
     ];
     let hello = Hello::new();
     let path = hello.world.path("state.json");
-    let mut wrong: Vec<String> = Vec::new();
+    let mut problems: Vec<String> = Vec::new();
     for (number, (name, bytes, message, line)) in cases.iter().enumerate() {
         std::fs::write(&path, bytes).unwrap();
         let mut runs = vec![
@@ -138,14 +138,15 @@ fn rejects_invalid_states_and_names_the_line() {
         for (command, run) in runs {
             assert_eq!(run.code, 3, "{name}, {command}: {}", run.stderr);
             let missing = [*message, *line, "state.json"].into_iter().find(|text| !run.stderr.contains(text));
-            wrong.extend(missing.map(|text| format!("{name}, {command}: `{text}` is not in {}", run.stderr)));
+            problems
+                .extend(missing.map(|text| format!("{name}, {command}: `{text}` is not in {}", run.stderr)));
         }
         assert_eq!(std::fs::read(&path).unwrap(), *bytes, "{name}: the file was changed");
         for other in ["state.json.bak", "state.json.lock", "state.json.journal", "state.json.versions"] {
             assert!(!hello.world.exists(other), "{name}: {other} was left");
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(hello.take_requests().is_empty(), "the CPI was called");
 }
 

@@ -40,8 +40,8 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     let names_ids = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
     let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
     assert!(names_ids(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
-    let shown = run_state(&hello, &["show", "--json"]).success().stdout;
-    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
+    let output = run_state(&hello, &["show", "--json"]).success().stdout;
+    assert_eq!(serde_json::from_str::<Value>(&output).unwrap()["suspects"], json!(suspects));
     // All other resources are deleted, and the suspect stays on record.
     let run = hello.delete(&[]).exits_with(1);
     assert!(names_ids(&run), "{}", run.stderr);
@@ -102,8 +102,8 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     let path = hello.world.path("state.json");
     let command = format!("`monopile state forget --failed-calls --state {}`", path.display());
     assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
-    let shown = run_state(&hello, &["show"]).success().stdout;
-    assert!(shown.contains("2 failed calls for a disk"), "{shown}");
+    let output = run_state(&hello, &["show"]).success().stdout;
+    assert!(output.contains("2 failed calls for a disk"), "{output}");
     let run = run_state(&hello, &["forget", "--failed-calls"]).exits_with(2);
     assert!(run.stderr.contains("4 failed calls") && run.stderr.contains("--yes"), "{}", run.stderr);
     run_state(&hello, &["forget", "--failed-calls", "--yes"]).success();
@@ -145,8 +145,8 @@ fn error_after_creation_leaves_a_suspect() {
         let hello = Hello::new();
         hello.set_script(after("create_vm", kind));
         let run = hello.create(&[]).exits_with(1);
-        let recorded = suspects(&hello);
-        let [suspect] = recorded.as_slice() else { panic!("{kind}: {recorded:?}") };
+        let records = suspects(&hello);
+        let [suspect] = records.as_slice() else { panic!("{kind}: {records:?}") };
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
         hello.set_script(Script::with_info(InfoAnswer::Local));
         crate::support::scripted::wait_until("its agent answers", || {
@@ -193,11 +193,11 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
     hello.forget_suspects();
 
     // The built-in CPI finds the agent's port in use before it creates anything.
-    let taken = std::net::TcpListener::bind((hello.ip(), 6868)).unwrap();
+    let listener = std::net::TcpListener::bind((hello.ip(), 6868)).unwrap();
     let run = hello.world.finish(hello.builtin_command(&["create-env"], &[])).exits_with(1);
     assert!(run.stderr.contains("in use") && !run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
-    drop(taken);
+    drop(listener);
     hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
     assert!(!hello.world.exists("state.json"));
 }
@@ -206,13 +206,13 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
 fn missing_optional_method_leaves_no_suspect() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 1));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without_method("snapshot_disk", 1));
     // The message names the method, so the CPI did not begin.
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     // This message may be about another method, which the CPI calls after it has created the resource.
-    hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    hello.set_script(Script::with_info(InfoAnswer::Local).without_method("snapshot_disk", 0));
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
     let hint =

@@ -77,7 +77,7 @@ fn next_run_waits_for_a_running_task() {
         names().iter().filter(|name| *name == "get_task").count() > 3
     });
     for name in ["drain", "run_script", "stop", "unmount_disk"] {
-        assert!(!names().iter().any(|sent| sent == name), "{name}: {:?}", names());
+        assert!(!names().iter().any(|method| method == name), "{name}: {:?}", names());
     }
     slow.0.lock().unwrap().task = None;
     // The new VM migrates again, from the old disk.
@@ -86,7 +86,7 @@ fn next_run_waits_for_a_running_task() {
     assert!(second.end().success());
     assert_eq!(hello.state()["monopile"].get("agent_task"), None);
     assert_eq!(hello.ask_counter(), 2, "the data was kept");
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     // The killed run could not remove its scratch directory.
     let mut leftovers = hello.leftovers();

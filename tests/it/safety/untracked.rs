@@ -130,12 +130,12 @@ fn listener_with_another_certificate_stops_the_run() {
 fn silent_listener_is_awaited_briefly() {
     let hello = Hello::new();
     let _silent = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
-    let started = Instant::now();
+    let start = Instant::now();
     let run = hello.world.finish(hello.command("plan", &[])).success();
-    let took = started.elapsed();
+    let duration = start.elapsed();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
     // The limit is three seconds, in addition to the rest of the run.
-    assert!((Duration::from_secs(3)..Duration::from_secs(8)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(3)..Duration::from_secs(8)).contains(&duration), "{duration:?}");
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
         "{}",
         run.stdout
     );
-    let made = hello.state();
+    let imported_state = hello.state();
     assert_eq!(
-        (made["disks"][0]["cid"].clone(), made["current_disk_id"].clone()),
-        (disk.into(), made["disks"][0]["id"].clone())
+        (imported_state["disks"][0]["cid"].clone(), imported_state["current_disk_id"].clone()),
+        (disk.into(), imported_state["disks"][0]["id"].clone())
     );
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");

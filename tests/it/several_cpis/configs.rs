@@ -73,8 +73,10 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
     let entries = clouds.hello.world.read("cpis.yml");
     let entries =
         entries.strip_prefix("cpis:\n").unwrap().replace("exec_path: scripted", "exec_path: ../scripted");
-    let indented: String = entries.lines().map(|line| format!("  {line}\n")).collect();
-    clouds.hello.add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented}"));
+    let indented_entries: String = entries.lines().map(|line| format!("  {line}\n")).collect();
+    clouds
+        .hello
+        .add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented_entries}"));
     let run_with_az = |words: &[&str], more: &[&str]| {
         let mut options = vec!["-v", "az=z-east"];
         options.extend(more);
@@ -82,10 +84,10 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
     };
     run_with_az(&["create-env"], &[]).success();
     assert_eq!(clouds.nonempty(), ["east"]);
-    let verified = run_with_az(&["state", "verify"], &[]).success();
-    assert!(verified.stdout.contains("CPI east"), "{}", verified.stdout);
-    let shown = clouds.hello.world.run(["state", "show", "--state", "state.json"]).success();
-    assert!(shown.stdout.contains("CPI east"), "{}", shown.stdout);
+    let verification = run_with_az(&["state", "verify"], &[]).success();
+    assert!(verification.stdout.contains("CPI east"), "{}", verification.stdout);
+    let show = clouds.hello.world.run(["state", "show", "--state", "state.json"]).success();
+    assert!(show.stdout.contains("CPI east"), "{}", show.stdout);
     for (name, formats, version) in
         [("east", "local-directory", "2"), ("west", "local", "2"), ("foreign", "local", "1")]
     {

@@ -106,10 +106,10 @@ impl Clouds {
             .map(|word| format!("'{}'", word.to_str().unwrap()))
             .collect();
         self.hello.world.write("start", format!("#!/bin/sh\nexec {}\n", words.join(" ")));
-        let typed =
+        let script_line =
             format!("(sleep 3; echo {answer}) | script --quiet --return --command 'sh ./start' /dev/null");
         let mut script = prepare("sh");
-        self.hello.world.enter(&mut script).env("TERM", "xterm").args(["-c", &typed]);
+        self.hello.world.enter(&mut script).env("TERM", "xterm").args(["-c", &script_line]);
         self.hello.world.finish(script)
     }
 

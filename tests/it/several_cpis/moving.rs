@@ -20,20 +20,20 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.hello.ask_counter(), 2, "nothing happened to it");
 
-    for (az, cpi, gone) in
+    for (az, cpi, previous_cpi) in
         [("z-west", "west", "east"), ("z-foreign", "cloud", "west"), ("z-east", "east", "cloud")]
     {
         let run = clouds.create(az, &["-n", "--recreate-persistent-disks"]).success();
         assert_eq!(clouds.counts(cpi), [1, 1, 1], "{}", output_of(&run));
-        assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", output_of(&run));
+        assert_eq!(clouds.counts(previous_cpi), [0, 0, 0], "{}", output_of(&run));
         assert_eq!(clouds.hello.ask_counter(), 1, "the disk is a new one");
         let run = clouds.create(az, &[]).success();
         assert_output_contains(&run, "Nothing to do");
     }
     // The foreign CPI got no request about the disk in the west.
     let requests = clouds.hello.take_requests();
-    let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
-    assert_eq!(made["arguments"][4], serde_json::json!([]));
+    let create_request = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
+    assert_eq!(create_request["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
@@ -55,15 +55,15 @@ fn old_cpi_gets_its_registry_during_a_move() {
     );
     clouds.create("z-foreign", &[]).success();
     assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
-    let reached = clouds.hello.world.path("reached");
-    let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
+    let mark = clouds.hello.world.path("reached");
+    let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", mark.display());
     clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)).first(
         "delete_vm",
         1,
         Reaction::After(look),
     ));
     let run = clouds.create("z-east", &[]).success();
-    assert!(reached.exists(), "{}", output_of(&run));
+    assert!(mark.exists(), "{}", output_of(&run));
     assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
     assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();

@@ -129,18 +129,22 @@ fn unknown_disk_is_searched_at_all_cpis() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     let in_use = clouds.hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
-    for (recorded, really, met) in [
+    for (recorded_cpi, real_cpi, met) in [
         (Some("east"), "east", 0),
         (Some("east"), "west", 0),
         // The default CPI, east and west are asked before this one.
         (Some("west"), "cloud", 1),
         (None, "west", 0),
     ] {
-        let cid = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
-        record_stray_disk(&clouds, &cid, recorded);
-        assert!(clouds.resources(really, "disks").contains(&cid));
+        let cid = clouds.call_cpi_directly(real_cpi, "create_disk", json!([8, {}]));
+        record_stray_disk(&clouds, &cid, recorded_cpi);
+        assert!(clouds.resources(real_cpi, "disks").contains(&cid));
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
-        assert!(!clouds.resources(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
+        assert!(
+            !clouds.resources(real_cpi, "disks").contains(&cid),
+            "{recorded_cpi:?} {real_cpi}\n{}",
+            run.stdout
+        );
         assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
         let requests = clouds.hello.take_requests();
         assert_eq!(
@@ -199,15 +203,16 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     clouds.call_cpi_directly("cloud", "delete_stemcell", json!([stemcell]));
 }
 
-/// Creates a disk with a snapshot in the cloud `really`, records the snapshot for the CPI `recorded`, and
-/// returns the disk.
-fn create_stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
-    let disk = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
-    let snapshot = clouds.call_cpi_directly(really, "snapshot_disk", json!([disk, {}]));
-    assert!(clouds.resources(really, "snapshots").contains(&snapshot));
+/// Creates a disk with a snapshot in the cloud `real_cpi`, records the snapshot for the CPI `recorded_cpi`,
+/// and returns the disk.
+fn create_stray_snapshot(clouds: &Clouds, real_cpi: &str, recorded_cpi: &str) -> String {
+    let disk = clouds.call_cpi_directly(real_cpi, "create_disk", json!([8, {}]));
+    let snapshot = clouds.call_cpi_directly(real_cpi, "snapshot_disk", json!([disk, {}]));
+    assert!(clouds.resources(real_cpi, "snapshots").contains(&snapshot));
     clouds.rewrite_state(|state| {
+        let created_at = "2026-01-01T00:00:00Z";
         state["monopile"]["snapshots"] =
-            json!([{"cid": snapshot, "cpi": recorded, "disk": disk, "created_at": "2026-01-01T00:00:00Z"}]);
+            json!([{"cid": snapshot, "cpi": recorded_cpi, "disk": disk, "created_at": created_at}]);
     });
     disk
 }

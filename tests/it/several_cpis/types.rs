@@ -46,8 +46,8 @@ fn arguments(requests: &[Value], method: &str) -> Value {
 #[test]
 fn manifest_for_a_director_is_created_changed_and_deleted() {
     let mut hello = Hello::new();
-    let typed = V2.replace("((size))", "vm_type").replace("((of))", "small");
-    hello.add_ops("v2.yml", &typed.replace("((version))", "1.latest"));
+    let ops_of_type = V2.replace("((size))", "vm_type").replace("((of))", "small");
+    hello.add_ops("v2.yml", &ops_of_type.replace("((version))", "1.latest"));
     let config = ["--cloud-config", "cloud.yml"];
     hello.world.write("cloud.yml", cloud_config(&hello, 1, "large"));
     hello.create(&config).success();
@@ -66,8 +66,8 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     assert_output_contains(&plan, "~ /vm_types/name=small/cloud_properties/cpu: 1 -> 2");
     // The CPI calculates the cloud properties of a size.
     let size = "{cpu: 1, ram: 64, ephemeral_disk_size: 128}";
-    let sized = V2.replace("((size))", "vm_resources").replace("((of))", size);
-    hello.world.write("v2.yml", sized.replace("((version))", "\"1.0\""));
+    let ops_of_size = V2.replace("((size))", "vm_resources").replace("((of))", size);
+    hello.world.write("v2.yml", ops_of_size.replace("((version))", "\"1.0\""));
     hello.take_requests();
     hello.create(&config).success();
     let requests = hello.take_requests();
@@ -77,12 +77,14 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     assert_eq!(arguments(&requests, "create_vm")[2], expected);
     assert_output_contains(&hello.create(&config).success(), "Nothing to do");
     // A size that the machine does not have is refused before the VM is touched.
-    hello.world.write("v2.yml", sized.replace("((version))", "latest").replace("cpu: 1", "cpu: 100000"));
+    hello
+        .world
+        .write("v2.yml", ops_of_size.replace("((version))", "latest").replace("cpu: 1", "cpu: 100000"));
     let run = hello.create(&config).exits_with(1);
     assert_output_contains(&run, "v2.yml:");
     assert_output_contains(&run, "the VM needs 100000 CPUs");
     assert_output_contains(&run, "`vm_type` in place of `vm_resources`");
-    hello.world.write("v2.yml", sized.replace("((version))", "\"2.0\""));
+    hello.world.write("v2.yml", ops_of_size.replace("((version))", "\"2.0\""));
     let run = hello.create(&config).exits_with(3);
     assert_output_contains(
         &run,

@@ -53,9 +53,9 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
     hello.delete(&["--skip-drain"]).success();
     let options = ["bundle.tgz", "--cache-sign", "ci", "--json"];
     let export = hello.subcommand(&["cache", "export"], &options);
-    let exported = hello.world.finish(export).success();
-    let exported: Value = serde_json::from_str(&exported.stdout).unwrap();
-    assert_eq!((&exported["downloads"], &exported["packages"]), (&json!(2), &json!(2)), "{exported}");
+    let report = hello.world.finish(export).success();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!((&report["downloads"], &report["packages"]), (&json!(2), &json!(2)), "{report}");
     let requests = server.requests().len();
     drop(server);
     assert_eq!(requests, 2, "the export downloads nothing again");
@@ -70,15 +70,15 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
     assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
     // The VM is in the same network namespace.
-    let mut both = prepare("bash");
-    hello.world.enter(&mut both);
+    let mut script_command = prepare("bash");
+    hello.world.enter(&mut script_command);
     let script = "ip link set lo up
         program=$1
         shift 2
         \"$program\" create-env \"$@\" --offline --cache-trust ci.pub
         exec \"$program\" delete-env \"$@\" -n";
-    both.args(["-ec", script, "bash", MONOPILE]).args(hello.command("create-env", &[]).get_args());
-    let run = isolated(both).success();
+    script_command.args(["-ec", script, "bash", MONOPILE]).args(hello.command("create-env", &[]).get_args());
+    let run = isolated(script_command).success();
     assert!(run.stdout.contains("Uploading compiled package"), "{}", run.stdout);
     assert!(!run.stdout.contains("Compiling package"), "{}", run.stdout);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -89,15 +89,15 @@ fn downloads_of_a_bundle_need_no_key() {
     let fetching = Fetching::new();
     let server = serve(&fetching);
     let world = &fetching.world;
-    let exported = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
-    assert!(exported.stdout.starts_with("2 downloads and 0 compiled packages exported, "), "{exported:?}");
+    let export = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
+    assert!(export.stdout.starts_with("2 downloads and 0 compiled packages exported, "), "{export:?}");
     // It is a file like any other, and is not overwritten.
-    let refused = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).exits_with(3);
-    assert!(refused.stderr.contains("'bundle.tgz' exists already"), "{}", refused.stderr);
+    let failed_run = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).exits_with(3);
+    assert!(failed_run.stderr.contains("'bundle.tgz' exists already"), "{}", failed_run.stderr);
     drop(server);
 
-    let imported = world.run(["cache", "import", "bundle.tgz", "--cache-dir", "b"]).success();
-    assert_eq!(imported.stdout, "2 entries imported\n");
+    let import = world.run(["cache", "import", "bundle.tgz", "--cache-dir", "b"]).success();
+    assert_eq!(import.stdout, "2 entries imported\n");
     let offline = fetching.command(&["--offline", "--cache-dir", "b"]);
     fetching.run_and_fetch_all(without_network(&offline));
     // Unpacked, it is a shared cache in a directory.
@@ -124,15 +124,15 @@ fn changed_and_foreign_files_are_not_imported() {
     assert!(damaged.stdout.contains("downloads\tsha1-"), "{damaged:?}");
     assert!(damaged.stderr.contains("1 of 2 entries of 'changed.tgz' cannot be used"), "{damaged:?}");
     // The other entry is there.
-    let listed = world.run(["cache", "list", "--cache-dir", "b"]).success();
-    assert_eq!(listed.stdout.matches("downloads\t").count(), 1, "{}", listed.stdout);
+    let list = world.run(["cache", "list", "--cache-dir", "b"]).success();
+    assert_eq!(list.stdout.matches("downloads\t").count(), 1, "{}", list.stdout);
     for (file, code, part) in [
         ("short.tgz", 3, "short.tgz"),
         ("other.tgz", 3, "is not a bundle"),
         ("missing.tgz", 1, "missing.tgz"),
     ] {
-        let refused = world.run(["cache", "import", file, "--cache-dir", "c"]).exits_with(code);
-        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        let failed_run = world.run(["cache", "import", file, "--cache-dir", "c"]).exits_with(code);
+        assert!(failed_run.stderr.contains(part), "{}", failed_run.stderr);
     }
 }
 

@@ -130,10 +130,10 @@ fn poisoned_download_is_not_used() {
         bucket.put(key, &poisoned);
     }
     let before = server.requests().len();
-    let warned = run("b", &["--cache-write"]);
+    let second_run = run("b", &["--cache-write"]);
     assert_eq!(server.requests().len(), before + 2);
     assert_eq!(downloads(&fetching, "a"), downloads(&fetching, "b"));
-    let warnings = warnings(&warned);
+    let warnings = warnings(&second_run);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("the digest of it does not match"), "{warnings:?}");
     // The run has replaced them.
@@ -195,17 +195,17 @@ fn env_file_names_the_shared_cache() {
             world.path("shared").display()
         ),
     );
-    let trusted = world.run(["trust"]).success();
+    let trust = world.run(["trust"]).success();
     assert!(
-        trusted.stdout.contains("compiled CPIs with a trusted signature from 'file://"),
+        trust.stdout.contains("compiled CPIs with a trusted signature from 'file://"),
         "{}",
-        trusted.stdout
+        trust.stdout
     );
     let env_file = world.read(".monopile.yml");
     let key = world.read("key.pub");
     world.write(".monopile.yml", env_file.replace("key.pub", &format!("'{}'", key.trim_end())));
-    let trusted = world.run(["trust"]).success();
-    assert!(!trusted.stdout.contains("ssh-ed25519"), "a key is not a file: {}", trusted.stdout);
+    let trust = world.run(["trust"]).success();
+    assert!(!trust.stdout.contains("ssh-ed25519"), "a key is not a file: {}", trust.stdout);
     let run = |cache: &str| {
         let command = world.monopile(["create-env", "--insecure-agent", "--cache-dir", cache]);
         fetching.run_and_fetch_all(command);

@@ -22,9 +22,9 @@ fn run_and_get_warning(bucket: &Bucket, front: String) -> String {
     let server = serve(&fetching);
     let mut command = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
     Bucket { front: Some(front), ..bucket.clone() }.set_credentials(&mut command);
-    let started = Instant::now();
+    let start = Instant::now();
     let run = fetching.run_and_fetch_all(command);
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(server.requests().len(), 2);
     let warnings = warnings(&run);
     assert_eq!(warnings.len(), 1, "{run:?}");
@@ -77,8 +77,8 @@ fn slow_cache_is_given_up() {
     let run = |bucket: &Bucket, cache: &str, more: &[&str]| {
         let mut command = command(&fetching, cache, &bucket.url("cache"), more);
         bucket.set_credentials(&mut command);
-        let started = Instant::now();
-        (fetching.run_and_fetch_all(command), started.elapsed())
+        let start = Instant::now();
+        (fetching.run_and_fetch_all(command), start.elapsed())
     };
     run(&bucket, "a", &["--cache-write"]);
     let (run, elapsed) = run(&slow, "b", &[]);

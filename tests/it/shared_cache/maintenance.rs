@@ -23,12 +23,12 @@ fn entries_of_a_bucket_are_listed_verified_and_removed() {
             bucket.set_credentials(&mut command);
             fetching.world.finish(command)
         };
-        let listed: Vec<Value> = serde_json::from_str(&run(&["list", "--json"]).success().stdout).unwrap();
-        let names: Vec<&str> = listed.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
-        assert_eq!(names.len(), 2, "{service:?}: {listed:?}");
+        let entries: Vec<Value> = serde_json::from_str(&run(&["list", "--json"]).success().stdout).unwrap();
+        let names: Vec<&str> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), 2, "{service:?}: {entries:?}");
         let stemcell = format!("sha1-{}", sha1(&fetching.stemcell));
         assert!(names.contains(&stemcell.as_str()), "{names:?}");
-        assert_eq!(listed[0]["size"], fetching.stemcell.len(), "{listed:?}");
+        assert_eq!(entries[0]["size"], fetching.stemcell.len(), "{entries:?}");
         assert!(run(&["list", "--tty"]).success().stdout.contains("2 entries, "));
 
         assert_eq!(run(&["verify"]).success().stdout, "2 entries verified\n");
@@ -50,11 +50,11 @@ fn shared_needs_a_cache() {
     let fetching = Fetching::new();
     let world = &fetching.world;
     for words in [["cache", "list"], ["cache", "prune"], ["cache", "verify"]] {
-        let refused = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);
-        assert!(refused.stderr.contains("no shared cache is named"), "{}", refused.stderr);
+        let failed_run = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);
+        assert!(failed_run.stderr.contains("no shared cache is named"), "{}", failed_run.stderr);
     }
     // Unlike in a run, a failure is an error.
-    let failed =
+    let failed_run =
         world.run(["cache", "list", "--shared", "--cache", "file:///no/such/directory"]).exits_with(1);
-    assert!(failed.stderr.contains("'/no/such/directory' does not exist"), "{}", failed.stderr);
+    assert!(failed_run.stderr.contains("'/no/such/directory' does not exist"), "{}", failed_run.stderr);
 }

@@ -54,7 +54,7 @@ fn bucket_is_not_asked_offline() {
     // Nothing listens there.
     let mut offline = command(&fetching, "a", "s3://b", &["--offline"]);
     offline.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
-    let refused = fetching.world.finish(offline).exits_with(1);
-    assert_eq!(warnings(&refused), Vec::<&str>::new());
+    let failed_run = fetching.world.finish(offline).exits_with(1);
+    assert_eq!(warnings(&failed_run), Vec::<&str>::new());
     assert_eq!(server.requests().len(), 0);
 }

@@ -50,7 +50,7 @@ impl Team {
     }
 
     /// Returns the compiled packages of a machine with their contents.
-    fn compiled(&self, home: &str) -> BTreeMap<String, Vec<u8>> {
+    fn compiled_packages(&self, home: &str) -> BTreeMap<String, Vec<u8>> {
         let paths = self.hello.find(&format!("{home}/.cache/monopile/compiled"), ".tgz");
         paths
             .into_iter()
@@ -79,8 +79,8 @@ const WRITE: [&str; 3] = ["--cache-write", "--cache-sign", "ci"];
 #[test]
 fn packages_compiled_by_one_machine_are_used_by_others() {
     let team = Team::new();
-    let (run, compiled) = team.recreate("home", &WRITE);
-    assert_eq!((compiled, warnings(&run)), (2, Vec::new()));
+    let (run, count) = team.recreate("home", &WRITE);
+    assert_eq!((count, warnings(&run)), (2, Vec::new()));
     let objects = (team.objects(".json").len(), team.objects(".tgz").len());
     assert_eq!(objects, (2, 2), "{:?}", team.bucket.keys());
 
@@ -89,16 +89,16 @@ fn packages_compiled_by_one_machine_are_used_by_others() {
     let (plan, _) = team.run("plan", "home-b", &trusting);
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
     assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
-    let (run, compiled) = team.recreate("home-b", &["--cache-trust", "ci.pub"]);
-    assert_eq!((compiled, warnings(&run)), (0, Vec::new()));
+    let (run, count) = team.recreate("home-b", &["--cache-trust", "ci.pub"]);
+    assert_eq!((count, warnings(&run)), (0, Vec::new()));
     assert!(run.stdout.contains("Copying compiled package 'greeting/"), "{}", run.stdout);
-    assert_eq!(team.compiled("home-b"), team.compiled("home"));
-    assert_eq!(team.compiled("home-b").len(), 2);
+    assert_eq!(team.compiled_packages("home-b"), team.compiled_packages("home"));
+    assert_eq!(team.compiled_packages("home-b").len(), 2);
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");
 
     // Both are in the cache of this machine now, also without the shared one.
-    let (_, compiled) = team.run("create-env", "home-b", &["--recreate", "--cache-trust", "ci.pub"]);
-    assert_eq!(compiled, 0);
+    let (_, count) = team.run("create-env", "home-b", &["--recreate", "--cache-trust", "ci.pub"]);
+    assert_eq!(count, 0);
     team.delete();
 }
 
@@ -108,17 +108,17 @@ fn packages_of_a_revoked_key_are_compiled_again() {
     team.recreate("home", &WRITE);
     let keys = ["ci.pub", "other.pub"].map(|name| team.hello.world.read(name)).concat();
     team.hello.world.write("keys", format!("# ours\n{keys}"));
-    let (_, compiled) = team.recreate("home-b", &["--cache-trust", "keys"]);
-    assert_eq!(compiled, 0);
+    let (_, count) = team.recreate("home-b", &["--cache-trust", "keys"]);
+    assert_eq!(count, 0);
 
     // They are neither taken from the shared cache nor from that of this machine.
-    let (run, compiled) = team.recreate("home-b", &["--cache-trust", "other.pub"]);
+    let (run, count) = team.recreate("home-b", &["--cache-trust", "other.pub"]);
     let warnings = warnings(&run);
-    assert_eq!((compiled, warnings.len()), (2, 1), "{warnings:?}");
+    assert_eq!((count, warnings.len()), (2, 1), "{warnings:?}");
     assert!(warnings[0].contains("signed by a key that is not trusted"), "{warnings:?}");
     // Those that the machine has compiled itself need no signature.
-    let (_, compiled) = team.recreate("home-b", &[]);
-    assert_eq!(compiled, 0);
+    let (_, count) = team.recreate("home-b", &[]);
+    assert_eq!(count, 0);
     team.delete();
 }
 
@@ -136,8 +136,8 @@ fn poisoned_packages_are_compiled() {
     let mut poisoned = original[&archive].clone();
     poisoned[20] ^= 1;
     team.bucket.put(&archive, &poisoned);
-    let (run, compiled) = team.recreate("home-b", &trusting);
-    assert_eq!((compiled, warnings(&run).len()), (1, 1), "{run:?}");
+    let (run, count) = team.recreate("home-b", &trusting);
+    assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");
 
     // The signed package is served under the name of the other one.
@@ -150,22 +150,22 @@ fn poisoned_packages_are_compiled() {
             .find(|name| name.starts_with(&format!("{}.", stem(key))) && name.ends_with(".tgz"))
             .unwrap()
     };
-    let moved = archive_of(second).replace(&stem(second), &stem(first));
-    team.bucket.put(&moved, &original[archive_of(second)]);
-    let (run, compiled) = team.recreate("home-c", &trusting);
-    assert_eq!((compiled, warnings(&run).len()), (1, 1), "{run:?}");
+    let new_key = archive_of(second).replace(&stem(second), &stem(first));
+    team.bucket.put(&new_key, &original[archive_of(second)]);
+    let (run, count) = team.recreate("home-c", &trusting);
+    assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");
 
     // Its signature is gone.
     restore();
     team.bucket.put(first, b"{}");
-    let (run, compiled) = team.recreate("home-d", &trusting);
-    assert_eq!((compiled, warnings(&run).len()), (1, 1), "{run:?}");
+    let (run, count) = team.recreate("home-d", &trusting);
+    assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     // Its archive is gone: the cache simply lacks it.
     restore();
     team.bucket.delete(&archive);
-    let (run, compiled) = team.recreate("home-e", &trusting);
-    assert_eq!((compiled, warnings(&run).len()), (1, 0), "{run:?}");
+    let (run, count) = team.recreate("home-e", &trusting);
+    assert_eq!((count, warnings(&run).len()), (1, 0), "{run:?}");
     team.delete();
 }
 
@@ -174,17 +174,17 @@ fn openssh_verifies_the_signature() {
     let team = Team::new();
     team.recreate("home", &WRITE);
     let record = team.objects(".json").remove(0);
-    let signed: serde_json::Value = serde_json::from_str(&team.bucket.read(&record)).unwrap();
+    let signed_record: serde_json::Value = serde_json::from_str(&team.bucket.read(&record)).unwrap();
     let world = &team.hello.world;
     let name = record.strip_prefix("cache/").unwrap().strip_suffix(".json").unwrap();
-    let (sha256, size) = (signed["sha256"].as_str().unwrap(), &signed["size"]);
+    let (sha256, size) = (signed_record["sha256"].as_str().unwrap(), &signed_record["size"]);
     world.write("message", format!("package {name}\nsha256 {sha256}\nsize {size}\n"));
-    world.write("signature", signed["signature"].as_str().unwrap());
+    world.write("signature", signed_record["signature"].as_str().unwrap());
     world.write("allowed", format!("ci {}", world.read("ci.pub")));
     let mut verify = crate::support::process::prepare("bash");
     let script = "ssh-keygen -Y verify -f allowed -I ci -n monopile-cache -s signature <message";
     verify.args(["-ec", script]).current_dir(world.path(""));
-    let verified = crate::support::process::RunToEnd::run_to_end(&mut verify);
-    assert!(verified.status.success(), "{verified:?}");
+    let verification = crate::support::process::RunToEnd::run_to_end(&mut verify);
+    assert!(verification.status.success(), "{verification:?}");
     team.delete();
 }

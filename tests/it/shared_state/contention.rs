@@ -37,7 +37,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
     let (server, bucket) = start_front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
     hello.share_in(bucket);
     let stemcell = hello.world.read("hello/stemcell/stemcell.MF");
-    let started = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let mut running: Vec<(usize, Child)> = (0..workers)
         .map(|number| {
             let directory = format!("stemcell-{number}");
@@ -61,7 +61,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
         let (number, _) = running.swap_remove(place);
         assert!(status.success(), "{number}: {}", hello.world.read(format!("log-{number}")));
     }
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     let requests = server.requests().len();
     println!("{workers} runs, {seconds:.1} s, {requests} requests");
     let waiting = workers as f64 * seconds * MAX_REQUESTS_PER_SECOND;
@@ -73,6 +73,6 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
     hello.copy_bucket();
     let state = hello.state();
     assert_eq!(state["stemcells"].as_array().unwrap().len(), workers, "{state:#}");
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }

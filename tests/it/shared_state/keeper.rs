@@ -31,7 +31,7 @@ fn answer_survives_removal_of_the_home_directory() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
@@ -41,32 +41,28 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     let mut hello = Hello::new();
     let bucket = Bucket { lease: "3s", ..Bucket::new() };
     let port = bucket.port();
-    let gone = Arc::new(AtomicBool::new(false));
-    let is_gone = Arc::clone(&gone);
+    let is_deleted = Arc::new(AtomicBool::new(false));
+    let is_gone = Arc::clone(&is_deleted);
     let front = Server::start(move |request, _| match is_gone.load(Ordering::SeqCst) {
         true => http::answer("404 Not Found", &[], b"<Error><Code>NoSuchBucket</Code></Error>"),
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket });
     let mut child = start_held_create_vm(&hello, Interruption::HoldDone);
-    gone.store(true, Ordering::SeqCst);
+    is_deleted.store(true, Ordering::SeqCst);
     child.kill().unwrap();
     child.end();
-    let started = Instant::now();
+    let start = Instant::now();
     hello.release_call();
     hello.wait_for_keeper();
-    assert!(
-        started.elapsed() > Duration::from_secs(3),
-        "as long as the lease lasts: {:?}",
-        started.elapsed()
-    );
+    assert!(start.elapsed() > Duration::from_secs(3), "as long as the lease lasts: {:?}", start.elapsed());
     hello.wait_until_idle();
     // The answer is nevertheless on this machine.
-    gone.store(false, Ordering::SeqCst);
+    is_deleted.store(false, Ordering::SeqCst);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }
 

@@ -22,24 +22,27 @@ fn second_run_names_the_holder_and_may_wait() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = start_held_create_vm(&hello, Interruption::Hold);
-    let held = lock(&bucket);
+    let lock_record = lock(&bucket);
     assert_eq!(
-        (held["pid"].as_u64().unwrap(), held["lasts_seconds"].as_u64().unwrap()),
+        (lock_record["pid"].as_u64().unwrap(), lock_record["lasts_seconds"].as_u64().unwrap()),
         (child.id().into(), 6)
     );
 
     hello.change_machine();
-    let started = Instant::now();
-    let refused = hello.create(&[]).exits_with(4);
-    assert!(started.elapsed() < Duration::from_secs(20), "at once");
-    let holder =
-        format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
-    assert!(
-        refused.stderr.contains(&holder) && refused.stderr.contains(&format!("pid {}", child.id())),
-        "{}",
-        refused.stderr
+    let start = Instant::now();
+    let failed_run = hello.create(&[]).exits_with(4);
+    assert!(start.elapsed() < Duration::from_secs(20), "at once");
+    let holder = format!(
+        "`create-env` on {}@{}",
+        lock_record["user"].as_str().unwrap(),
+        lock_record["host"].as_str().unwrap()
     );
-    assert!(refused.stderr.contains("expires in"), "{}", refused.stderr);
+    assert!(
+        failed_run.stderr.contains(&holder) && failed_run.stderr.contains(&format!("pid {}", child.id())),
+        "{}",
+        failed_run.stderr
+    );
+    assert!(failed_run.stderr.contains("expires in"), "{}", failed_run.stderr);
     hello.delete(&[]).exits_with(4);
 
     // The lease is renewed as long as the run lives.
@@ -94,8 +97,8 @@ fn lease_is_kept_during_calls_longer_than_it() {
     let outlasts = |what: &str| {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
         wait_until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
-        let refused = hello.create(&[]).exits_with(4);
-        assert!(!refused.stderr.contains("has expired"), "{what}: {}", refused.stderr);
+        let failed_run = hello.create(&[]).exits_with(4);
+        assert!(!failed_run.stderr.contains("has expired"), "{what}: {}", failed_run.stderr);
     };
     outlasts("the run renews it");
     let pid = Pid::from_child(&child);
@@ -117,7 +120,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
@@ -136,9 +139,9 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     hello.world.enter(&mut script);
     bucket.set_credentials(&mut script);
     // A run gives its lease back after ten lease lengths, here 30 s.
-    let answered = "(sleep 42; echo y; sleep 15) | \
+    let answer_script = "(sleep 42; echo y; sleep 15) | \
                     timeout 60 script --quiet --return --command \"$0\" /dev/null";
-    script.env("TERM", "xterm").args(["-c", answered, &line]);
+    script.env("TERM", "xterm").args(["-c", answer_script, &line]);
     let run = std::thread::scope(|scope| {
         let asking_run = scope.spawn(|| hello.world.finish(script));
         wait_until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
@@ -187,7 +190,7 @@ fn run_that_lost_its_lease_stops() {
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }
 
@@ -198,12 +201,12 @@ fn lease_expired_by_server_time_is_taken_over() {
     hello.create(&[]).success();
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign_lease(2).as_bytes());
-    let started = Instant::now();
+    let start = Instant::now();
     // The holder's clock does not affect the end of the lease.
-    let refused = hello.create(&[]).exits_with(4);
-    assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
+    let failed_run = hello.create(&[]).exits_with(4);
+    assert!(failed_run.stderr.contains("on ci@elsewhere"), "{}", failed_run.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
-    assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
     let expected =
         "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has expired";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
@@ -214,8 +217,8 @@ fn lease_expired_by_server_time_is_taken_over() {
 
     // The lock document is not a lease.
     bucket.put(LOCK, b"{");
-    let refused = hello.create(&[]).exits_with(4);
-    assert!(refused.stderr.contains("another run is using"), "{}", refused.stderr);
+    let failed_run = hello.create(&[]).exits_with(4);
+    assert!(failed_run.stderr.contains("another run is using"), "{}", failed_run.stderr);
     bucket.delete(LOCK);
     hello.delete(&[]).success();
 }
@@ -225,17 +228,17 @@ fn writers_without_a_lease_are_noticed() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = start_held_create_vm(&hello, Interruption::HoldDone);
-    let changed =
+    let foreign_state =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
-    bucket.put("state.json", changed.as_bytes());
+    bucket.put("state.json", foreign_state.as_bytes());
     hello.release_call();
     let run = wait_for_end(&hello, child).exits_with(1);
     assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
-    assert_eq!(bucket.read("state.json"), changed);
+    assert_eq!(bucket.read("state.json"), foreign_state);
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "20s"]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }
 
@@ -246,9 +249,10 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     let child = start_held_create_vm(&hello, Interruption::Hold);
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     hello.change_machine();
-    let held = lock(&bucket);
-    let (pid, host, user) = (child.id(), held["host"].as_str().unwrap(), held["user"].as_str().unwrap());
-    let refused = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
+    let lock_record = lock(&bucket);
+    let (pid, host, user) =
+        (child.id(), lock_record["host"].as_str().unwrap(), lock_record["user"].as_str().unwrap());
+    let failed_run = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
     for part in [
         "has expired; it is taken over",
         &format!("the call was made by `create-env` on {user}@{host} (pid {pid}, since "),
@@ -256,14 +260,10 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
         "look in the IaaS for",
         "--forget-open-calls",
     ] {
-        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(part), "{part}: {}", failed_run.stderr);
     }
-    let shown = hello.world.finish(hello.state_command(&["state", "show"])).success();
-    assert!(
-        shown.stdout.contains(&format!("by `create-env` on {user}@{host} (pid {pid}")),
-        "{}",
-        shown.stdout
-    );
+    let show = hello.world.finish(hello.state_command(&["state", "show"])).success();
+    assert!(show.stdout.contains(&format!("by `create-env` on {user}@{host} (pid {pid}")), "{}", show.stdout);
 
     let before = bucket.read("state.json");
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
@@ -276,7 +276,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
@@ -305,7 +305,7 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "30s"]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
@@ -334,7 +334,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
     });
     assert_eq!(codes, [0, 4, 4, 4]);
     hello.set_script(Script::with_info(InfoAnswer::Local));
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
@@ -359,7 +359,7 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

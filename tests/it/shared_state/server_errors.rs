@@ -45,7 +45,7 @@ fn transient_errors_are_retried() {
     });
     hello.share_in(bucket);
     hello.create(&[]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert!(server.requests().len() > 40, "{}", server.requests().len());
 }
@@ -63,9 +63,9 @@ fn permanent_errors_are_reported_before_any_effect() {
     ] {
         let (_server, bucket) = start_front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
-        let started = Instant::now();
+        let start = Instant::now();
         let run = hello.create(&[]).exits_with(1);
-        assert!(started.elapsed() < Duration::from_secs(90), "{code}: {:?}", started.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(90), "{code}: {:?}", start.elapsed());
         for part in parts {
             assert!(run.stderr.contains(part), "{code}: {part}: {}", run.stderr);
         }
@@ -76,18 +76,18 @@ fn permanent_errors_are_reported_before_any_effect() {
 
 #[test]
 fn server_that_ignores_conditions_is_rejected() {
-    for ignored in ["if-match", "if-none-match"] {
+    for header in ["if-match", "if-none-match"] {
         let mut hello = Hello::new();
         let direct = hello.share();
         let port = direct.port();
-        let server = Server::start(move |request, _| request.without(ignored).forward(port));
+        let server = Server::start(move |request, _| request.without_header(header).forward(port));
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
         let run = hello.create(&[]).exits_with(1);
         for part in ["ignored the condition If-", "so the state cannot be locked there", "conditional writes"]
         {
             assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
         }
-        assert_eq!(Hello::methods(&hello.take_requests()), ["info"], "{ignored}");
+        assert_eq!(Hello::methods(&hello.take_requests()), ["info"], "{header}");
     }
 }
 
@@ -147,16 +147,16 @@ fn late_deletion_does_not_remove_the_next_lock() {
     }
 }
 
-/// Starts `create-env`, interrupts it when `reached` returns true, and checks that it ends soon.
-fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
+/// Starts `create-env`, interrupts it when `is_waiting` returns true, and checks that it ends soon.
+fn interrupt(hello: &Hello, is_waiting: impl Fn() -> bool) {
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("a request waits", reached);
-    let started = Instant::now();
+    wait_until("a request waits", is_waiting);
+    let start = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
     // The request itself never gets an answer.
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn signal_ends_the_wait_for_a_bucket() {
     let mut hello = Hello::new();
     let direct = hello.share_in(Bucket { lease: "3s", ..Bucket::new() });
     for stalled in 0..3 {
-        let (reached, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (stalls, goes_on) = (Arc::clone(&reached), Arc::clone(&is_over));
+        let (is_waiting, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (stalls, goes_on) = (Arc::clone(&is_waiting), Arc::clone(&is_over));
         let (_server, bucket) = start_front(&direct, move |before, forward| {
             if before >= stalled {
                 stalls.store(true, Ordering::SeqCst);
@@ -176,13 +176,13 @@ fn signal_ends_the_wait_for_a_bucket() {
             forward()
         });
         hello.share_in(bucket);
-        interrupt(&hello, || reached.load(Ordering::SeqCst));
+        interrupt(&hello, || is_waiting.load(Ordering::SeqCst));
         is_over.store(true, Ordering::SeqCst);
     }
     // The library waits between attempts to connect.
     hello.share_in(Bucket { front: Some("http://127.0.0.1:1".to_owned()), ..direct.clone() });
-    let started = Instant::now();
-    interrupt(&hello, || started.elapsed() > Duration::from_secs(2));
+    let start = Instant::now();
+    interrupt(&hello, || start.elapsed() > Duration::from_secs(2));
 
     hello.share_in(direct);
     hello.create(&["--wait-for-lock", "60s"]).success();

@@ -34,7 +34,7 @@ fn live(service: Service) {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     let journal: Vec<_> = bucket.keys().into_iter().filter(|key| key.contains(".journal/")).collect();
     assert!(journal.is_empty(), "an answer may hold secrets: {journal:?}");
 
@@ -42,42 +42,42 @@ fn live(service: Service) {
     hello.change_machine();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     assert!(state(&hello, &["state", "show"]).success().stdout.contains(&vm));
-    let kept = state(&hello, &["state", "backup", "--keep"]).success().stdout;
-    let number = kept.split('\'').nth(1).unwrap();
+    let output = state(&hello, &["state", "backup", "--keep"]).success().stdout;
+    let number = output.split('\'').nth(1).unwrap();
     let url = format!("{}.versions/{number}.json", bucket.url("state.json"));
-    let listed = state(&hello, &["--json", "state", "backup"]).success();
-    let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
-    assert!(listed.iter().any(|version| version["path"] == *url), "{listed:?}");
+    let versions = state(&hello, &["--json", "state", "backup"]).success();
+    let versions: Vec<Value> = serde_json::from_str(&versions.stdout).unwrap();
+    assert!(versions.iter().any(|version| version["path"] == *url), "{versions:?}");
     state(&hello, &["state", "backup", "--restore", number, "--yes"]).success();
     assert!(hello.create(&[]).success().stdout.contains("Nothing to do"));
 
     // A foreign lease is respected until it expires by the server's clock.
     bucket.put(LOCK, foreign_lease(3).as_bytes());
-    let refused = hello.create(&[]).exits_with(4);
-    assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
+    let failed_run = hello.create(&[]).exits_with(4);
+    assert!(failed_run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", failed_run.stderr);
     let before = bucket.read("state.json");
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
     hello.set_script(Script::at(3, Interruption::HoldDone));
-    let changed = bucket.read("state.json") + " ";
+    let foreign_state = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
     let run = std::thread::scope(|scope| {
         let run = scope.spawn(|| hello.world.finish(recreate));
         hello.wait_until_held();
-        bucket.put("state.json", changed.as_bytes());
+        bucket.put("state.json", foreign_state.as_bytes());
         hello.release_call();
         run.join().unwrap()
     });
-    let refused = run.exits_with(1);
-    assert!(refused.stderr.contains("another run or program writes there"), "{}", refused.stderr);
-    assert_eq!(bucket.read("state.json"), changed);
+    let failed_run = run.exits_with(1);
+    assert!(failed_run.stderr.contains("another run or program writes there"), "{}", failed_run.stderr);
+    assert_eq!(bucket.read("state.json"), foreign_state);
     hello.wait_for_keeper();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.change_machine();
     hello.create(&["--wait-for-lock", "30s"]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
 
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -120,21 +120,21 @@ fn azure_credentials_are_required_and_never_shown() {
         hello.world.finish(command)
     };
     // The key differs from the account's.
-    let wrong = "d3Jvbmctd3Jvbmctd3Jvbmc=";
-    let refused = show("AZURE_STORAGE_ACCOUNT_KEY", wrong).exits_with(1);
+    let bad_key = "d3Jvbmctd3Jvbmctd3Jvbmc=";
+    let failed_run = show("AZURE_STORAGE_ACCOUNT_KEY", bad_key).exits_with(1);
     for part in ["access is denied", "AZURE_STORAGE_ACCOUNT_KEY"] {
-        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(part), "{part}: {}", failed_run.stderr);
     }
-    assert!(!refused.stderr.contains(wrong), "{}", refused.stderr);
+    assert!(!failed_run.stderr.contains(bad_key), "{}", failed_run.stderr);
     // A token replaces the key.
     bucket.put("state.json", br#"{"director_id": "the-director"}"#);
-    let shown = show("AZURE_STORAGE_SAS_TOKEN", bucket.token()).success();
-    assert!(shown.stdout.contains("the-director"), "{}", shown.stdout);
+    let good_run = show("AZURE_STORAGE_SAS_TOKEN", bucket.token()).success();
+    assert!(good_run.stdout.contains("the-director"), "{}", good_run.stdout);
     let unsigned = bucket.token().split("&sig=").next().unwrap();
     let spoilt = format!("{unsigned}&sig=Y2FuYXJ5LXNpZ25hdHVyZQ%3D%3D");
-    let refused = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).exits_with(1);
-    assert!(refused.stderr.contains("access is denied"), "{}", refused.stderr);
-    for run in [&shown, &refused] {
+    let failed_run = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).exits_with(1);
+    assert!(failed_run.stderr.contains("access is denied"), "{}", failed_run.stderr);
+    for run in [&good_run, &failed_run] {
         let output = run.stdout.clone() + &run.stderr;
         for secret in [SECRET, "Y2FuYXJ5LXNpZ25hdHVyZQ", "sig="] {
             assert!(!output.contains(secret), "{secret}: {output}");

@@ -53,20 +53,20 @@ fn shared_state_can_be_repaired() {
     let stemcell_with_name = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
     let import = ["--vm", vm, "--disk", disk, "--stemcell", &stemcell_with_name];
     let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
-    let refused = on(&import).exits_with(3);
-    assert!(refused.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json"))));
+    let failed_run = on(&import).exits_with(3);
+    assert!(failed_run.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json"))));
     bucket.delete("state.json");
     on(&import).success();
     hello.change_machine();
     hello.create(&[]).success();
-    assert_eq!(hello.cloud(), hello.recorded());
+    assert_eq!(hello.cloud(), hello.recorded_cids());
     let forget =
         |cid: &str| hello.world.finish(hello.state_command(&["state", "forget", "--stemcell", cid, "--yes"]));
     forget(stemcell).success();
-    assert!(!hello.recorded().contains(stemcell));
+    assert!(!hello.recorded_cids().contains(stemcell));
     forget(stemcell).exits_with(3);
-    let kept = hello.world.finish(hello.state_command(&["state", "backup"])).success();
-    assert!(kept.stdout.contains(stemcell), "{}", kept.stdout);
+    let backup = hello.world.finish(hello.state_command(&["state", "backup"])).success();
+    assert!(backup.stdout.contains(stemcell), "{}", backup.stdout);
     hello.call("delete_stemcell", json!([stemcell]));
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -80,14 +80,14 @@ fn newest_ten_versions_are_kept() {
     for number in 1..=12 {
         let state = json!({"director_id": "d", "current_manifest_sha": format!("sha-{number}")});
         bucket.put("envs/a.json", state.to_string().as_bytes());
-        let kept = run(&world, &bucket, &["state", "backup", "--keep", "--state", &url], &[]).success();
-        assert!(kept.stdout.contains(&format!("as version '{number}'")), "{}", kept.stdout);
+        let backup = run(&world, &bucket, &["state", "backup", "--keep", "--state", &url], &[]).success();
+        assert!(backup.stdout.contains(&format!("as version '{number}'")), "{}", backup.stdout);
     }
-    let listed = run(&world, &bucket, &["--json", "state", "backup", "--state", &url], &[]).success();
-    let listed: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
-    let names: Vec<&str> = listed.iter().map(|version| version["version"].as_str().unwrap()).collect();
+    let versions = run(&world, &bucket, &["--json", "state", "backup", "--state", &url], &[]).success();
+    let versions: Vec<Value> = serde_json::from_str(&versions.stdout).unwrap();
+    let names: Vec<&str> = versions.iter().map(|version| version["version"].as_str().unwrap()).collect();
     assert_eq!(names, ["12", "11", "10", "9", "8", "7", "6", "5", "4", "3"]);
-    assert_eq!(listed[9]["path"], format!("{url}.versions/3.json"));
+    assert_eq!(versions[9]["path"], format!("{url}.versions/3.json"));
     assert_eq!(bucket.keys().len(), 11);
     run(&world, &bucket, &["state", "backup", "--restore", "5", "--yes", "--state", &url], &[]).success();
     assert!(bucket.read("envs/a.json").contains("sha-5"));
@@ -105,8 +105,9 @@ fn wrong_urls_and_buckets_are_reported() {
     assert!(nothing.stderr.contains(&format!("there is no state '{url}'")), "{}", nothing.stderr);
     let absent = show(&missing, &missing.url("a.json"), &[]).exits_with(1);
     assert!(absent.stderr.contains("the bucket 'no-such-bucket' does not exist"), "{}", absent.stderr);
-    let kept = run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
-    assert!(kept.exits_with(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
+    let backup =
+        run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
+    assert!(backup.exits_with(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
     let unreachable = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).exits_with(1);
     for part in [&url, "cannot be reached", "HTTPS_PROXY"] {
         assert!(unreachable.stderr.contains(part), "{part}: {}", unreachable.stderr);
@@ -133,8 +134,8 @@ fn generated_values_need_a_named_vars_store() {
         .collect();
     let bucket = Bucket::new();
     let args: Vec<&str> = ["create-env", "hello/manifest.yml"].into_iter().chain(options).collect();
-    let refused = run(&hello.world, &bucket, &args, &[]).exits_with(3);
-    assert!(refused.stderr.contains("--vars-store FILE"), "{}", refused.stderr);
+    let failed_run = run(&hello.world, &bucket, &args, &[]).exits_with(3);
+    assert!(failed_run.stderr.contains("--vars-store FILE"), "{}", failed_run.stderr);
     assert!(!hello.world.exists("hello/manifest-vars.yml"));
 }
 
@@ -146,16 +147,16 @@ fn bucket_credentials_are_never_shown() {
     // This value would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
     bucket.set_credentials(&mut misplaced);
-    let mut shown = String::new();
+    let mut output = String::new();
     for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
         let run = hello.world.finish(command).exits_with(code);
-        shown += &(run.stdout + &run.stderr);
+        output += &(run.stdout + &run.stderr);
     }
     hello.delete(&[]).success();
     for path in hello.find("home", "") {
         if path.components().any(|part| ["logs", "history"].iter().any(|name| part.as_os_str() == *name)) {
-            shown += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
+            output += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
         }
     }
-    assert!(shown.contains("s3://") && !shown.contains(SECRET), "it is shown");
+    assert!(output.contains("s3://") && !output.contains(SECRET), "it is shown");
 }

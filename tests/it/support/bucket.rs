@@ -201,8 +201,8 @@ impl Bucket {
             Service::Azure => ("restype=container&comp=list", "<Name>"),
             Service::S3 | Service::Gcs => ("list-type=2", "<Key>"),
         };
-        let listed = String::from_utf8(self.ask("GET", "", query, None).unwrap()).unwrap();
-        let keys = listed.split(tag).skip(1);
+        let text = String::from_utf8(self.ask("GET", "", query, None).unwrap()).unwrap();
+        let keys = text.split(tag).skip(1);
         keys.map(|rest| rest.split("</").next().unwrap().to_owned()).filter(|key| *key != self.name).collect()
     }
 

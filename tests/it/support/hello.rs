@@ -208,9 +208,9 @@ impl Hello {
     }
 
     /// Replaces an option and its value in all following commands with these options.
-    pub(crate) fn replace_option(&mut self, option: &str, by: &[&str]) {
+    pub(crate) fn replace_option(&mut self, option: &str, replacements: &[&str]) {
         let at = self.options.iter().position(|other| other == option).unwrap();
-        self.options.splice(at..at + 2, by.iter().map(ToString::to_string));
+        self.options.splice(at..at + 2, replacements.iter().map(ToString::to_string));
     }
 
     /// Adds an ops file to all following commands.
@@ -391,7 +391,7 @@ impl Hello {
     /// Kills the VM's processes. In the cloud, the VM still exists.
     pub(crate) fn kill_vm(&self) {
         let is_vm = |leftover: &String| leftover.contains("vm-boot") || leftover.contains("bosh-agent agent");
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let vm: Vec<String> = self.world.leftovers().into_iter().filter(is_vm).collect();
             for process in &vm {
@@ -402,7 +402,7 @@ impl Hello {
             if vm.is_empty() {
                 return;
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "{vm:?}");
+            assert!(start.elapsed() < Duration::from_secs(20), "{vm:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -428,7 +428,7 @@ impl Hello {
     /// Returns the leftovers of the environment: processes, mounts and cloud resources. Waits a moment,
     /// because killed processes may need time to end.
     pub(crate) fn leftovers(&self) -> Vec<String> {
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let mut leftovers = self.world.leftovers();
             for cloud in ["cloud", "cloud-b"].map(|cloud| self.world.path(cloud)) {
@@ -436,7 +436,7 @@ impl Hello {
                     leftovers.push(format!("cloud: {:?}", tree(&cloud)));
                 }
             }
-            if leftovers.is_empty() || started.elapsed() > Duration::from_secs(5) {
+            if leftovers.is_empty() || start.elapsed() > Duration::from_secs(5) {
                 return leftovers;
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -42,7 +42,7 @@ pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
     cases
 }
 
-fn refused(cases: Vec<(&'static str, Vec<u8>, &'static str)>) -> Vec<Case> {
+fn rejected_cases(cases: Vec<(&'static str, Vec<u8>, &'static str)>) -> Vec<Case> {
     let case =
         |(name, archive, reason)| Case { name, archive, reason: Some(reason), is_fine_verbatim: false };
     cases.into_iter().map(case).collect()
@@ -59,7 +59,7 @@ pub(crate) fn victim() -> String {
 
 fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let name = |name: &[u8]| t().long_name(EntryType::GNULongName, name).file("ok", "x").tgz();
-    refused(vec![
+    rejected_cases(vec![
         ("parent", t().file("../victim", "x").tgz(), "leads out"),
         ("parent inside", t().directory("a").file("a/../../victim", "x").tgz(), "leads out"),
         ("parent at the end", t().directory("a/..").tgz(), "leads out"),
@@ -91,7 +91,7 @@ fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
 fn extensions(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let pax = |records: &[(&str, &str)]| t().pax(EntryType::XHeader, records).file("ok", "x").tgz();
     let raw = |body: &[u8]| t().raw(EntryType::XHeader, b"p", 0o644, b"", body).file("ok", "x").tgz();
-    refused(vec![
+    rejected_cases(vec![
         ("pax parent", pax(&[("path", "../victim")]), "leads out"),
         ("pax absolute", pax(&[("path", &victim())]), "absolute"),
         ("pax path twice, the last one out", pax(&[("path", "fine"), ("path", "../victim")]), "leads out"),
@@ -151,7 +151,7 @@ fn extensions(t: &dyn Fn() -> Tar) -> Vec<Case> {
 
 fn types(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let device = |kind| t().raw(kind, b"dev", 0o644, b"", b"").tgz();
-    refused(vec![
+    rejected_cases(vec![
         ("gnu sparse", device(EntryType::GNUSparse), "sparse"),
         ("character device", device(EntryType::Char), "character device"),
         ("block device", device(EntryType::Block), "block device"),
@@ -164,27 +164,27 @@ fn types(t: &dyn Fn() -> Tar) -> Vec<Case> {
 }
 
 fn sizes(t: &dyn Fn() -> Tar) -> Vec<Case> {
-    let sized = |size: [u8; 12]| {
+    let archive_of_size = |size: [u8; 12]| {
         let mut header = Header::new_gnu();
         header.set_mode(0o644);
         header.as_gnu_mut().unwrap().name[..1].copy_from_slice(b"n");
         header.as_gnu_mut().unwrap().size = size;
         t().header(header, b"").tgz()
     };
-    refused(vec![
-        ("negative size", sized(*b"-0000000001\0"), "damaged"),
-        ("size of letters", sized(*b"abcdefghijk\0"), "damaged"),
+    rejected_cases(vec![
+        ("negative size", archive_of_size(*b"-0000000001\0"), "damaged"),
+        ("size of letters", archive_of_size(*b"abcdefghijk\0"), "damaged"),
         (
             "size beyond everything",
-            sized([0x80, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            archive_of_size([0x80, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
             "truncated",
         ),
         (
             "size of 64 bits",
-            sized([0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            archive_of_size([0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
             "truncated",
         ),
-        ("negative size in base 256", sized([0xff; 12]), "truncated"),
+        ("negative size in base 256", archive_of_size([0xff; 12]), "truncated"),
         ("old directory with data", t().raw(EntryType::new(0), b"d/", 0o755, b"", b"data").tgz(), "has data"),
     ])
 }
@@ -265,27 +265,27 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
 /// Returns archives that are cut off, changed or followed by other data.
 fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let archive = || t().file("a", "x".repeat(3000)).file("b", "y");
-    let (plain, whole) = (archive().tar(), archive().tgz());
+    let (plain, compressed) = (archive().tar(), archive().tgz());
     // This is the position of the file `a`.
     let at = t().tar().len() - 1024;
-    let changed = |at: usize| {
-        let mut changed = plain.clone();
-        changed[at] ^= 1;
-        changed
+    let with_changed_byte = |at: usize| {
+        let mut archive = plain.clone();
+        archive[at] ^= 1;
+        archive
     };
-    let mut crc = whole.clone();
+    let mut crc = compressed.clone();
     let last = crc.len() - 6;
     crc[last] ^= 0xff;
     let after = |archive: &[u8], more: &[u8]| [archive, more].concat();
     let mut header = Header::new_gnu();
     header.set_path("x").unwrap();
     let flipped_deflate = {
-        let mut flipped = whole.clone();
+        let mut flipped = compressed.clone();
         let middle = flipped.len() / 2;
         flipped[middle..middle + 8].fill(0xff);
         flipped
     };
-    refused(vec![
+    rejected_cases(vec![
         ("empty file", Vec::new(), "empty"),
         ("empty gzip", gzip(b""), "empty"),
         ("a text", b"<html>404 not found</html>".repeat(40), "not a tar archive"),
@@ -293,10 +293,10 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("zip", b"PK\x03\x04aaaaaaaaaaaaaa".to_vec(), "zip"),
         ("xz", b"\xfd7zXZ\0aaaaaaaaaaaa".to_vec(), "xz"),
         ("zstd", b"\x28\xb5\x2f\xfdaaaaaaaaaaaa".to_vec(), "zstd"),
-        ("gzip of gzip", gzip(&whole), ""),
-        ("gzip truncated early", whole[..12].to_vec(), "truncated"),
-        ("gzip truncated", whole[..whole.len() / 2].to_vec(), "truncated"),
-        ("gzip without its checksum", whole[..whole.len() - 8].to_vec(), "truncated"),
+        ("gzip of gzip", gzip(&compressed), ""),
+        ("gzip truncated early", compressed[..12].to_vec(), "truncated"),
+        ("gzip truncated", compressed[..compressed.len() / 2].to_vec(), "truncated"),
+        ("gzip without its checksum", compressed[..compressed.len() - 8].to_vec(), "truncated"),
         ("gzip checksum", crc, "damaged"),
         ("gzip corrupt", flipped_deflate, ""),
         ("gzip of garbage", gzip(&b"garbage!".repeat(200)), "not a tar archive"),
@@ -304,17 +304,17 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("tar truncated in padding", plain[..at + 512 + 3001].to_vec(), "truncated"),
         ("tar truncated in header", plain[..at + 512 + 3072 + 100].to_vec(), "truncated"),
         ("tar without its end", plain[..at + 512 + 3072].to_vec(), "truncated"),
-        ("first header changed", changed(2), if at == 0 { "not a tar archive" } else { "" }),
-        ("later header changed", changed(at + 512 + 3072 + 1), "checksum"),
+        ("first header changed", with_changed_byte(2), if at == 0 { "not a tar archive" } else { "" }),
+        ("later header changed", with_changed_byte(at + 512 + 3072 + 1), "checksum"),
         ("data after the end of the tar", after(&plain, &b"garbage".repeat(100)), "after its end"),
         (
             "data after the end of the gzip",
-            after(&whole, b"garbage that is longer than a gzip header"),
+            after(&compressed, b"garbage that is longer than a gzip header"),
             "damaged",
         ),
         (
             "second archive behind the first",
-            after(&whole, &Tar::default().file("c", "z").tgz()),
+            after(&compressed, &Tar::default().file("c", "z").tgz()),
             "after its end",
         ),
         (

@@ -41,7 +41,7 @@ impl Request {
     }
 
     /// Returns the request without headers of this name.
-    pub(crate) fn without(&self, header: &str) -> Request {
+    pub(crate) fn without_header(&self, header: &str) -> Request {
         let headers = self.headers.iter().filter(|(name, _)| name != header).cloned().collect();
         Request { headers, ..self.clone() }
     }
@@ -78,11 +78,11 @@ impl Listening {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let serve = Arc::new(serve);
         let thread = thread::spawn(move || {
             for stream in listener.incoming() {
-                if stopped.load(Ordering::SeqCst) {
+                if is_stopped.load(Ordering::SeqCst) {
                     return;
                 }
                 let Ok(stream) = stream else { continue };

@@ -156,8 +156,8 @@ impl Drop for Island {
         let _ = self.holder.kill();
         self.holder.stop();
         let link = PathBuf::from(format!("/sys/class/net/mp{}", self.holder.id()));
-        let started = Instant::now();
-        while link.exists() && started.elapsed() < Duration::from_secs(5) {
+        let start = Instant::now();
+        while link.exists() && start.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }

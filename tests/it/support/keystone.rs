@@ -41,12 +41,12 @@ impl Keystone {
         std::fs::write(directory.join("keystone.conf"), config).unwrap();
         let child = serve(&directory, &["keystone", &port.to_string(), ADMIN.0, ADMIN.1]);
         let mut keystone = Keystone { port, http: http(), token: String::new(), child };
-        let started = Instant::now();
+        let start = Instant::now();
         keystone.token = loop {
             if let Some(token) = keystone.log_in() {
                 break token;
             }
-            if started.elapsed() > START_TIMEOUT {
+            if start.elapsed() > START_TIMEOUT {
                 let output = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
                 panic!("Keystone does not come up in '{}':\n{output}", directory.display());
             }

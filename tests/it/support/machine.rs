@@ -65,8 +65,8 @@ pub(crate) fn reboot(hello: &Hello) {
         let cid = vm.unwrap().file_name().into_string().unwrap();
         let answer = hello.try_call("reboot_vm", json!([cid]));
         // While the agent works on a message, the program may continue and delete the VM.
-        let failed = answer["error"]["type"].as_str();
-        assert!(failed.is_none_or(|failed| failed == "Bosh::Clouds::VMNotFound"), "{answer}");
+        let error_type = answer["error"]["type"].as_str();
+        assert!(error_type.is_none_or(|error_type| error_type == "Bosh::Clouds::VMNotFound"), "{answer}");
     }
 }
 
@@ -88,12 +88,13 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) ->
     let heir = PidHeir::new();
     let pid = heir.0.id();
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let started: u64 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+    let start_time: u64 =
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
     for path in hello.find("work/cloud", "process.json") {
         let mut identity: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         identity["pid"] = json!(pid);
         if has_rebooted {
-            identity["start_time"] = json!(started);
+            identity["start_time"] = json!(start_time);
             identity["boot_id"] = json!("another");
         }
         std::fs::write(&path, identity.to_string()).unwrap();

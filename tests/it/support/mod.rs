@@ -227,14 +227,14 @@ impl Drop for World {
         }
         let is_vm =
             |leftover: &String| leftover.contains("vm-boot --stage") || leftover.contains("qemu-system-");
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let vms: Vec<String> = self.leftovers().into_iter().filter(is_vm).collect();
             if vms.is_empty() {
                 return;
             }
             // A VM whose deletion has begun may need time to end.
-            assert!(started.elapsed() < Duration::from_secs(5), "left running: {vms:#?}");
+            assert!(start.elapsed() < Duration::from_secs(5), "left running: {vms:#?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The time between two messages about a slow test.
 const REMINDER: Duration = Duration::from_secs(30);
 /// Variables that programs inherit: those that locate programs, and those for coverage.
-const INHERITED: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
+const INHERITED_VARIABLES: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
 /// Prepares a program with a clean environment. `World::enter` adds the directories of a test.
 pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
@@ -48,7 +48,9 @@ pub(crate) fn copy_program(from: &Path, to: &Path) {
 /// Sets the environment that every program gets.
 pub(super) fn clean(command: &mut Command) {
     command.env_clear();
-    command.envs(std::env::vars_os().filter(|(name, _)| INHERITED.iter().any(|kept| *kept == name)));
+    command.envs(
+        std::env::vars_os().filter(|(name, _)| INHERITED_VARIABLES.iter().any(|variable| *variable == name)),
+    );
     command.env("LANG", "C.UTF-8").env("TZ", "UTC");
 }
 
@@ -74,15 +76,15 @@ fn ignored_signals() -> Vec<i32> {
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     // Rust's runtime ignores SIGPIPE, and restores it in the programs that it starts.
     let is_ours = |signal: &i32| *signal != Signal::PIPE.as_raw();
-    let ignored = (1..=64).filter(|signal| mask & (1 << (signal - 1)) != 0).filter(is_ours);
-    ignored.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
+    let signals = (1..=64).filter(|signal| mask & (1 << (signal - 1)) != 0).filter(is_ours);
+    signals.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
 }
 
 /// A thread that runs a test. [`watch`] enters it into [`WATCHED`], [`remind`] reports slow ones, and
 /// [`WATCH`] removes it when the thread ends.
 struct Watched {
     name: String,
-    started: Instant,
+    start: Instant,
     reminded: Instant,
     waits: Vec<String>,
 }
@@ -98,7 +100,7 @@ impl Watch {
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
         let now = Instant::now();
-        let watched = Watched { name, started: now, reminded: now, waits: Vec::new() };
+        let watched = Watched { name, start: now, reminded: now, waits: Vec::new() };
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
         Watch(number)
     }
@@ -125,7 +127,7 @@ fn remind() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
-            let seconds = watched.started.elapsed().as_secs();
+            let seconds = watched.start.elapsed().as_secs();
             if seconds >= WAIT_TIMEOUT.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
@@ -181,12 +183,12 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
 #[track_caller]
 pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
-    let started = Instant::now();
+    let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(started.elapsed() < timeout, "waited {} s for this: {what}", timeout.as_secs());
+        assert!(start.elapsed() < timeout, "waited {} s for this: {what}", timeout.as_secs());
         std::thread::sleep(LOOK);
     }
 }
@@ -255,12 +257,12 @@ struct Written {
 impl Written {
     fn to(pipe: Option<impl Read + Send + 'static>) -> Written {
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        let kept = bytes.clone();
+        let writer_bytes = bytes.clone();
         let reader = std::thread::spawn(move || {
             let Some(mut pipe) = pipe else { return };
             let mut buffer = [0; 1 << 16];
             while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-                kept.lock().unwrap().extend(&buffer[..count]);
+                writer_bytes.lock().unwrap().extend(&buffer[..count]);
             }
         });
         Written { bytes, reader }
@@ -305,12 +307,12 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
     let what = name_of(child);
     let _waiting = Waiting::new(&what);
-    let started = Instant::now();
+    let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if started.elapsed() > WAIT_TIMEOUT {
+        if start.elapsed() > WAIT_TIMEOUT {
             let _ = child.kill();
             panic!("waited {} s for this: {what}{}", WAIT_TIMEOUT.as_secs(), more());
         }
@@ -332,15 +334,15 @@ impl WaitForEnd for Child {
                 [stdout.so_far(), stderr.so_far()].map(|text| String::from_utf8_lossy(&text).into_owned());
             format!("\n--- stdout\n{}\n--- stderr\n{}", text[0], text[1])
         });
-        let closed = "a process that has ended leaves its output to no other";
-        Output { status, stdout: stdout.all(closed), stderr: stderr.all(closed) }
+        let condition = "a process that has ended leaves its output to no other";
+        Output { status, stdout: stdout.all(condition), stderr: stderr.all(condition) }
     }
 
     fn stop(&mut self) {
         drop(self.stdin.take());
-        let started = Instant::now();
+        let start = Instant::now();
         while matches!(self.try_wait(), Ok(None)) {
-            if started.elapsed() > Duration::from_secs(30) {
+            if start.elapsed() > Duration::from_secs(30) {
                 let pid = Pid::from_child(self);
                 // A process without its own group is killed alone.
                 let _ = kill_process_group(pid, Signal::KILL).or_else(|_| kill_process(pid, Signal::KILL));
@@ -354,10 +356,10 @@ impl WaitForEnd for Child {
 
 /// Sends SIGINT to a run, which must end at once.
 pub(crate) fn interrupt(mut child: Child) {
-    let started = Instant::now();
+    let start = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 /// Runs programs to their end.
@@ -428,7 +430,8 @@ fn overlong_wait_names_what_it_waits_for() {
     let shell = world.enter(&mut shell).args(["-c", "grep SigIgn /proc/self/status; umask; env | sort"]);
     let text = String::from_utf8(shell.run_to_end().stdout).unwrap();
     // Signals from 32 on are real-time signals of the C library and the kernel.
-    let ignored = text.split_whitespace().nth(1).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap();
-    assert!(ignored & 0x7fff_ffff == 0 && text.contains("\n0022\n"), "{text}");
+    let ignored_mask =
+        text.split_whitespace().nth(1).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap();
+    assert!(ignored_mask & 0x7fff_ffff == 0 && text.contains("\n0022\n"), "{text}");
     assert!(!text.contains("HTTP") && !text.contains("LC_") && text.contains("LANG=C.UTF-8\n"), "{text}");
 }

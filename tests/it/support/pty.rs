@@ -16,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// The mark at the end of a row that the terminal wrapped.
-pub(crate) const WRAPPED: &str = "↵";
+pub(crate) const WRAP_SIGN: &str = "↵";
 /// The timeout of a test on a terminal.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 /// The time without output after which the output of a program that ended is complete.
@@ -55,31 +55,31 @@ impl Pty {
         let terminal = Arc::new(Mutex::new(avt::Terminal::with_scrollback(columns, rows, None).unwrap()));
         let raw = Arc::<Mutex<Vec<u8>>>::default();
         let mut output = File::from(master.try_clone().unwrap());
-        let (shown, kept) = (Arc::clone(&terminal), Arc::clone(&raw));
+        let (reader_terminal, reader_raw) = (Arc::clone(&terminal), Arc::clone(&raw));
         let reader = std::thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4096], Vec::new());
             // A terminal that no process has open returns EIO.
             while let Ok(count @ 1..) = output.read(&mut buffer) {
-                kept.lock().unwrap().extend(&buffer[..count]);
+                reader_raw.lock().unwrap().extend(&buffer[..count]);
                 rest.extend(&buffer[..count]);
                 // A character may arrive in two pieces.
-                let whole = match std::str::from_utf8(&rest) {
+                let complete_length = match std::str::from_utf8(&rest) {
                     Ok(text) => text.len(),
                     Err(error) => error.valid_up_to(),
                 };
-                let text = String::from_utf8(rest.drain(..whole).collect()).unwrap();
-                shown.lock().unwrap().feed(text.as_str());
+                let text = String::from_utf8(rest.drain(..complete_length).collect()).unwrap();
+                reader_terminal.lock().unwrap().feed(text.as_str());
             }
         });
         Pty { child, master, terminal, raw, reader }
     }
 
     /// Returns the screen without trailing spaces and empty lines. A row that the terminal wrapped ends with
-    /// [`WRAPPED`].
+    /// [`WRAP_SIGN`].
     pub(crate) fn screen(&self) -> String {
         let terminal = self.terminal.lock().unwrap();
         let rows = terminal.screen().visible_lines().map(|line| {
-            let sign = if line.is_wrapped() { WRAPPED } else { "" };
+            let sign = if line.is_wrapped() { WRAP_SIGN } else { "" };
             format!("{}{sign}", line.text().trim_end())
         });
         rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
@@ -115,13 +115,13 @@ impl Pty {
     /// Waits until the screen satisfies `is_shown`, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let screen = self.screen();
             if is_shown(&screen) {
                 return screen;
             }
-            assert!(started.elapsed() < WAIT_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            assert!(start.elapsed() < WAIT_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -151,21 +151,21 @@ impl Pty {
     /// Waits like [`Self::end`], with another timeout.
     pub(crate) fn end_within(&mut self, timeout: Duration) -> i32 {
         let _waiting = waiting("a program on a terminal ends");
-        let started = Instant::now();
+        let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < timeout, "it does not end:\n{}", self.screen());
+            assert!(start.elapsed() < timeout, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
         // Child processes may keep the terminal open. Then the output counts as complete once nothing more
         // arrives for a while.
-        let (mut length, mut changed) = (self.raw().len(), Instant::now());
-        while !self.reader.is_finished() && changed.elapsed() < QUIET_TIME {
+        let (mut length, mut last_change) = (self.raw().len(), Instant::now());
+        while !self.reader.is_finished() && last_change.elapsed() < QUIET_TIME {
             std::thread::sleep(Duration::from_millis(20));
             if self.raw().len() != length {
-                (length, changed) = (self.raw().len(), Instant::now());
+                (length, last_change) = (self.raw().len(), Instant::now());
             }
         }
         status.code().unwrap_or(-1)
@@ -174,7 +174,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = self.child.kill();
             self.child.stop();
         }

@@ -53,14 +53,14 @@ pub(crate) fn serve(
     id: &str,
     point: StallPoint,
 ) -> Receiver<()> {
-    let (reached, receiver) = channel();
+    let (sender, receiver) = channel();
     let id = id.to_owned();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (tls, id, reached) = (Arc::clone(&tls), id.clone(), reached.clone());
+            let (tls, id, sender) = (Arc::clone(&tls), id.clone(), sender.clone());
             std::thread::spawn(move || {
                 // A client that disconnects ends the connection.
-                let _ = serve_connection(stream, tls, &id, point, &reached);
+                let _ = serve_connection(stream, tls, &id, point, &sender);
             });
         }
     });
@@ -68,8 +68,8 @@ pub(crate) fn serve(
 }
 
 /// Keeps a connection open without using it.
-fn stall(reached: &Sender<()>) {
-    let _ = reached.send(());
+fn stall(sender: &Sender<()>) {
+    let _ = sender.send(());
     std::thread::sleep(Duration::from_secs(100));
 }
 
@@ -79,15 +79,15 @@ fn serve_connection(
     tls: Arc<ServerConfig>,
     id: &str,
     point: StallPoint,
-    reached: &Sender<()>,
+    sender: &Sender<()>,
 ) -> std::io::Result<()> {
     match point {
-        StallPoint::Accepted => stall(reached),
+        StallPoint::Accepted => stall(sender),
         StallPoint::Handshake => {
             tcp.read_exact(&mut [0; 64])?;
             // This is the head of a ServerHello, and a part of its content.
             tcp.write_all(&[0x16, 3, 3, 0, 122, 2, 0, 0, 118])?;
-            stall(reached);
+            stall(sender);
         }
         _ => {}
     }
@@ -97,7 +97,7 @@ fn serve_connection(
         if verb == "PUT" {
             send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
             if point == StallPoint::Upload {
-                stall(reached);
+                stall(sender);
             }
         }
         let mut body = vec![0; length];
@@ -106,16 +106,16 @@ fn serve_connection(
         match point {
             StallPoint::Continue => loop {
                 send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
-                let _ = reached.send(());
+                let _ = sender.send(());
                 std::thread::sleep(Duration::from_millis(100));
             },
             StallPoint::Headers => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Le")?;
-                stall(reached);
+                stall(sender);
             }
             StallPoint::Drip => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nX-Drip: ")?;
-                let _ = reached.send(());
+                let _ = sender.send(());
                 loop {
                     send(&mut stream, "x")?;
                     std::thread::sleep(Duration::from_secs(1));
@@ -123,12 +123,12 @@ fn serve_connection(
             }
             StallPoint::Body => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"val")?;
-                stall(reached);
+                stall(sender);
             }
-            StallPoint::Task if message["method"] == "get_task" => stall(reached),
+            StallPoint::Task if message["method"] == "get_task" => stall(sender),
             StallPoint::Download if verb == "GET" => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nsome bytes")?;
-                stall(reached);
+                stall(sender);
             }
             _ => {}
         }

@@ -359,9 +359,9 @@ impl ReleaseTarball {
     pub(crate) fn build(&self) -> Vec<u8> {
         let mut manifest = format!("name: {}\nversion: {}\ncommit_hash: abcdef0\n", self.name, self.version);
         let mut files = Vec::new();
-        let (compiled, source): (Vec<_>, Vec<_>) =
+        let (compiled_packages, source): (Vec<_>, Vec<_>) =
             self.packages.iter().partition(|package| package.compiled_for.is_some());
-        for (section, packages) in [("packages", source), ("compiled_packages", compiled)] {
+        for (section, packages) in [("packages", source), ("compiled_packages", compiled_packages)] {
             if packages.is_empty() {
                 continue;
             }
@@ -395,8 +395,8 @@ impl ReleaseTarball {
 
     fn entry(&self, manifest: &mut String, part: &str, archive: &[u8], fingerprint: &str) {
         let name = part.split_once('/').unwrap().1;
-        let wrong = self.sha1.iter().find(|(wrong, _)| *wrong == part).map(|(_, sha1)| sha1.clone());
-        let digest = wrong.unwrap_or_else(|| (self.digest)(archive));
+        let bad_digest = self.sha1.iter().find(|(other, _)| *other == part).map(|(_, sha1)| sha1.clone());
+        let digest = bad_digest.unwrap_or_else(|| (self.digest)(archive));
         writeln!(
             manifest,
             "- name: {name}\n  version: {fingerprint}\n  fingerprint: {fingerprint}\n  sha1: {digest}"

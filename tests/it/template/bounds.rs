@@ -38,8 +38,8 @@ const HUNGRY: [&str; 9] = [
 
 /// Returns all of these templates.
 fn hungry() -> impl Iterator<Item = String> {
-    let nested = format!("<% {} %>", "def f(a=".repeat(20_000));
-    HUNGRY.into_iter().map(str::to_owned).chain([nested])
+    let nested_functions = format!("<% {} %>", "def f(a=".repeat(20_000));
+    HUNGRY.into_iter().map(str::to_owned).chain([nested_functions])
 }
 
 fn world(source: &str) -> World {
@@ -64,17 +64,17 @@ fn start(world: &World) -> Child {
 fn oversized_template_work_is_an_error() {
     for source in hungry() {
         let world = world(&source);
-        let shown: String = source.chars().take(80).collect();
-        let (started, mut child, mut peak) = (Instant::now(), start(&world), 0);
-        let ended = poll(&format!("{shown} ends"), || {
+        let excerpt: String = source.chars().take(80).collect();
+        let (begin, mut child, mut peak) = (Instant::now(), start(&world), 0);
+        let status = poll(&format!("{excerpt} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
         });
         let errors = world.read("errors");
-        assert_eq!(ended.code(), Some(3), "{shown}: {errors}");
-        assert!(errors.contains("'a.erb' line"), "{shown}: {errors}");
-        assert!(started.elapsed() < PROGRAM_TIMEOUT, "{shown}: {:?}", started.elapsed());
-        assert!(peak < MEMORY, "{shown} needs {peak} KiB");
+        assert_eq!(status.code(), Some(3), "{excerpt}: {errors}");
+        assert!(errors.contains("'a.erb' line"), "{excerpt}: {errors}");
+        assert!(begin.elapsed() < PROGRAM_TIMEOUT, "{excerpt}: {:?}", begin.elapsed());
+        assert!(peak < MEMORY, "{excerpt} needs {peak} KiB");
     }
 }
 
@@ -82,7 +82,7 @@ fn oversized_template_work_is_an_error() {
 fn sigint_ends_a_template_at_once() {
     for source in hungry().chain(["<% loop {} %>".to_owned()]) {
         let world = world(&source);
-        let shown: String = source.chars().take(80).collect();
+        let excerpt: String = source.chars().take(80).collect();
         let mut child = start(&world);
         let threads = format!("/proc/{}/task", child.id());
         let is_evaluated = || {
@@ -92,14 +92,14 @@ fn sigint_ends_a_template_at_once() {
         };
         wait_until("the template is evaluated", || is_evaluated() || child.try_wait().unwrap().is_some());
         std::thread::sleep(Duration::from_millis(100));
-        let started = Instant::now();
+        let start = Instant::now();
         if child.try_wait().unwrap().is_none() {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
-        let ended = poll(&format!("{shown} ends"), || child.try_wait().unwrap());
-        assert!(started.elapsed() < SIGNAL_TIMEOUT, "{shown}: {:?}", started.elapsed());
+        let status = poll(&format!("{excerpt} ends"), || child.try_wait().unwrap());
+        assert!(start.elapsed() < SIGNAL_TIMEOUT, "{excerpt}: {:?}", start.elapsed());
         // The command leaves the signal to the operating system. Some of these templates end before it.
-        let ended_by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
-        assert!(ended.signal() == Some(Signal::INT.as_raw()) || ended_by_itself, "{shown}: {ended}");
+        let has_ended_itself = status.code() == Some(3) && source != "<% loop {} %>";
+        assert!(status.signal() == Some(Signal::INT.as_raw()) || has_ended_itself, "{excerpt}: {status}");
     }
 }

@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
-use super::{Case, reference, shown};
+use super::{Case, lossy_text, reference};
 
 /// Strings with a meaning in YAML, JSON, shells, Ruby or HTML.
 const PECULIAR: &[&str] = &[
@@ -334,12 +334,12 @@ const EXPRESSIONS: &[&str] = &[
 ];
 
 /// The first line loads the libraries that the director loads for templates.
-const REQUIRED: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require \
+const PREAMBLE: &str = "<% require 'json'; require 'yaml'; require 'shellwords'; require 'base64'; require \
                         'digest'; require 'erb'; require 'cgi'; require 'uri'; require 'ipaddr'; v = p('v', \
                         nil); w = p('w', nil) -%>\n";
 
 fn template() -> String {
-    let mut text = REQUIRED.to_owned();
+    let mut text = PREAMBLE.to_owned();
     for (number, expression) in EXPRESSIONS.iter().enumerate() {
         text.push_str(&format!(
             "{number} <%= begin; ({expression}).to_s; rescue StandardError; '! error'; end %>\u{1e}\n"
@@ -374,7 +374,7 @@ fn generated_properties_render_the_same_as_in_ruby() {
     for (case, expected) in cases.iter().zip(reference(&cases)) {
         let context = Context::from_json(&case.context).unwrap();
         let native = renderer.render("generated.erb", &case.source, &context);
-        let (ours, theirs) = (shown(&native), shown(&expected));
+        let (ours, theirs) = (lossy_text(&native), lossy_text(&expected));
         let (Ok(native), Ok(expected)) = (&ours, &theirs) else {
             differences.push((0, format!("{}\n  Ruby: {theirs:?}\n  native: {ours:?}", case.name)));
             continue;
@@ -392,10 +392,15 @@ fn generated_properties_render_the_same_as_in_ruby() {
     // For each expression, the smallest set is the most useful one.
     differences.sort();
     let mut expressions = HashSet::new();
-    let shown: Vec<&str> = differences
+    let smallest_differences: Vec<&str> = differences
         .iter()
         .map(|(_, text)| text.as_str())
         .filter(|text| expressions.insert(text.split("  of ").next()))
         .collect();
-    assert!(differences.is_empty(), "{} differ, of each:\n{}", differences.len(), shown.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} differ, of each:\n{}",
+        differences.len(),
+        smallest_differences.join("\n")
+    );
 }

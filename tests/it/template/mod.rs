@@ -85,7 +85,7 @@ fn reference_from_one_process(cases: &[Case]) -> Vec<Result<Vec<u8>, String>> {
 }
 
 /// Returns a printable form of the output.
-fn shown<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E> {
+fn lossy_text<E>(result: &Result<Vec<u8>, E>) -> Result<std::borrow::Cow<'_, str>, &E> {
     result.as_ref().map(|output| String::from_utf8_lossy(output))
 }
 
@@ -127,7 +127,7 @@ fn templates_render_the_same_as_in_ruby() {
             _ => false,
         };
         if !same {
-            let (ours, theirs) = (shown(&native), shown(&expected));
+            let (ours, theirs) = (lossy_text(&native), lossy_text(&expected));
             differences.push(format!("{}\n  Ruby:   {theirs:?}\n  native: {ours:?}", case.name));
         }
     }

@@ -29,13 +29,13 @@ fn compiled_packages_do_not_depend_on_the_machine() {
     let userland_env = UserlandEnv::new(&one, &release(""), &url_line());
     let world = &userland_env.env.hello.world;
     world.finish(without_compilers(&userland_env.command(&["cpi", "info"], &[]))).success();
-    let compiled = packages(&one.path("cache"));
-    assert_eq!(compiled.len(), 2, "{:?}", compiled.keys());
+    let first_packages = packages(&one.path("cache"));
+    assert_eq!(first_packages.len(), 2, "{:?}", first_packages.keys());
 
     // Another machine compiles the same bytes.
     let second = UserlandEnv::new(&other, &release(""), &url_line());
     second.run_info().success();
-    assert_eq!(packages(&other.path("cache")), compiled);
+    assert_eq!(packages(&other.path("cache")), first_packages);
     // It also uses what the first one compiled, below another home directory.
     let third = Machine::new();
     std::fs::create_dir_all(third.path("")).unwrap();
@@ -105,13 +105,13 @@ fn endless_forks_are_stopped() {
     // One process after the other, so that the other tests still run.
     let machine = Machine::new();
     let userland_env = UserlandEnv::new(&machine, &release("while :; do sleep 100 & done"), &url_line());
-    let started = Instant::now();
-    let refused = userland_env.run_info().exits_with(1);
-    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    let start = Instant::now();
+    let failed_run = userland_env.run_info().exits_with(1);
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
     assert!(
-        refused.stderr.contains("was ended: it had more than 1000 processes at once"),
+        failed_run.stderr.contains("was ended: it had more than 1000 processes at once"),
         "{}",
-        refused.stderr
+        failed_run.stderr
     );
     let world = machine.path("cache").display().to_string();
     wait_until("no process of the script is left", || {
@@ -128,21 +128,21 @@ fn missing_tools_of_a_userland_are_named_before_compiling() {
     let mut release = release("");
     release.packages[1].files[0].1 = "cmake .\nmake\n".to_owned();
     let userland_env = UserlandEnv::new(&machine, &release, &url_line());
-    let refused = userland_env.run_info().exits_with(1);
+    let failed_run = userland_env.run_info().exits_with(1);
     for text in [
         "the CPI cannot be compiled in the userland",
         "not found: cmake (package 'base')",
         "use a root file system that has these tools",
     ] {
-        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(text), "{text}: {}", failed_run.stderr);
     }
     // busybox has no make, but the link of cc, which is absolute, is found.
-    assert!(!refused.stderr.contains("gcc"), "{}", refused.stderr);
+    assert!(!failed_run.stderr.contains("gcc"), "{}", failed_run.stderr);
 }
 
 #[test]
 fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
-    let compiled = |system: &str| {
+    let compiled_release = |system: &str| {
         let answer = r#"printf '{"result": {"stemcell_formats": ["compiled"]}, "error": null, "log": ""}'"#;
         let mut package = PackageTarball::new("answer", "exit 9\n", &[]).file("answer", answer);
         package.files.remove(0);
@@ -155,14 +155,14 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
         ReleaseTarball::new("test-cpi", "7").job(job).package(package)
     };
     let machine = Machine::new();
-    let userland_env = UserlandEnv::new(&machine, &compiled("testix-7/1.5"), &url_line());
+    let userland_env = UserlandEnv::new(&machine, &compiled_release("testix-7/1.5"), &url_line());
     let command = without_compilers(&userland_env.command(&["cpi", "info"], &[]));
     let info = userland_env.env.hello.world.finish(command).success();
     assert!(info.stdout.contains("compiled"), "{}", info.stdout);
-    let userland_env = UserlandEnv::new(&machine, &compiled("ubuntu-jammy/1.5"), &url_line());
-    let refused = userland_env.run_info().exits_with(3);
+    let userland_env = UserlandEnv::new(&machine, &compiled_release("ubuntu-jammy/1.5"), &url_line());
+    let failed_run = userland_env.run_info().exits_with(3);
     for text in ["is compiled for 'ubuntu-jammy/1.5'", "is 'testix-7'", "the source of the release"] {
-        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(text), "{text}: {}", failed_run.stderr);
     }
 }
 
@@ -170,26 +170,31 @@ fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
 fn denied_change_of_owner_is_explained() {
     let machine = Machine::new();
     let userland_env = UserlandEnv::new(&machine, &release("touch a; chown 5:5 a"), &url_line());
-    let refused = userland_env.run_info().exits_with(1);
-    assert!(refused.stderr.contains("packaging scripts are not root"), "{}", refused.stderr);
+    let failed_run = userland_env.run_info().exits_with(1);
+    assert!(failed_run.stderr.contains("packaging scripts are not root"), "{}", failed_run.stderr);
 }
 
 #[test]
 fn option_and_directory_name_a_userland() {
     let machine = Machine::new();
     let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
-    let refused = userland_env.run_info().exits_with(3);
-    assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
+    let failed_run = userland_env.run_info().exits_with(3);
+    assert!(
+        failed_run.stderr.contains("the userland '/no/such/file.tar' cannot be used"),
+        "{}",
+        failed_run.stderr
+    );
     // The key of an env file overrides the manifest. Its path is relative to the env file.
     userland_env.env.hello.world.write("env/userland.yml", "cpi_userland: missing.tar\n");
-    let refused = userland_env.run(&["cpi", "info"], &["--env-file", "env/userland.yml"]).exits_with(3);
-    assert!(refused.stderr.contains("env/missing.tar' cannot be used"), "{}", refused.stderr);
+    let failed_run = userland_env.run(&["cpi", "info"], &["--env-file", "env/userland.yml"]).exits_with(3);
+    assert!(failed_run.stderr.contains("env/missing.tar' cannot be used"), "{}", failed_run.stderr);
     let directory = machine.path("root");
     unpack_root(&directory);
     // Its files are used where they are, with the socket of the option's machine.
-    let refused = userland_env.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
+    let failed_run =
+        userland_env.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
     // The option has no `files`, so the CPI does not see its socket.
-    assert_eq!((refused.code, userland_env.methods().len()), (1, 0), "{}", refused.stderr);
+    assert_eq!((failed_run.code, userland_env.methods().len()), (1, 0), "{}", failed_run.stderr);
     let userland_env = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
     userland_env.run_info().success();
     assert_eq!(std::fs::read_dir(directory.join("var")).unwrap().count(), 1, "the directory is not changed");
@@ -207,9 +212,9 @@ fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
     };
     config("type: test").success();
     for other in ["type: local", "type: x, exec_path: /bin/sh"] {
-        let refused = config(other).exits_with(3);
+        let failed_run = config(other).exits_with(3);
         let expected = "CPI 'a' has a `userland`, but it is not the job of a release";
-        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+        assert!(failed_run.stderr.contains(expected), "{}", failed_run.stderr);
     }
 }
 
@@ -217,11 +222,11 @@ fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
 fn built_in_cpi_has_no_userland() {
     let mut hello = Hello::new();
     hello.add_ops("u.yml", "- {type: replace, path: '/cloud_provider/userland?', value: root.tar}\n");
-    let refused = hello.world.finish(hello.builtin_command(&["plan"], &[])).exits_with(3);
+    let failed_run = hello.world.finish(hello.builtin_command(&["plan"], &[])).exits_with(3);
     assert!(
-        refused.stderr.contains("has a `userland`, which is only for the CPI of a release"),
+        failed_run.stderr.contains("has a `userland`, which is only for the CPI of a release"),
         "{}",
-        refused.stderr
+        failed_run.stderr
     );
     // The option is for CPIs of releases alone.
     let plain = Hello::new();
@@ -231,8 +236,8 @@ fn built_in_cpi_has_no_userland() {
 #[test]
 fn digest_of_a_userland_is_verified() {
     let machine = Machine::new();
-    let wrong = format!("{}, sha1: 'sha256:{}'", url_line(), "a".repeat(64));
-    let refused = UserlandEnv::new(&machine, &release(""), &wrong).run_info().exits_with(3);
-    assert!(refused.stderr.contains("aaaaaaaa"), "{}", refused.stderr);
+    let bad_digest = format!("{}, sha1: 'sha256:{}'", url_line(), "a".repeat(64));
+    let failed_run = UserlandEnv::new(&machine, &release(""), &bad_digest).run_info().exits_with(3);
+    assert!(failed_run.stderr.contains("aaaaaaaa"), "{}", failed_run.stderr);
     assert!(!machine.path("cache/monopile/userlands").exists());
 }

@@ -17,8 +17,8 @@ fn environment_lives_on_a_machine_without_compilers() {
     let machine = Machine::new();
     let userland_env = env(&machine);
     let world = &userland_env.env.hello.world;
-    let created = world.finish(without_compilers(&userland_env.command(&["create-env"], &[]))).success();
-    assert!(created.stdout.contains("Unpacking the userland"), "{}", created.stdout);
+    let run = world.finish(without_compilers(&userland_env.command(&["create-env"], &[]))).success();
+    assert!(run.stdout.contains("Unpacking the userland"), "{}", run.stdout);
     assert!(userland_env.env.hello.answers());
     let methods = userland_env.methods();
     assert!(methods.contains(&"create_stemcell".to_owned()) && methods.contains(&"create_vm".to_owned()));
@@ -84,8 +84,8 @@ fn timeout_ends_a_call_with_everything_in_its_userland() {
     let userland_env = env(&machine);
     userland_env.run_info().success();
     userland_env.close_for("info");
-    let ended = userland_env.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
-    assert!(ended.stderr.contains("`info`"), "{}", ended.stderr);
+    let run = userland_env.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
+    assert!(run.stderr.contains("`info`"), "{}", run.stderr);
     let world = userland_env.env.hello.world.root().display().to_string();
     wait_until("no process of the CPI is left", || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -103,8 +103,8 @@ fn recorded_calls_and_checks_work_in_a_userland() {
     let info = userland_env.run(&["cpi", "info"], &["--record", &record]).success();
     assert!(info.stdout.contains("local-directory"), "{}", info.stdout);
     assert!(userland_env.env.hello.world.read("record.jsonl").contains("stemcell_formats"));
-    let checked = userland_env.run(&["cpi", "check"], &[]);
-    assert_eq!(checked.code, 0, "{}\n{}", checked.stdout, checked.stderr);
+    let check = userland_env.run(&["cpi", "check"], &[]);
+    assert_eq!(check.code, 0, "{}\n{}", check.stdout, check.stderr);
     let text = userland_env.env.hello.world.read("record.jsonl");
     assert!(!text.contains("hunter2-of-the-cpi"), "{text}");
 }
@@ -122,13 +122,13 @@ fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
         value.map(|value| forbidden.env(name, value));
     }
     forbidden.current_dir(command.get_current_dir().unwrap());
-    let refused = userland_env.env.hello.world.finish(forbidden).exits_with(1);
+    let run = userland_env.env.hello.world.finish(forbidden).exits_with(1);
     for text in [
         "cannot be entered",
         "sysctl user.max_user_namespaces is 0 (allow them: `sysctl -w user.max_user_namespaces=15000`)",
         "--cpi-userland host",
     ] {
-        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     assert!(userland_env.methods().is_empty());
 }

@@ -57,11 +57,11 @@ pub(super) fn run(program: &str, arguments: &[&str], directory: &Path) {
 
 /// Returns the same command on a machine without compilers: other mounts hide them.
 pub(super) fn without_compilers(command: &Command) -> Command {
-    let mut hidden = prepare("unshare");
+    let mut unshare = prepare("unshare");
     if !rustix::process::geteuid().is_root() {
-        hidden.args(["--user", "--map-root-user"]);
+        unshare.args(["--user", "--map-root-user"]);
     }
-    hidden.args([
+    unshare.args([
         "--mount",
         "bash",
         "-ec",
@@ -75,17 +75,17 @@ pub(super) fn without_compilers(command: &Command) -> Command {
         exec \"$@\"",
         "bash",
     ]);
-    hidden.arg(command.get_program()).args(command.get_args());
+    unshare.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => hidden.env(name, value),
-            None => hidden.env_remove(name),
+            Some(value) => unshare.env(name, value),
+            None => unshare.env_remove(name),
         };
     }
     if let Some(directory) = command.get_current_dir() {
-        hidden.current_dir(directory);
+        unshare.current_dir(directory);
     }
-    hidden
+    unshare
 }
 
 /// Requests at the socket, and whether they are answered.
@@ -93,7 +93,7 @@ pub(super) fn without_compilers(command: &Command) -> Command {
 struct Gate {
     /// The method whose requests wait.
     closed_for: Mutex<Option<&'static str>>,
-    opened: Condvar,
+    opening: Condvar,
     requests: Mutex<Vec<Value>>,
     has_ended: AtomicBool,
 }
@@ -190,13 +190,13 @@ impl UserlandEnv {
     pub(super) fn new(machine: &Machine, release: &ReleaseTarball, userland: &str) -> UserlandEnv {
         let mut env = Env::new(machine, release);
         let socket = env.hello.world.path("bridge.sock");
-        let shown = socket.display();
+        let socket_path = socket.display();
         env.hello.add_ops(
             "userland.yml",
             &format!(
                 "- {{type: replace, path: '/cloud_provider/userland?', value: {{{userland}, files: \
-                 [{shown}]}}}}\n\
-                 - {{type: replace, path: '/cloud_provider/properties/bridge?', value: {shown}}}\n"
+                 [{socket_path}]}}}}\n\
+                 - {{type: replace, path: '/cloud_provider/properties/bridge?', value: {socket_path}}}\n"
             ),
         );
         let listener = UnixListener::bind(&socket).unwrap();
@@ -248,7 +248,7 @@ impl UserlandEnv {
     /// Answers all requests.
     pub(super) fn open(&self) {
         *self.gate.closed_for.lock().unwrap() = None;
-        self.gate.opened.notify_all();
+        self.gate.opening.notify_all();
     }
 
     /// Returns the methods of all requests.
@@ -259,9 +259,7 @@ impl UserlandEnv {
 
     /// Waits for a request of this method.
     pub(super) fn wait_for(&self, method: &str) {
-        wait_until(&format!("a request `{method}`"), || {
-            self.methods().iter().any(|received| received == method)
-        });
+        wait_until(&format!("a request `{method}`"), || self.methods().iter().any(|other| other == method));
     }
 }
 
@@ -296,12 +294,12 @@ fn serve_connection(mut connection: UnixStream, gate: &Gate, world: &Path) {
     let middle = bytes.iter().position(|byte| *byte == 0).expect("a configuration, NUL, a request");
     let (config, request) = (&bytes[..middle], &bytes[middle + 1..]);
     // A check of the CPI also sends requests that are none.
-    let parsed: Value = serde_json::from_slice(request).unwrap_or_default();
-    let method = parsed["method"].as_str().unwrap_or_default().to_owned();
-    gate.requests.lock().unwrap().push(parsed);
+    let message: Value = serde_json::from_slice(request).unwrap_or_default();
+    let method = message["method"].as_str().unwrap_or_default().to_owned();
+    gate.requests.lock().unwrap().push(message);
     let mut closed_for = gate.closed_for.lock().unwrap();
     while *closed_for == Some(method.as_str()) {
-        closed_for = gate.opened.wait(closed_for).unwrap();
+        closed_for = gate.opening.wait(closed_for).unwrap();
     }
     drop(closed_for);
     let file = tempfile::NamedTempFile::new_in(world).unwrap();

@@ -31,8 +31,8 @@ fn run_info(machine: &Machine, keys: &Machine, bucket: &Bucket, options: &[&str]
     }
     let command = with_cache(user.command(&["cpi", "info"], options), bucket);
     let run = user.env.hello.world.finish(command).success();
-    let compiled = files(&machine.path("cache/monopile/cpi"));
-    let logs = compiled.iter().filter(|path| path.ends_with("packaging.log")).count();
+    let cache_files = files(&machine.path("cache/monopile/cpi"));
+    let logs = cache_files.iter().filter(|path| path.ends_with("packaging.log")).count();
     (run, logs)
 }
 
@@ -46,19 +46,19 @@ fn keys() -> Machine {
 fn packages_compiled_by_one_machine_are_used_by_another() {
     let (keys, bucket) = (keys(), Bucket::new());
     let (one, other) = (Machine::new(), Machine::new());
-    let (run, compiled) = run_info(&one, &keys, &bucket, &WRITE);
-    assert_eq!((compiled, warnings(&run)), (2, Vec::new()));
+    let (run, count) = run_info(&one, &keys, &bucket, &WRITE);
+    assert_eq!((count, warnings(&run)), (2, Vec::new()));
     let archives: Vec<_> = bucket.keys().into_iter().filter(|key| key.starts_with("cache/cpi/")).collect();
     assert_eq!(archives.len(), 4, "{archives:?}");
 
-    let (run, compiled) = run_info(&other, &keys, &bucket, &TRUST);
-    assert_eq!((compiled, warnings(&run)), (0, Vec::new()));
+    let (run, count) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!((count, warnings(&run)), (0, Vec::new()));
     assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
-    let (_, compiled) = run_info(&other, &keys, &bucket, &TRUST);
-    assert_eq!(compiled, 0, "they are in the cache of this machine");
+    let (_, count) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!(count, 0, "they are in the cache of this machine");
     // The key is revoked.
-    let (_, compiled) = run_info(&other, &keys, &bucket, &[]);
-    assert_eq!(compiled, 2);
+    let (_, count) = run_info(&other, &keys, &bucket, &[]);
+    assert_eq!(count, 2);
     assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
 }
 
@@ -66,15 +66,15 @@ fn packages_compiled_by_one_machine_are_used_by_another() {
 fn packages_of_a_bundle_are_used_by_another_machine() {
     let (keys, bucket) = (keys(), Bucket::new());
     let (one, other) = (Machine::new(), Machine::new());
-    let (_, compiled) = run_info(&one, &keys, &bucket, &[]);
-    assert_eq!(compiled, 2);
+    let (_, count) = run_info(&one, &keys, &bucket, &[]);
+    assert_eq!(count, 2);
     let user = UserlandEnv::new(&one, &release(""), &url_line());
     let world = &user.env.hello.world;
     let key = keys.path("ci").display().to_string();
     let bundle = keys.path("bundle.tgz").display().to_string();
     let export = user.command(&["cache", "export"], &[&bundle, "--cache-sign", &key]);
-    let exported = world.finish(export).success();
-    assert!(exported.stdout.starts_with("0 downloads and 2 compiled packages exported"), "{exported:?}");
+    let export_run = world.finish(export).success();
+    assert!(export_run.stdout.starts_with("0 downloads and 2 compiled packages exported"), "{export_run:?}");
 
     let import = |options: &[&str]| {
         let mut command = world.monopile([&["cache", "import", &bundle], options].concat());
@@ -84,8 +84,8 @@ fn packages_of_a_bundle_are_used_by_another_machine() {
     let untrusted = import(&[]).exits_with(1);
     assert!(untrusted.stderr.contains("2 of 2 entries") && untrusted.stderr.contains("--cache-trust"));
     assert_eq!(import(&["--cache-trust", &format!("{key}.pub")]).success().stdout, "2 entries imported\n");
-    let (_, compiled) = run_info(&other, &keys, &bucket, &TRUST);
-    assert_eq!(compiled, 0);
+    let (_, count) = run_info(&other, &keys, &bucket, &TRUST);
+    assert_eq!(count, 0);
     assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
 }
 
@@ -101,10 +101,10 @@ fn missing_userland_is_reported_with_the_other_artifacts() {
          - {{type: replace, path: '{stemcell}/sha1?', value: 'sha256:{zeros}'}}\n"
     );
     user.env.hello.add_ops("stemcell.yml", &ops);
-    let refused = user.run(&["create-env"], &["--offline"]).exits_with(1);
+    let failed_run = user.run(&["create-env"], &["--offline"]).exits_with(1);
     for part in ["2 artifacts cannot be used", "the stemcell: ", "the userland: ", "root.tgz' is in no cache"]
     {
-        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(part), "{part}: {}", failed_run.stderr);
     }
 }
 
@@ -114,15 +114,15 @@ fn userland_with_a_digest_is_exported() {
     let server = Server::of_file(b"a root file system");
     let url = server.url("/root.tgz");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}'"));
-    let refused = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
+    let failed_run = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
     let error = format!("the userland '{url}' has no digest");
-    assert!(refused.stderr.contains(&error), "{}", refused.stderr);
+    assert!(failed_run.stderr.contains(&error), "{}", failed_run.stderr);
     assert!(!user.env.hello.world.exists("bundle.tgz"));
 
     let digest = sha256(b"a root file system");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}', sha1: '{digest}'"));
-    let exported = user.run(&["cache", "export"], &["bundle.tgz"]).success();
-    assert!(exported.stdout.starts_with("1 downloads and 0 compiled packages exported"), "{exported:?}");
+    let run = user.run(&["cache", "export"], &["bundle.tgz"]).success();
+    assert!(run.stdout.starts_with("1 downloads and 0 compiled packages exported"), "{run:?}");
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -135,8 +135,8 @@ fn poisoned_packages_are_compiled() {
         poisoned[20] ^= 1;
         bucket.put(&key, &poisoned);
     }
-    let (run, compiled) = run_info(&Machine::new(), &keys, &bucket, &TRUST);
-    assert_eq!((compiled, warnings(&run).len()), (2, 1), "{run:?}");
+    let (run, count) = run_info(&Machine::new(), &keys, &bucket, &TRUST);
+    assert_eq!((count, warnings(&run).len()), (2, 1), "{run:?}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn packages_of_this_machine_are_not_shared() {
     generate_key(&env.hello.world.path(""), "ci");
     let command = with_cache(env.command("create-env", &WRITE), &bucket);
     env.hello.world.finish(command).success();
-    assert!(!machine.compiled().is_empty());
+    assert!(!machine.compiled_packages().is_empty());
     let keys = bucket.keys();
     assert!(keys.iter().any(|key| key.starts_with("cache/compiled/")), "{keys:?}");
     assert!(!keys.iter().any(|key| key.starts_with("cache/cpi/")), "{keys:?}");

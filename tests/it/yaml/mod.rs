@@ -21,7 +21,7 @@ fn load(text: &str) -> Node {
     yaml::load(text, Path::new("test.yml")).unwrap_or_else(|error| panic!("{text:?}: {error:?}"))
 }
 
-fn refused(text: &str) -> String {
+fn error_text(text: &str) -> String {
     let error = base::Error::from(yaml::load(text, Path::new("test.yml")).expect_err(text));
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     error.to_string()
@@ -29,13 +29,13 @@ fn refused(text: &str) -> String {
 
 /// Compares a complete table, so that one run shows every failing case.
 fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
-    let mut wrong = String::new();
+    let mut problems = String::new();
     for (name, actual, expected) in cases {
         if actual != expected {
-            write!(wrong, "\n{name:?}\n   is {actual:?}\n  not {expected:?}").unwrap();
+            write!(problems, "\n{name:?}\n   is {actual:?}\n  not {expected:?}").unwrap();
         }
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    assert!(problems.is_empty(), "{problems}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn errors_name_position_and_problem() {
             "test.yml:1:4: the name of this anchor has characters other than letters, digits, '-' and '_'",
         ),
     ];
-    check(cases.iter().map(|(text, expected)| (*text, refused(text), *expected)));
+    check(cases.iter().map(|(text, expected)| (*text, error_text(text), *expected)));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn rejects_broken_documents_with_a_position() {
         "%YAML 3.0\n---\na\n",
         "a: \u{1}\n",
     ] {
-        let message = refused(text);
+        let message = error_text(text);
         assert!(message.starts_with("test.yml:"), "{text:?}: {message}");
     }
 }
@@ -129,25 +129,25 @@ fn rejects_broken_documents_with_a_position() {
 #[test]
 fn errors_do_not_show_values() {
     for text in ["a: !!int hunter2\n", "a: hunter2: x\n", "password: 'hunter2\n", "a: 1\na: hunter2\n"] {
-        assert!(!refused(text).contains("hunter2"), "{text:?}");
+        assert!(!error_text(text).contains("hunter2"), "{text:?}");
     }
 }
 
 #[test]
 fn nesting_has_a_limit() {
-    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    assert_eq!(load(&nested(yaml::MAX_DEPTH)).depth(), yaml::MAX_DEPTH);
-    refused(&nested(yaml::MAX_DEPTH + 1));
-    refused(&nested(1_000_000));
-    refused(&"- ".repeat(100_000));
-    refused(&"{a: ".repeat(100_000));
+    let nested_list = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(load(&nested_list(yaml::MAX_DEPTH)).depth(), yaml::MAX_DEPTH);
+    error_text(&nested_list(yaml::MAX_DEPTH + 1));
+    error_text(&nested_list(1_000_000));
+    error_text(&"- ".repeat(100_000));
+    error_text(&"{a: ".repeat(100_000));
     let block: String = (0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
-    refused(&block);
+    error_text(&block);
     // Each alias adds the nodes of its anchor.
     let chain: String = (1..100)
         .map(|link| format!("- &a{link} {}*a{}{}\n", "[".repeat(50), link - 1, "]".repeat(50)))
         .collect();
-    assert!(refused(&format!("- &a0 x\n{chain}")).contains("nested deeper"));
+    assert!(error_text(&format!("- &a0 x\n{chain}")).contains("nested deeper"));
 }
 
 #[test]
@@ -155,16 +155,16 @@ fn aliases_have_a_limit() {
     let laughs: String = (1..12)
         .map(|level| format!("a{level}: &a{level} [{}]\n", format!("*a{}, ", level - 1).repeat(10)))
         .collect();
-    assert!(refused(&format!("a0: &a0 lol\n{laughs}")).contains("aliases repeat too much"));
+    assert!(error_text(&format!("a0: &a0 lol\n{laughs}")).contains("aliases repeat too much"));
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(1000));
-    assert!(refused(&long).contains("aliases repeat too much"));
+    assert!(error_text(&long).contains("aliases repeat too much"));
     let merges: String = (1..30)
         .map(|level| format!("a{level}: &a{level} {{<<: [*a{0}, *a{0}], k{level}: 1}}\n", level - 1))
         .collect();
-    assert!(refused(&format!("a0: &a0 {{k: 1}}\n{merges}")).contains("aliases repeat too much"));
+    assert!(error_text(&format!("a0: &a0 {{k: 1}}\n{merges}")).contains("aliases repeat too much"));
     // Many aliases of small nodes are not an attack.
-    let many = format!("a: &a {{b: c}}\nd: [{}]\n", "*a, ".repeat(20_000));
-    assert_eq!(load(&many).get("d").unwrap().as_seq().unwrap().len(), 20_000);
+    let document = format!("a: &a {{b: c}}\nd: [{}]\n", "*a, ".repeat(20_000));
+    assert_eq!(load(&document).get("d").unwrap().as_seq().unwrap().len(), 20_000);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use crate::support::scripted::{InfoAnswer, Script};
 #[test]
 fn list_shows_info_or_error_of_every_cpi() {
     let clouds = Clouds::new();
-    let listed = |json: &str| serde_json::from_str::<Value>(json).unwrap();
+    let parse_list = |json: &str| serde_json::from_str::<Value>(json).unwrap();
     let run = clouds.run("cpis", &["--json"]).success();
-    let both = json!(["local-directory", "local"]);
+    let both_formats = json!(["local-directory", "local"]);
     let expected = |name: Value, kind: &str, api: u32, formats: Value| {
         let version = (kind == "local").then_some(env!("CARGO_PKG_VERSION"));
         json!({"name": name, "type": kind, "reachable": true, "api_version": api,
@@ -19,12 +19,12 @@ fn list_shows_info_or_error_of_every_cpi() {
                "problem": null})
     };
     assert_eq!(
-        listed(&run.stdout),
+        parse_list(&run.stdout),
         json!([
-            expected(json!(null), "local", 2, both.clone()),
+            expected(json!(null), "local", 2, both_formats.clone()),
             expected(json!("east"), "local", 2, json!(["local-directory"])),
             expected(json!("west"), "local", 2, json!(["local"])),
-            expected(json!("foreign"), "anything", 1, both),
+            expected(json!("foreign"), "anything", 1, both_formats),
         ])
     );
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
@@ -40,7 +40,7 @@ fn list_shows_info_or_error_of_every_cpi() {
         false,
     ));
     let run = clouds.run("cpis", &["--json"]).exits_with(1);
-    let foreign = listed(&run.stdout)[3].clone();
+    let foreign = parse_list(&run.stdout)[3].clone();
     assert_eq!(
         (foreign["reachable"].clone(), foreign["stemcell_formats"].clone()),
         (json!(false), json!(null))

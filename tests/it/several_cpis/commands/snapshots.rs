@@ -23,10 +23,10 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
             .to_string(),
     );
     clouds.run("take-snapshot", &[]).success();
-    let taken = clouds.only("east", "snapshots");
-    let listed = clouds.list("snapshots");
-    assert_eq!(listed[0]["cid"], json!(taken));
-    assert_eq!((listed[0]["cpi"].clone(), listed[0]["disk"].clone()), (json!("east"), json!(east)));
+    let snapshot = clouds.only("east", "snapshots");
+    let list = clouds.list("snapshots");
+    assert_eq!(list[0]["cid"], json!(snapshot));
+    assert_eq!((list[0]["cpi"].clone(), list[0]["disk"].clone()), (json!("east"), json!(east)));
     assert_output_contains(
         &clouds.run("take-snapshot", &["disk-nowhere"]).exits_with(3),
         "no disk 'disk-nowhere' is on record",
@@ -44,19 +44,19 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
     clouds.run("take-snapshot", &[&foreign]).success();
     assert_eq!((clouds.resources("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
-    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    clouds.hello.set_script(Script::with_info(InfoAnswer::Local).without_method("snapshot_disk", 0));
     clouds.run("take-snapshot", &[&foreign]).exits_with(1);
 
     assert_output_contains(
         &clouds.run("delete-snapshot", &["snapshot-nowhere"]).exits_with(3),
         "no snapshot",
     );
-    let command = clouds.command("delete-snapshot", "z-east", &[&taken]);
+    let command = clouds.command("delete-snapshot", "z-east", &[&snapshot]);
     let run = clouds.run_on_terminal(&command, "n");
-    assert_output_contains(&run, &format!("Delete snapshot '{taken}'"));
+    assert_output_contains(&run, &format!("Delete snapshot '{snapshot}'"));
     assert_output_contains(&run, "'east'?");
     assert_output_contains(&run, "not confirmed: nothing was changed");
-    assert_eq!(clouds.only("east", "snapshots"), taken);
+    assert_eq!(clouds.only("east", "snapshots"), snapshot);
     for snapshot in clouds.list("snapshots") {
         clouds.run("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
     }

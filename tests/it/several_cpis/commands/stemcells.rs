@@ -27,11 +27,11 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert!(!output_of(&run).contains(SECRET));
     assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
     let east = clouds.only("east", "stemcells");
-    let listed = clouds.list("stemcells");
-    let cpis: Vec<&str> = listed.iter().map(|stemcell| stemcell["cpi"].as_str().unwrap()).collect();
+    let list = clouds.list("stemcells");
+    let cpis: Vec<&str> = list.iter().map(|stemcell| stemcell["cpi"].as_str().unwrap()).collect();
     assert_eq!(cpis, ["east", "foreign", "west"]);
     assert_eq!(
-        listed[0],
+        list[0],
         json!({"name": "bosh-local-hello-go_agent", "version": "1.0", "cid": east, "cpi": "east",
             "api_version": 3,
                "in_use": false, "kept": true, "undeleted": null})
@@ -82,10 +82,10 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     clouds.set_formats("vsphere-ova");
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = clouds.run(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
-    for both in
+    for text in
         ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
-        assert_output_contains(&run, both);
+        assert_output_contains(&run, text);
     }
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
@@ -113,8 +113,8 @@ fn uploads_run_in_parallel_and_fail_independently() {
     let clouds = Clouds::new();
     // The call that is held comes first.
     clouds.change_config(|text| {
-        let (others, foreign) = text.split_once("- name: foreign").unwrap();
-        format!("cpis:\n- name: foreign{foreign}{}", others.strip_prefix("cpis:\n").unwrap())
+        let (other_cpis, foreign) = text.split_once("- name: foreign").unwrap();
+        format!("cpis:\n- name: foreign{foreign}{}", other_cpis.strip_prefix("cpis:\n").unwrap())
     });
     clouds.hello.set_script(Script::at(2, Interruption::Hold));
     let mut run =
@@ -159,12 +159,12 @@ fn uploads_run_in_parallel_and_fail_independently() {
 fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     let clouds = Clouds::new();
     clouds.run(UPLOAD, &["hello/stemcell"]).success();
-    let uploaded = clouds.only("east", "stemcells");
+    let uploaded_cid = clouds.only("east", "stemcells");
     clouds.create("z-east", &[]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
-    assert_eq!(clouds.only("east", "stemcells"), uploaded);
-    let run = clouds.run("delete-stemcell", &[&uploaded]).exits_with(3);
+    assert_eq!(clouds.only("east", "stemcells"), uploaded_cid);
+    let run = clouds.run("delete-stemcell", &[&uploaded_cid]).exits_with(3);
     assert_output_contains(&run, "was created from stemcell");
 
     // The VM's stemcell is deleted with the VM.
@@ -172,7 +172,7 @@ fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     assert_output_contains(&run, "so that stays until create-env replaces the VM");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);
     clouds.create("z-east", &["--recreate"]).success();
-    assert_ne!(clouds.only("east", "stemcells"), uploaded);
+    assert_ne!(clouds.only("east", "stemcells"), uploaded_cid);
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -39,8 +39,8 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     // A VM that could not be deleted is on record from now on.
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "Busy", false));
     assert_output_contains(&clouds.run("delete-vm", &[&vm]).exits_with(1), "stays on record");
-    let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
-    assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
+    let undeleted_vm = clouds.hello.state()["monopile"]["undeleted"][0].clone();
+    assert_eq!((undeleted_vm["cid"].clone(), undeleted_vm["cpi"].clone()), (json!(vm), json!("foreign")));
     clouds.hello.world.write("state.json", before.to_string());
 
     clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
@@ -54,8 +54,8 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     clouds.hello.set_script(Script::at(4, Interruption::Before));
     clouds.run("delete-vm", &[&vm]).exits_with(-1);
     clouds.hello.wait_until_idle();
-    let marked = clouds.hello.announced_or_recorded();
-    assert!(marked.contains(&vm), "it is not forgotten: {marked}");
+    let records = clouds.hello.announced_or_recorded();
+    assert!(records.contains(&vm), "it is not forgotten: {records}");
     clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
     clouds.run("delete-vm", &[&vm]).exits_with(3);
     assert!(!clouds.hello.announced_or_recorded().contains(&vm));

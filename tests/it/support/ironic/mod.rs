@@ -56,17 +56,17 @@ const MAX_SHARED: usize = 3;
 /// The Ironics that tests share.
 struct Pool {
     state: Mutex<PoolState>,
-    returned: Condvar,
+    has_free: Condvar,
 }
 
 struct PoolState {
     free: Vec<&'static Ironic>,
     /// The number of Ironics that were started.
-    started: usize,
+    start_count: usize,
 }
 
 static POOL: Pool =
-    Pool { state: Mutex::new(PoolState { free: Vec::new(), started: 0 }), returned: Condvar::new() };
+    Pool { state: Mutex::new(PoolState { free: Vec::new(), start_count: 0 }), has_free: Condvar::new() };
 
 /// Exclusive use of a shared Ironic.
 pub(crate) struct ExclusiveIronic {
@@ -91,7 +91,7 @@ impl Deref for ExclusiveIronic {
 impl Drop for ExclusiveIronic {
     fn drop(&mut self) {
         POOL.lock().free.push(self.ironic);
-        POOL.returned.notify_one();
+        POOL.has_free.notify_one();
     }
 }
 
@@ -103,19 +103,19 @@ impl Pool {
 
 /// Waits for exclusive use of a shared Ironic. Its SQLite database fails when two requests write at once,
 /// and a conductor may then forget its work.
-pub(crate) fn shared() -> ExclusiveIronic {
+pub(crate) fn lock_shared_ironic() -> ExclusiveIronic {
     let _waiting = waiting("a turn with an Ironic that tests share");
     let mut state = POOL.lock();
     loop {
         if let Some(ironic) = state.free.pop() {
             return ExclusiveIronic { ironic };
         }
-        if state.started < MAX_SHARED {
-            state.started += 1;
+        if state.start_count < MAX_SHARED {
+            state.start_count += 1;
             drop(state);
             return ExclusiveIronic { ironic: Box::leak(Box::new(Ironic::start(&RequiredAuth::None))) };
         }
-        state = POOL.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = POOL.has_free.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
@@ -200,9 +200,9 @@ impl Ironic {
     }
 
     fn wait_until_ready(&self) {
-        let started = Instant::now();
+        let start = Instant::now();
         while self.try_call("GET", "/v1/drivers/fake-hardware", None).map(|(status, _)| status) != Some(200) {
-            if started.elapsed() > START_TIMEOUT {
+            if start.elapsed() > START_TIMEOUT {
                 panic!("Ironic does not come up in '{}':\n{}", self.directory.display(), self.last_words());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -211,11 +211,11 @@ impl Ironic {
 
     /// Returns the end of its log and output.
     fn last_words(&self) -> String {
-        let written = ["output", "ironic.log"].map(|name| {
+        let texts = ["output", "ironic.log"].map(|name| {
             let text = std::fs::read(self.directory.join(name)).unwrap_or_default();
             String::from_utf8_lossy(&text[text.len().saturating_sub(8192)..]).into_owned()
         });
-        written.join("\n")
+        texts.join("\n")
     }
 
     pub(crate) fn url(&self) -> String {
@@ -244,12 +244,12 @@ impl Ironic {
     /// Sends a request that must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
             // The request had no effect in this case.
             let is_busy = status >= 500 && answer.to_string().contains("database is locked");
-            if !is_busy || started.elapsed() > START_TIMEOUT {
+            if !is_busy || start.elapsed() > START_TIMEOUT {
                 if !(200..300).contains(&status) {
                     panic!("{method} {path}: {status} {answer}\n{}", self.last_words());
                 }
@@ -302,14 +302,14 @@ impl Ironic {
     }
 
     fn wait_for(&self, node: &Node, field: &str, value: &str) {
-        let started = Instant::now();
+        let start = Instant::now();
         loop {
             let node_json = self.call("GET", &format!("/v1/nodes/{}", node.uuid), None);
             if node_json[field] == value && node_json["reservation"].is_null() {
                 return;
             }
             assert!(
-                started.elapsed() < START_TIMEOUT,
+                start.elapsed() < START_TIMEOUT,
                 "{}: {field} is {} and not {value}",
                 node.name,
                 node_json[field]

@@ -140,13 +140,13 @@ impl Call<'_> {
         };
         let after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
-        let (effect, changed) = match self.method.split('_').next() {
+        let (effect, cids) = match self.method.split('_').next() {
             Some("create" | "snapshot") => ("made", after.difference(&before)),
             Some("delete") => ("deleted", before.difference(&after)),
             _ => ("", before.difference(&before)),
         };
         let request_id = self.request["context"]["request_id"].as_str().unwrap_or_default();
-        let lines: String = changed.map(|cid| format!("{effect} {cid} {request_id}\n")).collect();
+        let lines: String = cids.map(|cid| format!("{effect} {cid} {request_id}\n")).collect();
         append(&self.directory.join("ledger"), &lines);
         match point {
             Some(Interruption::DieDuring | Interruption::DieAfter) => die(),

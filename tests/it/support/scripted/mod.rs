@@ -10,7 +10,7 @@
 //! let script = Script::with_info(InfoAnswer::Version(1));
 //! hello.set_script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
 //! hello.create(&[]).success();
-//! assert_eq!(hello.cloud(), hello.recorded());
+//! assert_eq!(hello.cloud(), hello.recorded_cids());
 //! ```
 
 pub(crate) mod cpi;
@@ -168,7 +168,7 @@ impl Script {
     }
 
     /// Makes a method unimplemented, with an error of [`NOT_IMPLEMENTED`].
-    pub(crate) fn without(self, method: &str, dialect: usize) -> Script {
+    pub(crate) fn without_method(self, method: &str, dialect: usize) -> Script {
         let (error_type, message) = NOT_IMPLEMENTED[dialect];
         let message = message.replace("METHOD", method);
         let reaction = Reaction::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
@@ -257,12 +257,12 @@ impl Hello {
     }
 
     /// Returns the CIDs of all resources in the state.
-    pub(crate) fn recorded(&self) -> BTreeSet<String> {
+    pub(crate) fn recorded_cids(&self) -> BTreeSet<String> {
         let state = self.state();
         let lists = [&state["disks"], &state["stemcells"], &state["monopile"]["snapshots"]];
-        let listed = lists.map(|list| list.as_array().cloned().unwrap_or_default());
+        let record_lists = lists.map(|list| list.as_array().cloned().unwrap_or_default());
         let mut cids: BTreeSet<String> =
-            listed.iter().flatten().map(|record| record["cid"].as_str().unwrap().to_owned()).collect();
+            record_lists.iter().flatten().map(|record| record["cid"].as_str().unwrap().to_owned()).collect();
         cids.insert(state["current_vm_cid"].as_str().unwrap().to_owned());
         cids.remove("");
         cids
@@ -346,8 +346,8 @@ impl Hello {
     /// Returns the CIDs that calls created, each with the request id of its call.
     pub(crate) fn makers(&self) -> Vec<(String, String)> {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
-        let made = ledger.lines().filter_map(|line| line.strip_prefix("made ")?.split_once(' '));
-        made.map(|(cid, request)| (cid.to_owned(), request.to_owned())).collect()
+        let creations = ledger.lines().filter_map(|line| line.strip_prefix("made ")?.split_once(' '));
+        creations.map(|(cid, request)| (cid.to_owned(), request.to_owned())).collect()
     }
 
     /// Returns the CIDs that calls created, and those that they deleted, regardless of their answers.

@@ -33,10 +33,10 @@ impl Tgtd {
             .spawn()
             .unwrap();
         let tgtd = Tgtd { portal, socket: directory.join("tgtd.socket"), control_port, child };
-        let started = Instant::now();
+        let start = Instant::now();
         while tgtd.show().is_none() {
             let output = std::fs::read_to_string(directory.join("tgtd.output")).unwrap_or_default();
-            assert!(started.elapsed() < Duration::from_secs(30), "tgtd does not come up:\n{output}");
+            assert!(start.elapsed() < Duration::from_secs(30), "tgtd does not come up:\n{output}");
             std::thread::sleep(Duration::from_millis(50));
         }
         tgtd

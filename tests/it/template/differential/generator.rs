@@ -223,8 +223,13 @@ impl Generator {
         Generator { dice: Dice::new(seed), calls, methods: methods.collect() }
     }
 
-    fn several(&mut self, most: usize, separator: &str, mut make: impl FnMut(&mut Self) -> String) -> String {
-        let count = self.dice.number_below(most + 1);
+    fn several(
+        &mut self,
+        max_count: usize,
+        separator: &str,
+        mut make: impl FnMut(&mut Self) -> String,
+    ) -> String {
+        let count = self.dice.number_below(max_count + 1);
         (0..count).map(|_| make(self)).collect::<Vec<_>>().join(separator)
     }
 
@@ -831,7 +836,7 @@ impl Generator {
 
 /// Returns a literal. Characters with a meaning in Ruby, in ERB or on a terminal are escaped.
 fn literal(text: &str) -> String {
-    let escaped: String = text
+    let escaped_text: String = text
         .chars()
         .map(|character| match character {
             'a'..='z' | 'A'..='Z' | '0'..='9' | ' ' | ',' | '.' | '-' | '_' | '=' | ':' | ';' => {
@@ -840,5 +845,5 @@ fn literal(text: &str) -> String {
             other => format!("\\u{{{:x}}}", other as u32),
         })
         .collect();
-    format!("String.new(\"{escaped}\")")
+    format!("String.new(\"{escaped_text}\")")
 }

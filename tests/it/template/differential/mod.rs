@@ -59,18 +59,18 @@ fn generated_expressions_match_ruby() {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 1,
     });
-    let started = Instant::now();
+    let start = Instant::now();
     let native = Native::new();
     let mut generator = Generator::new(seed);
     let mut differences = BTreeMap::new();
-    let (mut compared, mut unsupported) = (0, 0);
+    let (mut compared_count, mut unsupported_count) = (0, 0);
     loop {
         let expressions: Vec<_> = (0..BATCH).map(|_| generator.expression()).collect();
         let sources: Vec<&str> = expressions.iter().map(|expression| expression.source.as_str()).collect();
         for (expression, expected) in expressions.iter().zip(values_of_ruby(&sources)) {
-            compared += 1;
+            compared_count += 1;
             let Some(value) = native.evaluate(&expression.source) else {
-                unsupported += 1;
+                unsupported_count += 1;
                 continue;
             };
             // What Ruby cannot parse or finish has no value to compare with.
@@ -90,15 +90,24 @@ fn generated_expressions_match_ruby() {
                 *shortest = text;
             }
         }
-        if duration.is_none_or(|duration| started.elapsed() >= duration) {
+        if duration.is_none_or(|duration| start.elapsed() >= duration) {
             break;
         }
     }
-    eprintln!("MONOPILE_FUZZ_SEED={seed}: {compared} expressions, {unsupported} of them not supported");
-    assert!(unsupported * 5 < compared, "{unsupported} of {compared} expressions are not supported");
-    let shown: Vec<&str> = differences.values().map(String::as_str).collect();
-    let count = shown.len();
-    assert!(shown.is_empty(), "MONOPILE_FUZZ_SEED={seed}: {count} calls differ:\n{}", shown.join("\n"));
+    eprintln!(
+        "MONOPILE_FUZZ_SEED={seed}: {compared_count} expressions, {unsupported_count} of them not supported"
+    );
+    assert!(
+        unsupported_count * 5 < compared_count,
+        "{unsupported_count} of {compared_count} expressions are not supported"
+    );
+    let differing_calls: Vec<&str> = differences.values().map(String::as_str).collect();
+    let count = differing_calls.len();
+    assert!(
+        differing_calls.is_empty(),
+        "MONOPILE_FUZZ_SEED={seed}: {count} calls differ:\n{}",
+        differing_calls.join("\n")
+    );
 }
 
 /// The native renderer, with less memory than by default.
