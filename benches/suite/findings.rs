@@ -176,7 +176,7 @@ impl<'a> Candidate<'a> {
 }
 
 /// Runs all candidates in turn (A B A B), `rounds` times, after one warm-up turn each.
-pub(crate) fn interleaved(
+pub(crate) fn measure_interleaved(
     candidates: &mut [Candidate<'_>],
     rounds: usize,
     (scale, size, unit): (u32, &str, Unit),

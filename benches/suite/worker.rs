@@ -58,10 +58,10 @@ pub(crate) fn run_if_called() -> Option<ExitCode> {
 fn gunzip(file: &Path) {
     let input = io::BufReader::with_capacity(256 << 10, File::open(file).unwrap());
     let mut output = io::stdout().lock();
-    let mut inflated = MultiGzDecoder::new(input);
+    let mut decoder = MultiGzDecoder::new(input);
     let mut buffer = vec![0; 256 << 10];
     loop {
-        let count = io::Read::read(&mut inflated, &mut buffer).unwrap();
+        let count = io::Read::read(&mut decoder, &mut buffer).unwrap();
         if count == 0 {
             return;
         }

@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
     fs::write(file, INITIAL_RECORDS).unwrap();
     let answers = runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(1 << 14);
-        let serving = registry.serve_tunnel()(theirs);
+        let server = registry.serve_tunnel()(theirs);
         let (mut from, mut to) = tokio::io::split(ours);
         let mut answers = Vec::new();
         let exchange = async {

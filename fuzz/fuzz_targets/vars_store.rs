@@ -40,7 +40,7 @@ fuzz_target!(|input: Input| {
     store.set("pair", Data::Map(pair).into());
     store.save().unwrap();
     let contents = fs::read(&path).unwrap();
-    let mut reopened = open_and_check(&path).expect("what a store writes can be read");
+    let mut reopened_store = open_and_check(&path).expect("what a store writes can be read");
     assert!(reopened.get("pair").is_some());
     reopened.set("pair", reopened.get("pair").unwrap().clone());
     reopened.save().unwrap();

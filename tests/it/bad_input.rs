@@ -290,7 +290,7 @@ fn template_errors_stop_the_run_before_any_effect() {
 
 #[test]
 fn missing_links_are_errors_only_if_a_template_uses_them() {
-    let consuming = |template: &str| {
+    let hello_with_template = |template: &str| {
         let hello = Hello::new();
         let spec = hello.world.read("hello/release/jobs/hello/spec");
         let consumes = "consumes:\n- {name: db, type: postgres}\n";
@@ -301,14 +301,14 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
     let expected =
         ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
-        let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
+        let mut hello = hello_with_template("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.add_ops("networks.yml", ops);
         assert_both_refuse(&hello, &["--renderer", mode], 3, &expected);
         let run = hello.create(&["--renderer", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
     }
     // A template that checks for the link first works without it.
-    let hello = consuming("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
+    let hello = hello_with_template("#!/bin/bash\n<% if_link('db') do |db| %><%= db.p('port') %><% end %>\n");
     hello.create(&[]).success();
     hello.delete(&[]).success();
 }

@@ -135,7 +135,7 @@ fn table_lists_the_names_that_bosh_lacks() {
         }
     }
     assert_eq!(differences, table(), "docs/templates.md and the evaluation context differ");
-    let lacking: Vec<&String> =
+    let missing_names: Vec<&String> =
         theirs.as_object().unwrap().keys().filter(|key| ours.get(key).is_none()).collect();
-    assert!(lacking.is_empty(), "bosh has names that are missing here: {lacking:?}");
+    assert!(missing_names.is_empty(), "bosh has names that are missing here: {missing_names:?}");
 }

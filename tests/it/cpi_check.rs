@@ -184,14 +184,14 @@ fn every_planted_bug_is_found() {
     let is_tried = |(index, planted): &(usize, Planted)| {
         is_long_form() || index % 4 == 1 || DEVIATIONS.iter().any(|(bug, _)| *bug == planted.0)
     };
-    let planted: Vec<_> = PLANTED.into_iter().enumerate().filter(is_tried).collect();
+    let planted_bugs: Vec<_> = PLANTED.into_iter().enumerate().filter(is_tried).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let _waiting = waiting("the last planted bug is found");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some((_, planted)) =
-                    planted.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+                    planted_bugs.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
                 {
                     assert_finds(*planted);
                 }

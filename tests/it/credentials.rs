@@ -162,7 +162,8 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.world.write("edited.yml", hello.world.read("creds.yml").replace(PASSWORD, "v7m2kqz94hwt6xcd"));
-    let right = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
+    let store_option =
+        format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_option("--vars-store", &["--vars-store", "edited.yml"]);
     let differs = "(401); mbus_bootstrap_password differs from the deployed value";
     hello.take_requests();
@@ -176,7 +177,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     ];
     for run in runs {
         let output = format!("{}{}", run.stdout, run.stderr);
-        assert!(output.contains(differs) && run.stderr.contains(&right), "{output}");
+        assert!(output.contains(differs) && run.stderr.contains(&store_option), "{output}");
         for offer in ["recreate_vm", "--auto", "cloud-check h"] {
             assert!(!output.contains(offer), "{offer}: {output}");
         }
@@ -204,7 +205,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
         let stop_hint = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
-        for text in [warning, differs, stop_hint, &right] {
+        for text in [warning, differs, stop_hint, &store_option] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }

@@ -375,8 +375,8 @@ fn discovered_env_file_is_used_only_after_trust() {
     world.finish(inside(&world, "copy", &["int"])).exits_with(3);
     // `--env-file` names it, and needs no trust.
     world.finish(inside(&world, "copy", &["int", "--env-file", ".monopile.yml"])).success();
-    let revoked = world.finish(inside(&world, "repo", &["trust", "--revoke", "--json"])).success();
-    let document: serde_json::Value = serde_json::from_str(&revoked.stdout).unwrap();
+    let revocation = world.finish(inside(&world, "repo", &["trust", "--revoke", "--json"])).success();
+    let document: serde_json::Value = serde_json::from_str(&revocation.stdout).unwrap();
     assert_eq!(document["trusted"], false);
     world.finish(inside(&world, "repo", &["int"])).exits_with(3);
     let second_run = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();

@@ -12,12 +12,12 @@ const SCHEMA: &str = include_str!("../../docs/events.schema.json");
 
 /// Returns the fields of a definition, including those of its references.
 fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
-    let referred = definition["$ref"].as_str().map(|reference| {
+    let referenced_fields = definition["$ref"].as_str().map(|reference| {
         let name = reference.strip_prefix("#/$defs/").unwrap();
         fields(schema, &schema["$defs"][name])
     });
     let own_fields = definition["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone());
-    own_fields.chain(referred.into_iter().flatten()).collect()
+    own_fields.chain(referenced_fields.into_iter().flatten()).collect()
 }
 
 /// Validates every line, and collects the names of the events.

@@ -514,9 +514,9 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
         assert!(!["s3cret-of-a-proxy", "wr0ng"].iter().any(|secret| failed_run.stderr.contains(secret)));
     }
     // A proxy that works, but reaches no agent.
-    let unreached =
+    let failed_run =
         run("restart", &url("s3cret-of-a-proxy"), &["-v", "mbus_port=1", "--agent-timeout", "1s"]);
-    assert!(unreached.exits_with(5).stderr.contains("hint: check that the VM runs"));
+    assert!(failed_run.exits_with(5).stderr.contains("hint: check that the VM runs"));
     assert_eq!(hello.ask_counter(), 2, "the VM is the same");
     hello.delete(&[]).success();
     drop(sshd);

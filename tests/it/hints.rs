@@ -24,13 +24,13 @@ fn literals(code: &str) -> Vec<Literal> {
         r##"(?s)//[^\n]*|br?#*"|r(?P<marks>#*)"|"(?P<text>(?:[^"\\]|\\.)*)"|'(?:[^'\\]|\\[^'\n]*.)'"##,
     )
     .unwrap();
-    let continued = Regex::new(r"\\\n\s*").unwrap();
+    let continuation = Regex::new(r"\\\n\s*").unwrap();
     let (mut literals, mut at) = (Vec::new(), 0);
     while let Some(next) = token.captures_at(code, at) {
         let token_match = next.get(0).unwrap();
         at = token_match.end();
         if let Some(text) = next.name("text") {
-            let text = continued.replace_all(text.as_str(), "").replace("\\\"", "\"");
+            let text = continuation.replace_all(text.as_str(), "").replace("\\\"", "\"");
             literals.push(Literal { range: token_match.range(), text });
         } else if token_match.as_str().ends_with('"') && !token_match.as_str().starts_with("//") {
             // A raw string ends with as many number signs as it began with.

@@ -348,11 +348,11 @@ fn table_of_open_calls_has_the_values_of_each_type() {
 /// Returns the quoted names of a page that do not exist: paths below the root of the repository, `src` or
 /// `src/engine`, and identifiers (`a::b`), each part of which must be among the `words`.
 fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let fenced = regex::Regex::new(r"(?m)^```[\s\S]*?^```").unwrap();
+    let code_block = regex::Regex::new(r"(?m)^```[\s\S]*?^```").unwrap();
     let backtick_text = regex::Regex::new("`([^`\n]+)`").unwrap();
     let path = regex::Regex::new(r"^[\w.-]*/[\w./-]+$|^\w+\.rs$").unwrap();
     let identifier = regex::Regex::new(r"^[A-Za-z]\w*(::\w+)*(\(\))?$").unwrap();
-    let page = fenced.replace_all(page, "");
+    let page = code_block.replace_all(page, "");
     let names = backtick_text.captures_iter(&page).map(|name| name[1].to_owned());
     names
         .filter(|name| {
@@ -382,8 +382,12 @@ fn names_on_the_page_exist() {
         .flat_map(|text| text.split(|character: char| !character.is_alphanumeric() && character != '_'));
     let words: BTreeSet<&str> = words.collect();
     let page = read(DOCUMENT);
-    let unknown = unknown_names(&page, &words, &|path| root().join(path).exists());
-    assert!(unknown.is_empty(), "{DOCUMENT} names what does not exist:\n{}", unknown.join("\n"));
+    let unknown_names_of_page = unknown_names(&page, &words, &|path| root().join(path).exists());
+    assert!(
+        unknown_names_of_page.is_empty(),
+        "{DOCUMENT} names what does not exist:\n{}",
+        unknown_names_of_page.join("\n")
+    );
     let misplaced = misplaced_names(&page, &|path| {
         let bases = ["", "src", "src/engine"].into_iter();
         bases.map(|base| root().join(base).join(path)).find_map(|path| fs::read_to_string(path).ok())

@@ -250,9 +250,9 @@ fn in_place_update_runs_scripts_like_a_director() {
         ]
     );
     hello.create(&["-n", "--recreate"]).success();
-    let recreated = take_script_log(&hello);
+    let script_log = take_script_log(&hello);
     assert_eq!(
-        recreated[..2],
+        script_log[..2],
         ["pre-stop  vm=delete instance=keep deployment=keep Ahoy", "drain job_shutdown hash_unchanged Ahoy"]
     );
     stop(&hello, &[]).success();

@@ -479,9 +479,9 @@ fn parses_paths() {
 #[test]
 fn nesting_of_operations_is_limited() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
-    let down = "/0".repeat(399);
+    let steps_down = "/0".repeat(399);
     let ops = format!(
-        "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{down}/-, value: \
+        "- {{type: replace, path: /x?, value: {deep}}}\n- {{type: replace, path: /x{steps_down}/-, value: \
             {deep}}}\n"
     );
     assert!(error_of(&ops).0[0].contains("would nest deeper"));

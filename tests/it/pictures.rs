@@ -61,7 +61,7 @@ impl PictureRecorder {
         command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let mut pty = Pty::start(command, (COLUMNS, 100));
         pty.end_within(timeout);
-        let mut rows = pty.styled();
+        let mut rows = pty.styled_rows();
         let empty = |row: &Vec<(String, avt::Pen)>| row.iter().all(|(text, _)| text.trim().is_empty());
         while rows.last().is_some_and(empty) {
             rows.pop();
@@ -158,7 +158,7 @@ fn escape_xml(text: &str) -> String {
 
 /// Returns the text of a picture without the parts that differ from run to run: times, sizes, ids, line
 /// breaks and the order of steps.
-fn masked(svg: &str) -> String {
+fn mask_variable_parts(svg: &str) -> String {
     let body = svg.split_once("</style>").map_or("", |(_, body)| body);
     let text = Regex::new("<[^>]*>").unwrap().replace_all(body, "");
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
@@ -215,8 +215,12 @@ pub(crate) fn check(new_pictures: &[(&str, String)]) {
     for (name, svg) in new_pictures {
         assert!(svg.len() > 1000, "{svg}");
         let stored_svg = std::fs::read_to_string(path(name)).unwrap_or_default();
-        if masked(&stored_svg) != masked(svg) {
-            stale.push(format!("{name}:\n{}\n{}", masked(&stored_svg), masked(svg)));
+        if mask_variable_parts(&stored_svg) != mask_variable_parts(svg) {
+            stale.push(format!(
+                "{name}:\n{}\n{}",
+                mask_variable_parts(&stored_svg),
+                mask_variable_parts(svg)
+            ));
         }
     }
     let stored_svgs = new_pictures.iter().filter_map(|(name, _)| std::fs::read_to_string(path(name)).ok());

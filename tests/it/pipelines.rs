@@ -120,11 +120,11 @@ impl Ci {
         command.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(self.hello.world.path("step.sh"));
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
             let text = value.as_str().unwrap().to_owned();
-            let expanded = values.iter().fold(text, |text, (name, replacement)| {
+            let expanded_value = values.iter().fold(text, |text, (name, replacement)| {
                 text.replace(&format!("${{{{ {name} }}}}"), replacement)
             });
-            assert!(!expanded.contains("${{"), "{expanded} is not known");
-            command.env(variable, expanded);
+            assert!(!expanded_value.contains("${{"), "{expanded_value} is not known");
+            command.env(variable, expanded_value);
         }
         command
     }
@@ -214,8 +214,8 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     let pipeline = pipeline("concourse.yml");
     let plan = pipeline["jobs"][0]["plan"].as_array().unwrap();
     let create = plan.iter().find(|step| step["task"] == "create-env").unwrap();
-    let ensured = create["ensure"]["do"].as_array().unwrap();
-    assert_eq!(ensured[1]["put"], "state");
+    let final_steps = create["ensure"]["do"].as_array().unwrap();
+    assert_eq!(final_steps[1]["put"], "state");
     assert_eq!(pipeline["jobs"][0]["serial"], true);
     let ci = Ci::new("main");
     let task = |step: &Value, directory: &str| {
@@ -228,7 +228,7 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
         command
     };
     let keep = |directory: &str| {
-        ci.hello.world.finish(task(&ensured[0], directory)).success();
+        ci.hello.world.finish(task(&final_steps[0], directory)).success();
         ci.run_shell("cd state && git pull -q --rebase && git push -q", directory).success();
         ci.remove(directory);
     };

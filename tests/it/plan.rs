@@ -321,7 +321,7 @@ fn saved_plan_is_executed_or_rejected() {
         environment.hello.world.finish(environment.hello.command("plan", &["--out", "plan.json"])).success()
     };
     // Values generated for a plan are discarded, so a run that takes the plan would generate other ones.
-    let unsaved = environment
+    let failed_plan = environment
         .hello
         .world
         .finish(environment.hello.command("plan", &["--out", "plan.json"]))
@@ -332,9 +332,9 @@ fn saved_plan_is_executed_or_rejected() {
         "`monopile interpolate hello/manifest.yml --ops-file hello/elsewhere.yml",
         "--vars-store creds.yml --path /name`; then run the same command again",
     ] {
-        assert!(unsaved.stderr.contains(text), "{text}: {}", unsaved.stderr);
+        assert!(failed_plan.stderr.contains(text), "{text}: {}", failed_plan.stderr);
     }
-    assert!(unsaved.stdout.contains("Create a VM"), "{}", unsaved.stdout);
+    assert!(failed_plan.stdout.contains("Create a VM"), "{}", failed_plan.stdout);
     assert!(!environment.hello.world.exists("plan.json") && !environment.hello.world.exists("creds.yml"));
     let mut interpolate: Vec<&str> = environment.hello.options();
     let state = interpolate.iter().position(|option| *option == "--state").unwrap();

@@ -432,8 +432,8 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
     // The host key was dropped with its VM, and that of the new VM was recorded.
     let public_key = std::fs::read_to_string(remote.island.file("host_key.pub")).unwrap();
-    let learned = vm_of_v1(&remote.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
-    assert!(public_key.starts_with(&learned), "{public_key} {learned}");
+    let known_host_key = vm_of_v1(&remote.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
+    assert!(public_key.starts_with(&known_host_key), "{public_key} {known_host_key}");
     remote.delete().success();
     remote.assert_gone();
 }

@@ -20,7 +20,7 @@ const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成し
 
 /// Masks the parts that differ from run to run, and keeps their number of columns. The terminal may have
 /// wrapped them anywhere.
-fn masked(text: &str) -> String {
+fn mask_variable_parts(text: &str) -> String {
     let hex = format!("[0-9a-f](?:{WRAP_SIGN}\n)?");
     let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
     let uuid = Regex::new(&groups.join(&format!("-(?:{WRAP_SIGN}\n)?"))).unwrap();
@@ -81,14 +81,14 @@ fn wait_for_cpi_log(pty: &Pty) -> String {
 fn live(name: &str, size: (u16, u16)) {
     let hello = environment_paused_in_create_vm();
     let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), size);
-    insta::assert_snapshot!(format!("{name}_first"), masked(&wait_for_cpi_log(&pty)));
+    insta::assert_snapshot!(format!("{name}_first"), mask_variable_parts(&wait_for_cpi_log(&pty)));
     hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
     assert!(!text.contains('⠋') && !text.contains("| I, ["), "something of the live part is left:\n{text}");
 
     let mut pty = start_on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
-    insta::assert_snapshot!(format!("{name}_again"), masked(&wait_for_cpi_log(&pty)));
+    insta::assert_snapshot!(format!("{name}_again"), mask_variable_parts(&wait_for_cpi_log(&pty)));
     hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     insta::assert_snapshot!(format!("{name}_end"), end(&hello, &pty.text()));
@@ -252,8 +252,8 @@ fn download_shows_bytes_and_rate() {
     let ops: String = ops.lines().take(2).map(|line| format!("{line}\n")).collect();
     hello.add_ops("download.yml", &ops.replace("file://unused", &url));
     let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), (80, 24));
-    let stalled = |screen: &str| Regex::new(r"\d KiB of \d+\.\d KiB, 0 B/s").unwrap().is_match(screen);
-    let screen = pty.wait_for("half of it, and that nothing comes any more", stalled);
+    let shows_stall = |screen: &str| Regex::new(r"\d KiB of \d+\.\d KiB, 0 B/s").unwrap().is_match(screen);
+    let screen = pty.wait_for("half of it, and that nothing comes any more", shows_stall);
     let bar = screen.lines().find(|line| line.contains("Downloading")).unwrap();
     assert!(bar.contains(" ━━━━━───── Down"), "{screen}");
     // A narrow terminal has room only for a percentage.

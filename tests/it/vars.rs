@@ -42,7 +42,7 @@ variables:
 ";
 
 /// Returns a world with the manifest and a store generated from it.
-fn generated() -> World {
+fn world_with_store() -> World {
     let world = World::new();
     world.write("m.yml", MANIFEST);
     world.run(["int", "m.yml", "--vars-store", "s.yml", "-v", "ip=10.0.0.6", "--var-errs"]).success();
@@ -89,7 +89,7 @@ fn store(world: &World) -> serde_yaml::Value {
 
 #[test]
 fn openssl_accepts_the_certificates() {
-    let world = generated();
+    let world = world_with_store();
     verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
     verify(&world, "/middle/certificate", "/middle/ca", None);
     verify(&world, "/plain/certificate", "/plain/ca", None);
@@ -104,7 +104,7 @@ fn openssl_accepts_the_certificates() {
 
 #[test]
 fn certificates_have_the_fields_of_bosh() {
-    let world = generated();
+    let world = world_with_store();
     let leaf = text(&world, &write_part(&world, "/leaf/certificate"));
     for expected in [
         "Version: 3 (0x2)",
@@ -164,7 +164,7 @@ fn certificates_have_the_fields_of_bosh() {
 
 #[test]
 fn openssh_accepts_the_keys() {
-    let world = generated();
+    let world = world_with_store();
     let public = write_part(&world, "/ssh/public_key");
     let fingerprint_list =
         run_tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
@@ -187,7 +187,7 @@ fn openssh_accepts_the_keys() {
 
 #[test]
 fn passwords_have_their_length_and_alphabet() {
-    let world = generated();
+    let world = world_with_store();
     for (name, length) in [("password", 20), ("short", 7)] {
         let value = store(&world)[name].as_str().unwrap().to_owned();
         assert_eq!(value.len(), length);
@@ -337,7 +337,7 @@ fn state_in_place_of_variables_is_not_changed() {
 
 #[test]
 fn rejects_a_ca_with_a_mismatched_key() {
-    let world = generated();
+    let world = world_with_store();
     let other = write_part(&world, "/plain/private_key");
     let certificate = write_part(&world, "/root/certificate");
     world.write("n.yml", "variables:\n- {name: new, type: certificate, options: {ca: mine}}\n");
@@ -382,7 +382,7 @@ fn converge_regenerates_values_that_no_longer_match() {
 
 #[test]
 fn list_shows_everything_but_secrets() {
-    let world = generated();
+    let world = world_with_store();
     let list = world.run(["vars", "list", "s.yml"]).success().stdout;
     let values = store(&world);
     for line in ["root", "middle", "leaf", "plain", "rsa", "ssh", "password", "short"] {
@@ -405,11 +405,11 @@ fn list_shows_everything_but_secrets() {
 
 #[test]
 fn get_prints_one_value() {
-    let world = generated();
+    let world = world_with_store();
     let get = |path| world.run(["vars", "get", "s.yml", path]);
     assert_eq!(get("/short").success().stdout.trim_end().len(), 7);
-    let interpolated = world.run(["int", "s.yml", "--path", "/leaf/ca"]).success().stdout;
-    assert_eq!(get("/leaf/ca").success().stdout, interpolated);
+    let output = world.run(["int", "s.yml", "--path", "/leaf/ca"]).success().stdout;
+    assert_eq!(get("/leaf/ca").success().stdout, output);
     assert!(get("/leaf").success().stdout.contains("private_key: |"));
     let missing = get("/shrot").exits_with(3);
     assert!(missing.stderr.contains("shrot") && missing.stderr.contains("short"), "{}", missing.stderr);
@@ -418,7 +418,7 @@ fn get_prints_one_value() {
 
 #[test]
 fn slips_in_the_words_of_vars_are_explained() {
-    let world = generated();
+    let world = world_with_store();
     let missing = world.run(["vars", "list", "creds.yml"]).exits_with(3);
     assert!(missing.stderr.contains("in NAME-vars.yml beside the state"), "{}", missing.stderr);
     world.write("bosh-vars.yml", "short: a\n");
@@ -462,7 +462,7 @@ fn slips_in_the_words_of_vars_are_explained() {
 
 #[test]
 fn check_reports_findings_by_exit_code() {
-    let world = generated();
+    let world = world_with_store();
     let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));
     check(&[]).success();
     check(&["-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
@@ -499,7 +499,7 @@ fn check_reports_findings_by_exit_code() {
 
 #[test]
 fn ca_rotation_takes_two_steps() {
-    let world = generated();
+    let world = world_with_store();
     let before = store(&world);
     world.run(["vars", "rotate", "s.yml", "root", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let between = store(&world);
@@ -579,7 +579,7 @@ fn ca_rotation_takes_two_steps() {
 
 #[test]
 fn ca_that_is_stored_twice_is_finished() {
-    let world = generated();
+    let world = world_with_store();
     let mut values = store(&world);
     values["copy"] = values["root"].clone();
     world.write("s.yml", serde_yaml::to_string(&values).unwrap());
@@ -589,7 +589,7 @@ fn ca_that_is_stored_twice_is_finished() {
 
 #[test]
 fn expired_ca_signs_nothing() {
-    let world = generated();
+    let world = world_with_store();
     let now = time::OffsetDateTime::now_utc();
     let day = |days| now + time::Duration::days(days);
     let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
@@ -638,7 +638,7 @@ fn expired_ca_signs_nothing() {
 
 #[test]
 fn rotating_one_variable_changes_only_it() {
-    let world = generated();
+    let world = world_with_store();
     let before = store(&world);
     for name in ["leaf", "password", "rsa", "ssh"] {
         world.run(["vars", "rotate", "s.yml", name]).success();
@@ -663,7 +663,7 @@ fn rotating_one_variable_changes_only_it() {
 /// Names only options of `vars rotate`, and a command that generates the CA that is missing.
 #[test]
 fn rotation_without_a_value_of_its_options_names_the_next_command() {
-    let world = generated();
+    let world = world_with_store();
     let rotate = |name: &str| world.run(["vars", "rotate", "s.yml", name, "-m", "m.yml"]);
     let run = rotate("leaf").exits_with(3);
     let hint = "hint: give a value to ip with --var NAME=VALUE, --vars-file or --vars-exec\n";

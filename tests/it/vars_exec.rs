@@ -237,9 +237,9 @@ fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
             continue;
         }
         let text = String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default()).into_owned();
-        let leaked =
+        let leaked_secret =
             secrets.iter().map(String::as_str).chain(["visible-nowhere"]).find(|one| text.contains(one));
-        assert!(leaked.is_none(), "{} has {leaked:?}", path.display());
+        assert!(leaked_secret.is_none(), "{} has {leaked_secret:?}", path.display());
     }
     check(hello.delete(&[]).success());
     assert_eq!(hello.leftovers(), Vec::<String>::new());

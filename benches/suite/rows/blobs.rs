@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures::{self, run_with_events};
 use crate::process;
 use crate::support::hello::Hello;
@@ -45,7 +45,9 @@ fn measure(suite: &Suite) -> Findings {
             Candidate::new(DIRECTIONS[1].1, || rate(server.curl_get("there", &back))),
         ];
         let size = format!("{} MiB", bytes >> 20);
-        for figure in interleaved(&mut candidates, suite.rounds(7), (scale, &size, Unit::MibPerSecond)) {
+        for figure in
+            measure_interleaved(&mut candidates, suite.rounds(7), (scale, &size, Unit::MibPerSecond))
+        {
             findings.figure(figure);
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::process;
 use crate::support::hello::Hello;
 
@@ -34,7 +34,9 @@ fn measure(suite: &Suite) -> Findings {
         };
         let size = format!("{number} environments");
         let mut candidates = [Candidate::new("status --all --no-cpi", all)];
-        for figure in interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
+        for figure in
+            measure_interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds))
+        {
             findings.figure(figure);
         }
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
@@ -91,7 +91,7 @@ fn compare(
     }
     let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
     let scale = u32::try_from(scale).unwrap();
-    for figure in interleaved(&mut candidates, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
+    for figure in measure_interleaved(&mut candidates, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
         let instructions = (figure.name == name)
             .then(|| process::instructions(&command(Path::new(MONOPILE), inputs)))
             .flatten();

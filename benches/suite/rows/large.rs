@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Candidate, Figure, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::process;
 use crate::support::World;
 use crate::support::hello::Hello;
@@ -107,7 +107,7 @@ fn logs(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
         Candidate::new(TAR_LOGS, || tar_and_grep(&archive)),
     ];
     let size = format!("{} MiB", bytes >> 20);
-    for figure in interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
+    for figure in measure_interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
         findings.figure(figure);
     }
     drop(candidates);
@@ -152,7 +152,7 @@ fn release(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
         [Candidate::new(INSPECT, inspect), Candidate::new(TAR_RELEASE, || tar_and_grep(&tarball))];
     let size =
         format!("{} MiB, a tarball of {} MiB", bytes >> 20, fs::metadata(&tarball).unwrap().len() >> 20);
-    for figure in interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
+    for figure in measure_interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
         findings.figure(figure);
     }
     fs::remove_dir_all(&directory).unwrap();

@@ -123,10 +123,10 @@ fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timing
     ));
     if scale == JUDGED {
         let value = |value: f64| [Sample { value, peak_kib: None }];
-        let overlapping =
+        let overlap =
             Figure::new("uploads while others compile", scale, "", Unit::Count, &value(at_once as f64));
-        let overlapping = findings.figure(overlapping);
-        findings.demand("compile requests overlap uploads", overlapping, None, at_once > 0);
+        let overlap = findings.figure(overlap);
+        findings.demand("compile requests overlap uploads", overlap, None, at_once > 0);
         let path =
             Figure::new("critical path of the packages", scale, "", Unit::Milliseconds, &value(critical));
         let path = findings.figure(path);

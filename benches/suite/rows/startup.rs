@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::Row;
 use crate::Suite;
-use crate::findings::{Candidate, Figure, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::process;
 use crate::support::MONOPILE;
 
@@ -29,7 +29,8 @@ fn measure(suite: &Suite) -> Findings {
             Sample::of(&process::run(Command::new(bosh).arg("--version")))
         }));
     }
-    let figures = interleaved(&mut candidates, suite.rounds(200), (1, "one start", Unit::Milliseconds));
+    let figures =
+        measure_interleaved(&mut candidates, suite.rounds(200), (1, "one start", Unit::Milliseconds));
     for figure in figures {
         let instructions =
             (figure.name == "monopile --version").then(|| process::instructions(&version())).flatten();

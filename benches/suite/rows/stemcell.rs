@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::bosh;
-use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures::{self, Hashed};
 use crate::process;
 use crate::support::hello::Hello;
@@ -62,7 +62,9 @@ fn measure(suite: &Suite) -> Findings {
                 environment.time_until_mark(bosh::command(bosh, &environment.hello, "create-env"))
             }));
         }
-        for figure in interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds)) {
+        for figure in
+            measure_interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds))
+        {
             findings.figure(figure);
         }
     }

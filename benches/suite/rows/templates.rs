@@ -15,7 +15,7 @@ use erb::{Context, Renderer};
 
 use super::Row;
 use crate::Suite;
-use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::process;
 
 pub(super) const ROW: Row =
@@ -76,7 +76,7 @@ fn measure(suite: &Suite) -> Findings {
         }
         let at =
             (u32::try_from(scale).unwrap(), &*format!("{} templates", templates.len()), Unit::Milliseconds);
-        for figure in interleaved(&mut candidates, suite.rounds(3), at) {
+        for figure in measure_interleaved(&mut candidates, suite.rounds(3), at) {
             findings.figure(figure);
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::bosh;
-use crate::findings::{Candidate, Figure, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
@@ -48,7 +48,7 @@ fn measure(suite: &Suite) -> Findings {
         }
         // `bosh` gets fewer rounds, because it reads all files and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
-        for figure in interleaved(&mut candidates, rounds, (scale, &size, Unit::Milliseconds)) {
+        for figure in measure_interleaved(&mut candidates, rounds, (scale, &size, Unit::Milliseconds)) {
             let instructions = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
             findings.figure(figure.with_instructions(instructions));
         }

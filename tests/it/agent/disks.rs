@@ -31,8 +31,8 @@ fn disk_is_added_mounted_listed_and_unmounted() {
     let full = world.call("get_state", json!(["full"])).unwrap();
     assert!(full["vitals"]["disk"]["persistent"].is_object(), "{full}");
 
-    let unmounted = world.call("unmount_disk", json!(["disk-1"])).unwrap();
-    assert_eq!(unmounted, json!({"message": "Unmounted partition of disk 'disk-1'"}));
+    let answer = world.call("unmount_disk", json!(["disk-1"])).unwrap();
+    assert_eq!(answer, json!({"message": "Unmounted partition of disk 'disk-1'"}));
     let second_answer = world.call("unmount_disk", json!(["disk-1"])).unwrap();
     assert_eq!(second_answer, json!({"message": "Partition of disk 'disk-1' is not mounted"}));
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));

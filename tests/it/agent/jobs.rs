@@ -261,12 +261,12 @@ fn cancelling_a_task_ends_all_its_processes() {
     });
     // The agent answers meanwhile, and queued tasks wait.
     assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
-    let queued = world.begin("run_script", json!(["post-start", {}]));
+    let queued_task = world.begin("run_script", json!(["post-start", {}]));
     let start = Instant::now();
     assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
     assert!(world.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    world.finish(&queued).unwrap();
+    world.finish(&queued_task).unwrap();
     let child = std::fs::read_to_string(&mark).unwrap();
     let wait_start = Instant::now();
     while std::fs::read_to_string(format!("/proc/{}/stat", child.trim()))

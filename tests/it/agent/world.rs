@@ -267,8 +267,8 @@ impl AgentVm {
                 (format!("./{job}/{path}"), text.replace("{base}", self.base().to_str().unwrap()))
             }));
         }
-        let borrowed: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let (id, digest) = self.upload(&tarball(&borrowed));
+        let entries: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let (id, digest) = self.upload(&tarball(&entries));
         let templates: Vec<_> = jobs.iter().map(|(name, _)| json!({"name": name, "version": "v1"})).collect();
         self.call(
             "apply",

@@ -63,8 +63,8 @@ fn node_is_enrolled_made_available_and_retired() {
 
     let early = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
     bench.expect_error(&["node", "provide", name], 1, &early);
-    let managed = ok(&["node", "manage", name, "--wait", "1m"]);
-    assert!(managed.stderr.contains("is 'manageable'"), "{}", managed.stderr);
+    let management = ok(&["node", "manage", name, "--wait", "1m"]);
+    assert!(management.stderr.contains("is 'manageable'"), "{}", management.stderr);
     ok(&["node", "power", "off", name]);
     ok(&["node", "trait", "add", name, "CUSTOM_A", "CUSTOM_B"]);
     ok(&["node", "trait", "remove", name, "CUSTOM_A"]);

@@ -128,8 +128,8 @@ fn list_reads_all_pages() {
     assert_eq!(list(&["--volume_id", "volume-8", "--fields", "uuid", "--limit", "1"]), uuids[8..]);
     assert_eq!(list(&["--type", "iscsi", "--boot_index", "3"]), uuids[3..4]);
     assert_eq!(list(&["--type", "fibre_channel"]), [""; 0]);
-    let reversed: Vec<String> = uuids.iter().rev().take(6).cloned().collect();
-    assert_eq!(list(&["--sort", "boot_index:desc", "--limit", "6"]), reversed);
+    let expected: Vec<String> = uuids.iter().rev().take(6).cloned().collect();
+    assert_eq!(list(&["--sort", "boot_index:desc", "--limit", "6"]), expected);
 }
 
 #[test]

@@ -202,10 +202,10 @@ fn interrupted_run_shows_no_secret() {
     let mut canary = Canary::new();
     canary.set_mode("hang create_vm");
     let world = canary.hello.world.root().to_owned();
-    let hanging = canary.hello.world.path("hanging");
+    let hang_mark = canary.hello.world.path("hanging");
     // Ctrl-C is pressed twice.
     let interrupt = std::thread::spawn(move || {
-        wait_until("the CPI hangs", || hanging.exists());
+        wait_until("the CPI hangs", || hang_mark.exists());
         let mut kill_count = 0;
         for _ in 0..2 {
             for entry in std::fs::read_dir("/proc").unwrap().flatten() {

@@ -78,7 +78,7 @@ impl Inventory {
     }
 
     /// Returns the things of the environment that exist.
-    pub(super) fn present(&self, hello: &Hello) -> BTreeSet<String> {
+    pub(super) fn present_cids(&self, hello: &Hello) -> BTreeSet<String> {
         hello.cloud().difference(&self.bystanders).cloned().collect()
     }
 
@@ -87,7 +87,7 @@ impl Inventory {
     pub(super) fn unreported(&mut self, hello: &Hello) -> Vec<String> {
         let records = hello.announced_or_recorded();
         let mut unreported = Vec::new();
-        for cid in self.present(hello) {
+        for cid in self.present_cids(hello) {
             let names = self.names(hello, &cid);
             let runs = self.reports.len();
             if names.iter().any(|name| records.contains(name)) {

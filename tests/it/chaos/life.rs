@@ -437,7 +437,7 @@ impl ChaosLife {
 
     /// Runs a prepared command, and checks the cloud after it.
     pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &HeldCallAction) -> Run {
-        let before = self.inventory.present(&self.hello);
+        let before = self.inventory.present_cids(&self.hello);
         let records = self.hello.announced_or_recorded();
         match attempt.command {
             OperatorCommand::Delete => {
@@ -604,7 +604,7 @@ impl ChaosLife {
 
     /// Allows the things that the CPI pretended to delete to be off the record.
     fn allow_pretended_deletions(&mut self, requests: &[Value], methods: &[&str]) {
-        let present = self.inventory.present(&self.hello);
+        let present = self.inventory.present_cids(&self.hello);
         for request in requests {
             let was_pretended = methods.iter().any(|method| request["method"] == *method);
             if let Some(cid) = request["arguments"][0].as_str().filter(|_| was_pretended)
@@ -652,7 +652,7 @@ impl ChaosLife {
             return;
         }
         let records_after = self.hello.announced_or_recorded();
-        for vm in self.inventory.present(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
+        for vm in self.inventory.present_cids(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
             let was_dropped =
                 records.contains(vm) && !records_after.contains(vm) && !self.inventory.may_be_unrecorded(vm);
             self.check(!was_dropped, || format!("{vm} went off the record, and its agent answers"));
@@ -781,7 +781,7 @@ impl ChaosLife {
                 stdout\n\
              {stdout}\n--- stderr\n{stderr}",
             self.log,
-            self.inventory.present(&self.hello),
+            self.inventory.present_cids(&self.hello),
         );
     }
 }

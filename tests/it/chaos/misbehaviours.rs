@@ -39,14 +39,14 @@ enum AffectedMethods {
 pub(super) struct Misbehaviour {
     /// Its name, as in the table at the top of `mod.rs`.
     pub name: &'static str,
-    affected: AffectedMethods,
+    affected_methods: AffectedMethods,
     reaction: fn(&str) -> Reaction,
 }
 
 impl Misbehaviour {
     /// Returns true if the CPI can misbehave in this way at this method.
     pub(super) fn fits(&self, method: &str) -> bool {
-        match self.affected {
+        match self.affected_methods {
             AffectedMethods::Any => true,
             AffectedMethods::Changes => [&CREATES[..], &DELETES, &CHANGES].concat().contains(&method),
             AffectedMethods::Creates => CREATES.contains(&method),
@@ -114,12 +114,12 @@ fn error_before_effect(method: &str) -> Reaction {
 
 /// Returns a way to misbehave at all methods.
 const fn at_any(name: &'static str, reaction: fn(&str) -> Reaction) -> Misbehaviour {
-    Misbehaviour { name, affected: AffectedMethods::Any, reaction }
+    Misbehaviour { name, affected_methods: AffectedMethods::Any, reaction }
 }
 
 /// Returns a way to misbehave at methods that change something.
 const fn at_changes(name: &'static str, reaction: fn(&str) -> Reaction) -> Misbehaviour {
-    Misbehaviour { name, affected: AffectedMethods::Changes, reaction }
+    Misbehaviour { name, affected_methods: AffectedMethods::Changes, reaction }
 }
 
 /// The misbehaviours, in the order of the table at the top of `mod.rs`.
@@ -144,10 +144,14 @@ pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
     }),
     Misbehaviour {
         name: "answers with an empty CID",
-        affected: AffectedMethods::Creates,
+        affected_methods: AffectedMethods::Creates,
         reaction: |_| answer_after_effect("{\"result\":\"\",\"error\":null,\"log\":\"\"}"),
     },
-    Misbehaviour { name: "invents a CID", affected: AffectedMethods::Creates, reaction: answer_invented_cid },
+    Misbehaviour {
+        name: "invents a CID",
+        affected_methods: AffectedMethods::Creates,
+        reaction: answer_invented_cid,
+    },
     at_any("fails after the effect", |_| error_after_effect(CLOUD_ERROR, false)),
     at_changes("fails after the effect and wants a retry", |_| error_after_effect(CLOUD_ERROR, true)),
     at_any("denies the method after the effect", |_| {
@@ -163,22 +167,22 @@ pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
     at_changes(HANGS, |_| Reaction::Interrupt(Interruption::Hold)),
     Misbehaviour {
         name: "denies what exists",
-        affected: AffectedMethods::PresenceQueries,
+        affected_methods: AffectedMethods::PresenceQueries,
         reaction: |_| answer_without_effect(json!(false)),
     },
     Misbehaviour {
         name: "knows no attached disks",
-        affected: AffectedMethods::GetDisks,
+        affected_methods: AffectedMethods::GetDisks,
         reaction: |_| answer_without_effect(json!([])),
     },
     Misbehaviour {
         name: "claims that everything exists",
-        affected: AffectedMethods::PresenceQueries,
+        affected_methods: AffectedMethods::PresenceQueries,
         reaction: |_| answer_without_effect(json!(true)),
     },
     Misbehaviour {
         name: PRETENDS_TO_DELETE,
-        affected: AffectedMethods::Deletes,
+        affected_methods: AffectedMethods::Deletes,
         reaction: |_| answer_without_effect(json!(null)),
     },
     at_any("makes noise and exits with 3", |_| {

@@ -38,7 +38,7 @@ impl ChaosLife {
             }
             Mistake::SecondRun { call } => self.run_held_at_call(call, command, &HeldCallAction::SecondRun),
             Mistake::OtherRegion if self.deployment.is_some() => {
-                let script = Script::with_info(InfoAnswer::Local).configured(OTHER_REGION);
+                let script = Script::with_info(InfoAnswer::Local).with_config(OTHER_REGION);
                 self.look_elsewhere(command, self.prepare_command(command, &["-o", "region.yml"]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
@@ -76,7 +76,7 @@ impl ChaosLife {
 
     /// Returns true if no VM of the environment exists.
     fn has_no_vm(&self) -> bool {
-        !self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("vm-"))
+        !self.inventory.present_cids(&self.hello).iter().any(|cid| cid.starts_with("vm-"))
     }
 
     /// Runs a command while the VM of another environment uses the address.
@@ -123,7 +123,7 @@ impl ChaosLife {
 
     /// Deletes the VMs or disks of the environment in the IaaS.
     fn remove(&mut self, prefix: &str) {
-        for cid in self.inventory.present(&self.hello) {
+        for cid in self.inventory.present_cids(&self.hello) {
             if cid.starts_with(prefix) {
                 self.delete_by_hand(&cid);
             }
@@ -194,13 +194,13 @@ impl ChaosLife {
         is_as_deployed
             && is_empty("/monopile/suspects")
             && is_empty("/monopile/undeleted")
-            && self.hello.recorded_cids() == self.inventory.present(&self.hello)
-            && self.hello.announced().is_empty()
+            && self.hello.recorded_cids() == self.inventory.present_cids(&self.hello)
+            && self.hello.announced_methods().is_empty()
     }
 
     /// Returns true if the environment has snapshots.
     fn has_snapshots(&self) -> bool {
-        self.inventory.present(&self.hello).iter().any(|cid| cid.starts_with("snapshot-"))
+        self.inventory.present_cids(&self.hello).iter().any(|cid| cid.starts_with("snapshot-"))
     }
 
     /// Loses the state. A create-env must not create a second VM. Then the operator finds the state again, or

@@ -81,7 +81,7 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
     let steps: Option<Vec<usize>> = std::env::var("MONOPILE_CHAOS_STEPS")
         .ok()
         .map(|steps| steps.split(',').map(|step| step.parse().unwrap()).collect());
-    let lived = catch_unwind(AssertUnwindSafe(|| {
+    let result = catch_unwind(AssertUnwindSafe(|| {
         let mut life = ChaosLife::new(total);
         for (number, step) in schedule::draw_steps(seed).iter().enumerate() {
             if steps.as_ref().is_none_or(|steps| steps.contains(&number)) {
@@ -90,7 +90,7 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
         }
         life.recover();
     }));
-    lived.map_err(|panic| {
+    result.map_err(|panic| {
         let message = panic.downcast_ref::<String>().cloned();
         message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
     })
@@ -107,9 +107,9 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
             scope.spawn(|| {
                 while let Some(seed) = next() {
                     let life = Instant::now();
-                    let lived = live(seed, &total);
+                    let result = live(seed, &total);
                     let seconds = life.elapsed().as_secs_f64();
-                    match lived {
+                    match result {
                         Ok(()) => {
                             eprintln!("chaos: seed {seed} ended well after {seconds:.1} s");
                             ended_well.fetch_add(1, Ordering::SeqCst);

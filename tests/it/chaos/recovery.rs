@@ -24,7 +24,7 @@ impl ChaosLife {
         self.pursue(OperatorCommand::Create);
         self.check_service();
         self.pursue(OperatorCommand::Delete);
-        for cid in self.inventory.present(&self.hello) {
+        for cid in self.inventory.present_cids(&self.hello) {
             // The resource was reported, because otherwise the check after the last run would have failed.
             self.delete_by_hand(&cid);
         }
@@ -134,7 +134,7 @@ impl ChaosLife {
         let records = self.hello.records();
         let is_unnamed = text.contains("delete the VM with this address in the IaaS");
         let mut has_deleted = false;
-        for cid in self.inventory.present(&self.hello) {
+        for cid in self.inventory.present_cids(&self.hello) {
             let is_named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
             if !records.contains(&cid) && (is_named || (is_unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);

@@ -216,7 +216,7 @@ pub(super) fn draw_steps(seed: u64) -> Vec<Step> {
 }
 
 fn draw_step(dice: &mut Dice) -> Step {
-    let command = dice.weighted(&[
+    let command = dice.pick_weighted(&[
         (40, OperatorCommand::Create),
         (14, OperatorCommand::CreateWithRecreate),
         (12, OperatorCommand::Delete),
@@ -234,7 +234,7 @@ fn draw_step(dice: &mut Dice) -> Step {
         (1, OperatorCommand::Show),
     ]);
     let change = (command.deploys() && dice.chance(75)).then(|| {
-        dice.weighted(&[
+        dice.pick_weighted(&[
             (6, Change::Property),
             (5, Change::Disk),
             (3, Change::Stemcell),
@@ -249,7 +249,7 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
     let call = dice.between(2, 9);
     let message = dice.between(1, 16);
     let side = dice.pick(&[Moment::Before, Moment::After]);
-    let action = dice.weighted(&[
+    let action = dice.pick_weighted(&[
         (4, MachineAction::KillAgent),
         (3, MachineAction::Reboot),
         (2, MachineAction::SwitchOff),
@@ -283,7 +283,7 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
 fn draw_mistake(dice: &mut Dice) -> Mistake {
     let call = dice.between(2, 6);
     let (imports, names_disk) = (dice.chance(60), dice.chance(60));
-    dice.weighted(&[
+    dice.pick_weighted(&[
         (3, Mistake::ForgottenStore),
         (4, Mistake::LostState { imports, names_disk }),
         (3, Mistake::DeletedLock { call }),
@@ -314,7 +314,7 @@ fn draw_misbehaviour(dice: &mut Dice, methods: &'static [&'static str]) -> Plann
         if fitting.is_empty() {
             continue;
         }
-        let calls = dice.weighted(&[(6, (1, 1)), (3, (1, usize::MAX)), (1, (2, 2))]);
+        let calls = dice.pick_weighted(&[(6, (1, 1)), (3, (1, usize::MAX)), (1, (2, 2))]);
         return PlannedMisbehaviour { how, method: dice.pick(&fitting), calls };
     }
 }

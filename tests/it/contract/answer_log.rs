@@ -8,7 +8,7 @@ const SECRET: &str = r#"password quite-\u001b[31ma-sec\u001b[0mret"#;
 const REDACTED_PASSWORD: &str = "password <redacted>";
 
 /// Returns a command that adds this JSON text to the answer's log.
-fn adding(log: &str) -> Reaction {
+fn add_to_log(log: &str) -> Reaction {
     Reaction::After(format!(
         "echo 'on both' >&2; sed 's/\"log\":\"/\"log\":\"on both\\\\n{}\\\\n/'",
         log.replace('\\', r"\\").replace('[', r"\[")
@@ -34,7 +34,7 @@ fn log_of_every_answer_is_shown_and_logged() {
         "set_disk_metadata",
     ];
     let script = methods.iter().fold(Script::with_info(InfoAnswer::Local), |script, method| {
-        script.first(method, 1, adding(&format!("of {method}, {SECRET}")))
+        script.first(method, 1, add_to_log(&format!("of {method}, {SECRET}")))
     });
     hello.set_script(script.clone());
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
@@ -95,7 +95,7 @@ fn next_run_shows_the_answer_log_of_a_killed_one() {
     let hello = Hello::new();
     hello.set_script(
         Script::with_info(InfoAnswer::Local)
-            .first("create_stemcell", 1, adding(SECRET))
+            .first("create_stemcell", 1, add_to_log(SECRET))
             .stopped_at(2, Interruption::Slow),
     );
     hello.create(&["-v", "some_password=quite-a-secret"]);

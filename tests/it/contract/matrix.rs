@@ -37,19 +37,19 @@ struct Expected {
 
 impl Expected {
     /// Returns the `api_version` of requests.
-    fn spoken(&self) -> u32 {
+    fn api_version(&self) -> u32 {
         self.cpi.version().min(3).min(self.cap.unwrap_or(3))
     }
 
     fn v2(&self) -> bool {
-        self.spoken() >= 2 && self.stemcell.unwrap_or(1) >= 2
+        self.api_version() >= 2 && self.stemcell.unwrap_or(1) >= 2
     }
 
     /// Returns true if the networks from `create_vm` and the hint from `attach_disk` are recorded. This is
     /// always so under contract v2. With an old stemcell, it is so if the CPI returns them, as the scripted
     /// one does in even versions.
     fn is_recorded(&self) -> bool {
-        self.v2() || self.spoken() >= 2 && self.cpi.version().is_multiple_of(2)
+        self.v2() || self.api_version() >= 2 && self.cpi.version().is_multiple_of(2)
     }
 }
 
@@ -200,7 +200,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
             expected.pop();
             context.pop();
         } else {
-            assert_eq!(request["api_version"], cell.spoken(), "{description}");
+            assert_eq!(request["api_version"], cell.api_version(), "{description}");
             let vm = json!({"stemcell": {"api_version": cell.stemcell.unwrap_or(1)}});
             assert_eq!(request["context"]["vm"], vm, "{description}");
         }
@@ -210,7 +210,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
         let count = match method {
             "info" => 0,
             "has_vm" | "delete_vm" | "delete_disk" | "delete_stemcell" => 1,
-            "create_stemcell" if cell.spoken() < 3 => 2,
+            "create_stemcell" if cell.api_version() < 3 => 2,
             "set_vm_metadata" | "set_disk_metadata" | "attach_disk" | "detach_disk" => 2,
             "create_stemcell" | "create_disk" => 3,
             "create_vm" => 6,

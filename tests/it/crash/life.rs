@@ -176,11 +176,11 @@ impl<'t> CrashLife<'t> {
         }
     }
 
-    /// Runs the complete life without the stages that are not `lived`. `command` runs a stage's command to
-    /// its end; `check` gets the state after each deploy.
+    /// Runs the complete life without the stages that `runs_stage` excludes. `command` runs a stage's command
+    /// to its end; `check` gets the state after each deploy.
     pub(super) fn live(
         &mut self,
-        lived: impl Fn(usize) -> bool,
+        runs_stage: impl Fn(usize) -> bool,
         mut command: impl FnMut(&mut Self, usize),
         mut check: impl FnMut(usize, &Value, &str),
     ) {
@@ -188,7 +188,7 @@ impl<'t> CrashLife<'t> {
         for stage in 0..STAGES.len() {
             // The next stage deploys the change of a skipped stage.
             self.change(stage);
-            if !lived(stage) {
+            if !runs_stage(stage) {
                 continue;
             }
             command(self, stage);
@@ -211,7 +211,7 @@ impl<'t> CrashLife<'t> {
             );
         }
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
-        let in_place = usize::from(lived(1));
+        let in_place = usize::from(runs_stage(1));
         self.check_effects(3 + usize::try_from(deploys).unwrap() - in_place);
         for heir in &mut self.pid_heirs {
             assert!(heir.is_well(), "a process was signalled that had a pid of ours");
@@ -306,10 +306,10 @@ impl<'t> CrashLife<'t> {
             self.hello.wait_for_keeper();
         }
         let records = self.hello.announced_or_recorded();
-        let announced = self.hello.announced();
+        let announced_methods = self.hello.announced_methods();
         for cid in self.hello.cloud().iter().filter(|cid| !records.contains(cid.as_str())) {
             let method = format!("create_{}", cid.split('-').next().unwrap());
-            if !announced.contains(&method) {
+            if !announced_methods.contains(&method) {
                 self.add_leak(format_args!("{cid} exists, and neither state nor journal knows it"));
             }
         }
@@ -325,12 +325,12 @@ impl<'t> CrashLife<'t> {
         let journal = std::fs::read_dir(self.hello.world.path("state.json.journal")).into_iter().flatten();
         let journal = journal.map(|entry| entry.unwrap().path());
         // The next run sweeps files that a settled call could not remove.
-        let swept = |path: &PathBuf| {
+        let will_be_swept = |path: &PathBuf| {
             let kind = path.extension().and_then(|kind| kind.to_str());
             matches!(kind, Some("log" | "answer" | "prepared")) && !path.with_extension("intent").exists()
         };
         let journal: Vec<String> = journal
-            .filter(|path| !swept(path))
+            .filter(|path| !will_be_swept(path))
             .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
             .collect();
         // The registry's content exists as long as its VM.

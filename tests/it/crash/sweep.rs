@@ -97,8 +97,8 @@ pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
 /// Runs an undisturbed life and records what can be disturbed in it: the CPI calls, messages and system calls
 /// of each stage.
 fn run_undisturbed(setting: LifeSetting) -> Reference {
-    let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).run_to_end();
-    assert!(traced.status.success(), "this test needs strace, and the right to trace");
+    let strace_check = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).run_to_end();
+    assert!(strace_check.status.success(), "this test needs strace, and the right to trace");
     let tally = Tally::default();
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();

@@ -81,12 +81,13 @@ fn plug_disks(volumes: &Path, scratch: &Path, portal: &str) {
     let exports = names(&volumes.join("exports"));
     let exports = exports.iter().filter_map(|name| name.strip_suffix(".conf"));
     let exported_volumes: Vec<&str> = exports.filter(|name| name.starts_with("disk-")).collect();
-    let plugged = names(&scratch.join("by-path"));
-    for name in plugged.iter().filter(|name| !exported_volumes.iter().any(|volume| device(volume) == **name))
+    let plugged_paths = names(&scratch.join("by-path"));
+    for name in
+        plugged_paths.iter().filter(|name| !exported_volumes.iter().any(|volume| device(volume) == **name))
     {
         std::fs::remove_file(scratch.join("by-path").join(name)).unwrap();
     }
-    for volume in exported_volumes.iter().filter(|volume| !plugged.contains(&device(volume))) {
+    for volume in exported_volumes.iter().filter(|volume| !plugged_paths.contains(&device(volume))) {
         let data = scratch.join("disks").join(volume);
         std::fs::create_dir_all(&data).unwrap();
         std::os::unix::fs::symlink(data, scratch.join("by-path").join(device(volume))).unwrap();

@@ -103,9 +103,9 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     // Without a terminal, nothing is done unless options request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
     let findings = document(&output);
-    let drifted = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
-    assert_eq!((&drifted["what"], &drifted["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
-    assert_eq!(drifted["repairs"], json!(["reboot_vm", "recreate_vm"]));
+    let drift = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
+    assert_eq!((&drift["what"], &drift["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
+    assert_eq!(drift["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for more in [&["--json"][..], &["-n", "--json"]] {
         let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
         let problems = document(&output);

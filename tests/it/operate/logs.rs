@@ -168,14 +168,14 @@ fn log_of_three_gigabytes_takes_little_memory() {
 fn follow_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let following = Running::start(hello.command("logs", &["--follow", "--filter", "hello/hello.*.log"]));
-    following.wait_for_line("listening on ");
+    let process = Running::start(hello.command("logs", &["--follow", "--filter", "hello/hello.*.log"]));
+    process.wait_for_line("listening on ");
     append(&hello, "hello.stdout.log", "first news");
-    following.wait_for_line("first news");
+    process.wait_for_line("first news");
     append(&hello, "hello.stderr.log", "trouble");
-    assert_eq!(following.wait_for_line("==> "), "==> hello/hello.stderr.log <==");
-    following.wait_for_line("trouble");
-    assert_eq!(following.end(Signal::INT), Some(0));
+    assert_eq!(process.wait_for_line("==> "), "==> hello/hello.stderr.log <==");
+    process.wait_for_line("trouble");
+    assert_eq!(process.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -266,22 +266,22 @@ fn console_is_followed_until_a_signal_or_the_end_of_the_vm() {
     };
     add("first");
     let follow = || Running::start(hello.command("logs", &["-o", "builtin.yml", "--console", "--follow"]));
-    let following = follow();
-    assert_eq!(following.wait_for_line(""), "first");
+    let process = follow();
+    assert_eq!(process.wait_for_line(""), "first");
     add("second");
-    assert_eq!(following.wait_for_line(""), "second");
+    assert_eq!(process.wait_for_line(""), "second");
     // The file is full, and the next one begins.
     add("third");
     fs::rename(&path, vm.join("console.log.1")).unwrap();
     add("fourth");
-    assert_eq!(following.wait_for_line(""), "third");
-    assert_eq!(following.wait_for_line(""), "fourth");
-    assert_eq!(following.end(Signal::INT), Some(0));
+    assert_eq!(process.wait_for_line(""), "third");
+    assert_eq!(process.wait_for_line(""), "fourth");
+    assert_eq!(process.end(Signal::INT), Some(0));
 
-    let following = follow();
-    following.wait_for_line("fourth");
+    let process = follow();
+    process.wait_for_line("fourth");
     fs::remove_dir_all(&vm).unwrap();
-    assert_eq!(following.wait_for_end(), Some(0));
+    assert_eq!(process.wait_for_end(), Some(0));
 }
 
 #[test]

@@ -174,8 +174,8 @@ fn sessions_go_through_jump_hosts_and_proxies() {
 
     let socks = ForwardProxy::socks5(Some(("me", "s3cret-of-socks")));
     let url = format!("socks5://me:s3cret-of-socks@127.0.0.1:{}", socks.port());
-    let proxied = run(&hello, "ssh", &[PORT, "--gw-socks5", &url, "-c", "echo there"]).success();
-    assert_eq!(proxied.stdout, "there\n");
+    let session = run(&hello, "ssh", &[PORT, "--gw-socks5", &url, "-c", "echo there"]).success();
+    assert_eq!(session.stdout, "there\n");
     assert_eq!(socks.targets(), [format!("{host}:2222")]);
     let bad_url = url.replace("s3cret-of-socks", "wrong-one");
     let failed_run = run(&hello, "ssh", &[PORT, "--gw-socks5", &bad_url, "-c", "echo there"]).exits_with(255);

@@ -159,9 +159,9 @@ fn interrupted_restart_is_not_repeated_without_its_vm() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nsleep 20\n");
     hello.create(&[]).success();
-    let restarting = Running::start(hello.command("restart", &["--json"]));
-    restarting.wait_for_line("Draining the jobs");
-    assert_eq!(restarting.end(Signal::INT), Some(130));
+    let restart = Running::start(hello.command("restart", &["--json"]));
+    restart.wait_for_line("Draining the jobs");
+    assert_eq!(restart.end(Signal::INT), Some(130));
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
     let silent = run(&hello, "status", &[&quick[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
@@ -262,17 +262,17 @@ fn watch_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.take_requests();
-    let watching = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
-    watching.wait_for_line(r#""answers":"yes""#);
-    watching.wait_for_line(r#""answers":"yes""#);
+    let watch = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
+    watch.wait_for_line(r#""answers":"yes""#);
+    watch.wait_for_line(r#""answers":"yes""#);
     assert_eq!(
         Hello::methods(&hello.take_requests()),
         ["info", "has_vm", "has_disk"],
         "the CPI is asked once"
     );
     hello.kill_vm();
-    watching.wait_for_line(r#""answers":"no""#);
-    assert_eq!(watching.end(Signal::INT), Some(0));
+    watch.wait_for_line(r#""answers":"no""#);
+    assert_eq!(watch.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

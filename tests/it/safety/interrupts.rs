@@ -71,8 +71,8 @@ fn signal_ends_the_start_of_ruby() {
 fn signal_ends_a_call_that_only_reads() {
     let hello = Hello::new();
     for method in ["info", "has_vm"] {
-        let sleeping = Reaction::Instead("exec sleep 300".to_owned());
-        hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, sleeping));
+        let reaction = Reaction::Instead("exec sleep 300".to_owned());
+        hello.set_script(Script::with_info(InfoAnswer::Local).first(method, 1, reaction));
         let mut command = hello.command("create-env", &["--recreate"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until("the CPI sleeps", || {
@@ -150,7 +150,7 @@ fn signal_at_a_prompt_waits_for_no_call() {
     hello.kill_vm();
     end_at_prompt(&hello, "cloud-check", &["--agent-timeout", "1s"]);
     assert_eq!(hello.cloud(), cloud);
-    assert_eq!(hello.announced(), Vec::<String>::new());
+    assert_eq!(hello.announced_methods(), Vec::<String>::new());
     hello.delete(&["--agent-timeout", "1s"]).success();
     // SIGTERM left the scratch directory for the next run.
     assert_eq!(hello.leftovers(), Vec::<String>::new());

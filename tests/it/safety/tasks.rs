@@ -16,7 +16,7 @@ struct SlowState {
     names: Vec<String>,
     task: Option<String>,
     /// The number of answers that still name a running process.
-    lingering: usize,
+    remaining_answers: usize,
 }
 
 /// An agent whose `migrate_disk` never ends while the task is set, and whose stopped processes linger.
@@ -35,10 +35,10 @@ impl Listener for Slow {
             return Some(json!({"value": {"agent_task_id": state.task, "state": "running"}}));
         }
         if exchange.name() == "get_state"
-            && state.lingering > 0
+            && state.remaining_answers > 0
             && state.names.iter().any(|name| name == "stop")
         {
-            state.lingering -= 1;
+            state.remaining_answers -= 1;
             let mut answer = exchange.answer.clone();
             answer["value"]["processes"] = json!([{"name": "hello", "state": "running"}]);
             return Some(answer);
@@ -102,7 +102,7 @@ fn in_place_update_waits_for_stopped_jobs() {
     hello.create(&[]).success();
     let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
     hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
-    *slow.0.lock().unwrap() = SlowState { lingering: 4, ..SlowState::default() };
+    *slow.0.lock().unwrap() = SlowState { remaining_answers: 4, ..SlowState::default() };
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);
     let names = slow.0.lock().unwrap().names.clone();

@@ -54,12 +54,10 @@ fn rejects_invalid_configs() {
             if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
         assert_both_refuse(&clouds, "z-east", 3, &[&expected]);
     }
-    let looped = good.replacen("name: east,", "name: east, migrated_from: [{name: west}],", 1).replacen(
-        "name: west,",
-        "name: west, migrated_from: [{name: east}],",
-        1,
-    );
-    clouds.hello.world.write("cpis.yml", looped);
+    let looping_config = good
+        .replacen("name: east,", "name: east, migrated_from: [{name: west}],", 1)
+        .replacen("name: west,", "name: west, migrated_from: [{name: east}],", 1);
+    clouds.hello.world.write("cpis.yml", looping_config);
     assert_both_refuse(&clouds, "z-east", 3, &["a cycle"]);
     let duplicate = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
         "name: west,",

@@ -71,8 +71,8 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     hello.take_requests();
     hello.create(&config).success();
     let requests = hello.take_requests();
-    let calculated = arguments(&requests, "calculate_vm_cloud_properties");
-    assert_eq!(calculated, json!([{"cpu": 1, "ram": 64, "ephemeral_disk_size": 128}]));
+    let calculation = arguments(&requests, "calculate_vm_cloud_properties");
+    assert_eq!(calculation, json!([{"cpu": 1, "ram": 64, "ephemeral_disk_size": 128}]));
     let expected = json!({"zone": "a", "open": true, "cpu": 1, "ram": 64, "ephemeral_disk": {"size": 128}});
     assert_eq!(arguments(&requests, "create_vm")[2], expected);
     assert_output_contains(&hello.create(&config).success(), "Nothing to do");

@@ -60,13 +60,14 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
     drop(server);
     assert_eq!(requests, 2, "the export downloads nothing again");
 
-    let isolated = |command: Command| -> Run {
+    let run_isolated = |command: Command| -> Run {
         hello.world.finish(without_network(&on_machine(&hello, command, "home-b")))
     };
     let trust = ["--cache-trust", "ci.pub"];
     let import = hello.world.monopile([&["cache", "import", "bundle.tgz"][..], &trust].concat());
-    assert_eq!(isolated(import).success().stdout, "4 entries imported\n");
-    let plan = isolated(hello.command("plan", &[&["--offline", "--json"][..], &trust].concat())).success();
+    assert_eq!(run_isolated(import).success().stdout, "4 entries imported\n");
+    let plan =
+        run_isolated(hello.command("plan", &[&["--offline", "--json"][..], &trust].concat())).success();
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
     assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
     // The VM is in the same network namespace.
@@ -78,7 +79,7 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
         \"$program\" create-env \"$@\" --offline --cache-trust ci.pub
         exec \"$program\" delete-env \"$@\" -n";
     script_command.args(["-ec", script, "bash", MONOPILE]).args(hello.command("create-env", &[]).get_args());
-    let run = isolated(script_command).success();
+    let run = run_isolated(script_command).success();
     assert!(run.stdout.contains("Uploading compiled package"), "{}", run.stdout);
     assert!(!run.stdout.contains("Compiling package"), "{}", run.stdout);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -120,9 +121,12 @@ fn changed_and_foreign_files_are_not_imported() {
         head -c 1000 bundle.tgz >short.tgz
         mkdir other && echo x >other/x && tar -czf other.tgz other",
     );
-    let damaged = world.run(["cache", "import", "changed.tgz", "--cache-dir", "b"]).exits_with(1);
-    assert!(damaged.stdout.contains("downloads\tsha1-"), "{damaged:?}");
-    assert!(damaged.stderr.contains("1 of 2 entries of 'changed.tgz' cannot be used"), "{damaged:?}");
+    let failed_import = world.run(["cache", "import", "changed.tgz", "--cache-dir", "b"]).exits_with(1);
+    assert!(failed_import.stdout.contains("downloads\tsha1-"), "{failed_import:?}");
+    assert!(
+        failed_import.stderr.contains("1 of 2 entries of 'changed.tgz' cannot be used"),
+        "{failed_import:?}"
+    );
     // The other entry is there.
     let list = world.run(["cache", "list", "--cache-dir", "b"]).success();
     assert_eq!(list.stdout.matches("downloads\t").count(), 1, "{}", list.stdout);

@@ -33,10 +33,10 @@ fn entries_of_a_bucket_are_listed_verified_and_removed() {
 
         assert_eq!(run(&["verify"]).success().stdout, "2 entries verified\n");
         bucket.put(&format!("cache/downloads/{stemcell}"), b"garbage");
-        let damaged = run(&["verify"]).exits_with(1);
+        let verification = run(&["verify"]).exits_with(1);
         assert!(
-            damaged.stdout.contains(&stemcell) && damaged.stdout.contains("does not match"),
-            "{damaged:?}"
+            verification.stdout.contains(&stemcell) && verification.stdout.contains("does not match"),
+            "{verification:?}"
         );
 
         assert!(run(&["prune", "--unused", "1d"]).success().stdout.ends_with("2 kept\n"));

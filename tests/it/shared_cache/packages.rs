@@ -85,8 +85,8 @@ fn packages_compiled_by_one_machine_are_used_by_others() {
     assert_eq!(objects, (2, 2), "{:?}", team.bucket.keys());
 
     let url = team.bucket.url("cache");
-    let trusting = ["--json", "--recreate", "--cache", &url, "--cache-trust", "ci.pub"];
-    let (plan, _) = team.run("plan", "home-b", &trusting);
+    let trust_options = ["--json", "--recreate", "--cache", &url, "--cache-trust", "ci.pub"];
+    let (plan, _) = team.run("plan", "home-b", &trust_options);
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
     assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
     let (run, count) = team.recreate("home-b", &["--cache-trust", "ci.pub"]);
@@ -127,7 +127,7 @@ fn poisoned_packages_are_compiled() {
     let team = Team::new();
     team.recreate("home", &WRITE);
     let [first, second] = &team.objects(".json")[..] else { panic!("{:?}", team.bucket.keys()) };
-    let trusting = ["--cache-trust", "ci.pub"];
+    let trust_options = ["--cache-trust", "ci.pub"];
     let original: BTreeMap<String, Vec<u8>> =
         team.bucket.keys().into_iter().map(|key| (key.clone(), team.bucket.get(&key).unwrap())).collect();
     let restore = || original.iter().for_each(|(key, bytes)| team.bucket.put(key, bytes));
@@ -136,7 +136,7 @@ fn poisoned_packages_are_compiled() {
     let mut poisoned = original[&archive].clone();
     poisoned[20] ^= 1;
     team.bucket.put(&archive, &poisoned);
-    let (run, count) = team.recreate("home-b", &trusting);
+    let (run, count) = team.recreate("home-b", &trust_options);
     assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");
 
@@ -152,19 +152,19 @@ fn poisoned_packages_are_compiled() {
     };
     let new_key = archive_of(second).replace(&stem(second), &stem(first));
     team.bucket.put(&new_key, &original[archive_of(second)]);
-    let (run, count) = team.recreate("home-c", &trusting);
+    let (run, count) = team.recreate("home-c", &trust_options);
     assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");
 
     // Its signature is gone.
     restore();
     team.bucket.put(first, b"{}");
-    let (run, count) = team.recreate("home-d", &trusting);
+    let (run, count) = team.recreate("home-d", &trust_options);
     assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     // Its archive is gone: the cache simply lacks it.
     restore();
     team.bucket.delete(&archive);
-    let (run, count) = team.recreate("home-e", &trusting);
+    let (run, count) = team.recreate("home-e", &trust_options);
     assert_eq!((count, warnings(&run).len()), (1, 0), "{run:?}");
     team.delete();
 }

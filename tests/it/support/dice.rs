@@ -12,9 +12,9 @@ impl Dice {
     /// Returns any number.
     pub(crate) fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
     }
 
     /// Returns a number from 0 to `limit - 1`.
@@ -38,7 +38,7 @@ impl Dice {
     }
 
     /// Chooses one of the items by their weights.
-    pub(crate) fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+    pub(crate) fn pick_weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
         let mut number = self.number_below(items.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in items {
             if number < *weight {

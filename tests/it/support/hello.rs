@@ -485,9 +485,9 @@ pub(crate) fn release_tarball(hello: &Hello) -> ReleaseTarball {
     let read = |path: &str| hello.world.read(format!("hello/release/{path}"));
     let job_spec: serde_yaml::Value = serde_yaml::from_str(&read("jobs/hello/spec")).unwrap();
     let section = |key: &str| {
-        let mut only = serde_yaml::Mapping::new();
-        only.insert(key.into(), job_spec[key].clone());
-        serde_yaml::to_string(&only).unwrap()
+        let mut mapping = serde_yaml::Mapping::new();
+        mapping.insert(key.into(), job_spec[key].clone());
+        serde_yaml::to_string(&mapping).unwrap()
     };
     let mut job = JobTarball::new("hello").spec(&section("packages")).spec(&section("properties"));
     for (source, target) in job_spec["templates"].as_mapping().unwrap() {

@@ -134,9 +134,9 @@ impl Server {
         let server_requests = Arc::clone(&requests);
         let link = Mutex::new(Instant::now());
         let listening = Listening::start(move |stream| {
-            let mut paced = PacedStream { stream, link: &link, bytes_per_second };
-            serve(&mut paced, &server_requests, &answer);
-            let _ = paced.stream.shutdown(Shutdown::Both);
+            let mut paced_stream = PacedStream { stream, link: &link, bytes_per_second };
+            serve(&mut paced_stream, &server_requests, &answer);
+            let _ = paced_stream.stream.shutdown(Shutdown::Both);
         });
         Server { listening, requests, scheme: "http" }
     }

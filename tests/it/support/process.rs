@@ -85,7 +85,7 @@ fn ignored_signals() -> Vec<i32> {
 struct Watched {
     name: String,
     start: Instant,
-    reminded: Instant,
+    last_reminder: Instant,
     waits: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Watch {
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
         let now = Instant::now();
-        let watched = Watched { name, start: now, reminded: now, waits: Vec::new() };
+        let watched = Watched { name, start: now, last_reminder: now, waits: Vec::new() };
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
         Watch(number)
     }
@@ -128,8 +128,8 @@ fn remind() {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
             let seconds = watched.start.elapsed().as_secs();
-            if seconds >= WAIT_TIMEOUT.as_secs() && watched.reminded.elapsed() >= REMINDER {
-                watched.reminded = Instant::now();
+            if seconds >= WAIT_TIMEOUT.as_secs() && watched.last_reminder.elapsed() >= REMINDER {
+                watched.last_reminder = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
                 let _ = writeln!(
@@ -409,9 +409,9 @@ fn only_this_module_starts_programs_and_waits() {
         }
         let text = std::fs::read_to_string(entry.path()).unwrap();
         for (number, line) in text.lines().enumerate() {
-            let unbounded =
+            let unbounded_waits =
                 ["Command::new(", ".wait()", ".wait_with_output(", ".recv()", ".output()", "Barrier::new("];
-            if unbounded.iter().any(|name| line.contains(name)) {
+            if unbounded_waits.iter().any(|name| line.contains(name)) {
                 problems.push(format!("{}:{}: {}", entry.path().display(), number + 1, line.trim()));
             }
         }

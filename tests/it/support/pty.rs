@@ -91,7 +91,7 @@ impl Pty {
     }
 
     /// Returns the rows on the screen, each as texts of one style.
-    pub(crate) fn styled(&self) -> Vec<Vec<(String, avt::Pen)>> {
+    pub(crate) fn styled_rows(&self) -> Vec<Vec<(String, avt::Pen)>> {
         let terminal = self.terminal.lock().unwrap();
         let rows = terminal.screen().visible_lines().map(|line| {
             let mut texts: Vec<(String, avt::Pen)> = Vec::new();

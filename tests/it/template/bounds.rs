@@ -37,7 +37,7 @@ const HUNGRY: [&str; 9] = [
 ];
 
 /// Returns all of these templates.
-fn hungry() -> impl Iterator<Item = String> {
+fn hungry_templates() -> impl Iterator<Item = String> {
     let nested_functions = format!("<% {} %>", "def f(a=".repeat(20_000));
     HUNGRY.into_iter().map(str::to_owned).chain([nested_functions])
 }
@@ -62,7 +62,7 @@ fn start(world: &World) -> Child {
 
 #[test]
 fn oversized_template_work_is_an_error() {
-    for source in hungry() {
+    for source in hungry_templates() {
         let world = world(&source);
         let excerpt: String = source.chars().take(80).collect();
         let (begin, mut child, mut peak) = (Instant::now(), start(&world), 0);
@@ -80,7 +80,7 @@ fn oversized_template_work_is_an_error() {
 
 #[test]
 fn sigint_ends_a_template_at_once() {
-    for source in hungry().chain(["<% loop {} %>".to_owned()]) {
+    for source in hungry_templates().chain(["<% loop {} %>".to_owned()]) {
         let world = world(&source);
         let excerpt: String = source.chars().take(80).collect();
         let mut child = start(&world);

@@ -96,8 +96,8 @@ fn packaging_scripts_see_nothing_of_the_machine() {
         "_",
     ];
     let names: BTreeSet<&str> = names.lines().collect();
-    let unexpected: Vec<_> = names.difference(&expected.into_iter().collect()).copied().collect();
-    assert_eq!(unexpected, Vec::<&str>::new());
+    let unexpected_names: Vec<_> = names.difference(&expected.into_iter().collect()).copied().collect();
+    assert_eq!(unexpected_names, Vec::<&str>::new());
 }
 
 #[test]

@@ -114,15 +114,15 @@ fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
     let machine = Machine::new();
     let userland_env = env(&machine);
     let command = userland_env.command(&["cpi", "info"], &[]);
-    let mut forbidden = crate::support::process::prepare("unshare");
+    let mut unshare = crate::support::process::prepare("unshare");
     let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
-    forbidden.args(["--user", "--map-root-user", "--mount", "bash", "-ec", script, "bash"]);
-    forbidden.arg(command.get_program()).args(command.get_args());
+    unshare.args(["--user", "--map-root-user", "--mount", "bash", "-ec", script, "bash"]);
+    unshare.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
-        value.map(|value| forbidden.env(name, value));
+        value.map(|value| unshare.env(name, value));
     }
-    forbidden.current_dir(command.get_current_dir().unwrap());
-    let run = userland_env.env.hello.world.finish(forbidden).exits_with(1);
+    unshare.current_dir(command.get_current_dir().unwrap());
+    let run = userland_env.env.hello.world.finish(unshare).exits_with(1);
     for text in [
         "cannot be entered",
         "sysctl user.max_user_namespaces is 0 (allow them: `sysctl -w user.max_user_namespaces=15000`)",

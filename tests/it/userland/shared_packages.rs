@@ -81,8 +81,10 @@ fn packages_of_a_bundle_are_used_by_another_machine() {
         command.env("XDG_CACHE_HOME", other.path("cache"));
         world.finish(command)
     };
-    let untrusted = import(&[]).exits_with(1);
-    assert!(untrusted.stderr.contains("2 of 2 entries") && untrusted.stderr.contains("--cache-trust"));
+    let failed_import = import(&[]).exits_with(1);
+    assert!(
+        failed_import.stderr.contains("2 of 2 entries") && failed_import.stderr.contains("--cache-trust")
+    );
     assert_eq!(import(&["--cache-trust", &format!("{key}.pub")]).success().stdout, "2 entries imported\n");
     let (_, count) = run_info(&other, &keys, &bucket, &TRUST);
     assert_eq!(count, 0);

@@ -41,8 +41,8 @@ fn check<'a>(cases: impl Iterator<Item = (&'a str, String, &'a str)>) {
 #[test]
 fn plain_scalars_resolve_like_yaml_1_1() {
     check(scalars::PLAIN.iter().map(|(source, expected)| {
-        let emitted = yaml::emit(&load(&format!("- {source}\n")));
-        (*source, emitted.trim_start_matches("- ").trim_end_matches('\n').to_owned(), *expected)
+        let yaml_text = yaml::emit(&load(&format!("- {source}\n")));
+        (*source, yaml_text.trim_start_matches("- ").trim_end_matches('\n').to_owned(), *expected)
     }));
 }
 
@@ -50,9 +50,9 @@ fn plain_scalars_resolve_like_yaml_1_1() {
 fn emitted_strings_stay_strings() {
     check(scalars::STRINGS.iter().map(|(text, expected)| {
         let map = Mapping::from_iter([(Node::string("k"), Node::string(*text))]);
-        let emitted = yaml::emit(&Data::Map(map).into());
-        assert_eq!(load(&emitted).get("k").and_then(Node::as_str), Some(*text), "{emitted:?}");
-        (*text, emitted["k: ".len()..emitted.len() - 1].to_owned(), *expected)
+        let yaml_text = yaml::emit(&Data::Map(map).into());
+        assert_eq!(load(&yaml_text).get("k").and_then(Node::as_str), Some(*text), "{yaml_text:?}");
+        (*text, yaml_text["k: ".len()..yaml_text.len() - 1].to_owned(), *expected)
     }));
 }
 

@@ -16,7 +16,7 @@ fn attach_disk_swaps_disks_and_back() {
     assert_output_contains(&clouds.run("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask_counter(), 1);
-    let first = clouds.only("east", "disks");
+    let first = clouds.only_resource("east", "disks");
     assert_eq!(
         clouds.list("disks"),
         [json!({"cid": first, "cpi": "east", "az": "z-east", "size": 1024, "status": "attached",
@@ -61,7 +61,7 @@ fn attach_disk_swaps_disks_and_back() {
     clouds.create("z-east", &[]).success();
     assert_eq!(statuses(&clouds), [status(&first, "attached"), status(&second, "kept")]);
     clouds.run("delete-disk", &[&second, "-n"]).success();
-    assert_eq!(clouds.only("east", "disks"), first);
+    assert_eq!(clouds.only_resource("east", "disks"), first);
     clouds.delete("z-east").success();
     clouds.call_cpi_directly("west", "delete_disk", json!([foreign_disk]));
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());

@@ -26,7 +26,7 @@ impl Clouds {
 
     /// Returns the only resource of a kind in a cloud.
     #[track_caller]
-    fn only(&self, cloud: &str, kind: &str) -> String {
+    fn only_resource(&self, cloud: &str, kind: &str) -> String {
         let all = self.resources(cloud, kind);
         assert_eq!(all.len(), 1, "{cloud}: {all:?}");
         all.into_iter().next().unwrap()

@@ -23,7 +23,7 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
             .to_string(),
     );
     clouds.run("take-snapshot", &[]).success();
-    let snapshot = clouds.only("east", "snapshots");
+    let snapshot = clouds.only_resource("east", "snapshots");
     let list = clouds.list("snapshots");
     assert_eq!(list[0]["cid"], json!(snapshot));
     assert_eq!((list[0]["cpi"].clone(), list[0]["disk"].clone()), (json!("east"), json!(east)));
@@ -56,7 +56,7 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     assert_output_contains(&run, &format!("Delete snapshot '{snapshot}'"));
     assert_output_contains(&run, "'east'?");
     assert_output_contains(&run, "not confirmed: nothing was changed");
-    assert_eq!(clouds.only("east", "snapshots"), snapshot);
+    assert_eq!(clouds.only_resource("east", "snapshots"), snapshot);
     for snapshot in clouds.list("snapshots") {
         clouds.run("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
     }

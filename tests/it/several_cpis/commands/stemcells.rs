@@ -26,7 +26,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert_output_contains(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     assert!(!output_of(&run).contains(SECRET));
     assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
-    let east = clouds.only("east", "stemcells");
+    let east = clouds.only_resource("east", "stemcells");
     let list = clouds.list("stemcells");
     let cpis: Vec<&str> = list.iter().map(|stemcell| stemcell["cpi"].as_str().unwrap()).collect();
     assert_eq!(cpis, ["east", "foreign", "west"]);
@@ -44,7 +44,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     clouds.run(UPLOAD, &[&["nowhere.tgz"], &name_and_version[..]].concat()).success();
     clouds.run(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
-    assert_ne!(clouds.only("east", "stemcells"), east);
+    assert_ne!(clouds.only_resource("east", "stemcells"), east);
     assert_eq!(clouds.list("stemcells").len(), 3);
 
     // A CPI that rejects the stemcell does not matter if others accept it.
@@ -90,7 +90,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
     // One is named by its CID, the others by name and version.
-    let west = clouds.only("west", "stemcells");
+    let west = clouds.only_resource("west", "stemcells");
     assert_output_contains(
         &clouds.run("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3),
         "is on record",
@@ -159,11 +159,11 @@ fn uploads_run_in_parallel_and_fail_independently() {
 fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     let clouds = Clouds::new();
     clouds.run(UPLOAD, &["hello/stemcell"]).success();
-    let uploaded_cid = clouds.only("east", "stemcells");
+    let uploaded_cid = clouds.only_resource("east", "stemcells");
     clouds.create("z-east", &[]).success();
     clouds.create("z-east", &[]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
-    assert_eq!(clouds.only("east", "stemcells"), uploaded_cid);
+    assert_eq!(clouds.only_resource("east", "stemcells"), uploaded_cid);
     let run = clouds.run("delete-stemcell", &[&uploaded_cid]).exits_with(3);
     assert_output_contains(&run, "was created from stemcell");
 
@@ -172,7 +172,7 @@ fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     assert_output_contains(&run, "so that stays until create-env replaces the VM");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);
     clouds.create("z-east", &["--recreate"]).success();
-    assert_ne!(clouds.only("east", "stemcells"), uploaded_cid);
+    assert_ne!(clouds.only_resource("east", "stemcells"), uploaded_cid);
     clouds.delete("z-east").success();
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -69,7 +69,7 @@ fn deleted_vm_is_replaced_by_the_next_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask_counter(), 1);
-    let vm = clouds.only("east", "vms");
+    let vm = clouds.only_resource("east", "vms");
     clouds.run("delete-vm", &[&vm]).success();
     assert_eq!(clouds.counts("east"), [0, 1, 1]);
     clouds.create("z-east", &[]).success();

@@ -141,7 +141,7 @@ impl Script {
     }
 
     /// Makes the calls with this configuration of the local CPI, and thus in another place.
-    pub(crate) fn configured(self, config: &str) -> Script {
+    pub(crate) fn with_config(self, config: &str) -> Script {
         Script { config: config.to_owned(), ..self }
     }
 
@@ -301,7 +301,7 @@ impl Hello {
     }
 
     /// Returns the methods of open calls.
-    pub(crate) fn announced(&self) -> Vec<String> {
+    pub(crate) fn announced_methods(&self) -> Vec<String> {
         self.copy_bucket();
         let entries =
             std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten().flatten();

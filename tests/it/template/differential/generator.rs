@@ -674,10 +674,10 @@ impl Generator {
 
     fn sequence(&mut self, depth: u32) -> String {
         let count = 1 + self.dice.number_below(3);
-        (0..count).map(|_| self.quantified(depth)).collect()
+        (0..count).map(|_| self.quantified_atom(depth)).collect()
     }
 
-    fn quantified(&mut self, depth: u32) -> String {
+    fn quantified_atom(&mut self, depth: u32) -> String {
         if self.dice.number_below(4) == 0 {
             return self.dice.pick(&["^", "$", "\\A", "\\z", "\\Z", "\\b", "\\B"]).to_owned();
         }
