@@ -344,13 +344,13 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         }
         if steps[0] == ["default_ca"] {
             let store_text = hello.world.read("creds.yml");
-            let early =
+            let early_finish =
                 hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).exits_with(3);
             for text in [
                 "the rotation of 'default_ca' is not deployed yet: ",
                 "deploy it first: `monopile create-env MANIFEST --vars-store creds.yml`",
             ] {
-                assert!(early.stderr.contains(text), "{text}: {}", early.stderr);
+                assert!(early_finish.stderr.contains(text), "{text}: {}", early_finish.stderr);
             }
             assert_eq!(hello.world.read("creds.yml"), store_text);
         }

@@ -155,12 +155,12 @@ fn book_lists_every_page_and_no_link_is_broken() {
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let listed_pages: BTreeSet<String> =
         link.captures_iter(&summary).map(|captures| captures[1].to_owned()).collect();
-    let existing: BTreeSet<String> = pages()
+    let existing_pages: BTreeSet<String> = pages()
         .iter()
         .filter(|page| page.parent() == Some(docs.as_path()) && !page.ends_with("SUMMARY.md"))
         .map(|page| page.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(listed_pages, existing, "SUMMARY.md does not list the pages of docs/");
+    assert_eq!(listed_pages, existing_pages, "SUMMARY.md does not list the pages of docs/");
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         for captures in link.captures_iter(&text) {

@@ -236,17 +236,17 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     };
     let before = all();
     assert!(before.len() >= 3, "{before:?}");
-    let nothing = |to: &str, key: &str| {
+    let assert_unchanged = |to: &str, key: &str| {
         let run = hello.create(&["--encrypt-to", to, "--identity", key]).success();
         assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     };
-    nothing(&mine, "key.txt");
+    assert_unchanged(&mine, "key.txt");
     assert_eq!(all(), before, "what nothing changed in is not encrypted anew");
 
     // A new recipient can read everything from now on, with the program and with age itself.
     let recipients = format!("{mine},{theirs}");
     hello.world.write("recipients", recipients.replace(',', "\n"));
-    nothing("recipients", "key.txt");
+    assert_unchanged("recipients", "key.txt");
     assert!(all().iter().zip(&before).all(|(now, earlier)| now.0 == earlier.0 && now.1 != earlier.1));
     for (name, ciphertext) in all() {
         hello.world.write("sealed", ciphertext);
@@ -256,11 +256,11 @@ fn changed_recipients_reencrypt_all_files_at_once() {
         assert!(decryption.status.success(), "{name}: {decryption:?}");
     }
     let before = all();
-    nothing("recipients", "other.txt");
+    assert_unchanged("recipients", "other.txt");
     assert_eq!(all(), before);
 
     // A removed recipient can no longer read anything.
-    nothing(&theirs, "other.txt");
+    assert_unchanged(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
     let failed_run = show("key.txt").exits_with(3);
     assert!(failed_run.stderr.contains("not for the identity"), "{}", failed_run.stderr);

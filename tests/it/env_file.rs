@@ -381,8 +381,8 @@ fn discovered_env_file_is_used_only_after_trust() {
     world.finish(inside(&world, "repo", &["int"])).exits_with(3);
     let second_run = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
     assert!(second_run.stdout.contains("was not trusted"), "{}", second_run.stdout);
-    let nothing = world.run(["trust"]).exits_with(2);
-    assert!(nothing.stderr.contains("there is no .monopile.yml"), "{}", nothing.stderr);
+    let failed_trust = world.run(["trust"]).exits_with(2);
+    assert!(failed_trust.stderr.contains("there is no .monopile.yml"), "{}", failed_trust.stderr);
 }
 
 #[test]

@@ -491,16 +491,17 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     // A broken proxy says nothing about the VM, which therefore is neither replaced nor deleted.
     let port = crate::support::free_port();
     let unreachable_proxy = format!("socks5://me:s3cret-of-a-proxy@127.0.0.1:{port}");
-    let absent = (unreachable_proxy.as_str(), format!("{port}: Connection refused"));
-    let refusing = url("wr0ng");
-    let refusing = (refusing.as_str(), format!("{}: it refuses the user and password", socks.port()));
+    let absent_proxy = (unreachable_proxy.as_str(), format!("{port}: Connection refused"));
+    let refusing_proxy = url("wr0ng");
+    let refusing_proxy =
+        (refusing_proxy.as_str(), format!("{}: it refuses the user and password", socks.port()));
     for ((proxy, problem), command, more) in [
-        (&absent, "status", &quick[..]),
-        (&absent, "restart", &quick),
-        (&absent, "cloud-check", &["--auto", "--agent-timeout", "1s"]),
-        (&refusing, "create-env", &[]),
-        (&refusing, "create-env", &["--recreate"]),
-        (&absent, "delete-env", &quick),
+        (&absent_proxy, "status", &quick[..]),
+        (&absent_proxy, "restart", &quick),
+        (&absent_proxy, "cloud-check", &["--auto", "--agent-timeout", "1s"]),
+        (&refusing_proxy, "create-env", &[]),
+        (&refusing_proxy, "create-env", &["--recreate"]),
+        (&absent_proxy, "delete-env", &quick),
     ] {
         let failed_run = run(command, proxy, more).exits_with(5);
         let proxy_error = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
@@ -601,14 +602,14 @@ fn system_authorities_are_loaded_only_for_downloads() {
 #[test]
 fn failed_download_stops_the_others() {
     let fetching = Fetching::new();
-    let refusing = Server::start(|_, _| {
+    let server = Server::start(|_, _| {
         std::thread::sleep(Duration::from_millis(500));
         answer("404 Not Found", &[], b"")
     });
     // No attempt gets past half of the content.
     let (port, _) = start_slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
-    fetching.write_manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
+    fetching.write_manifest_of(&server.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
     let start = Instant::now();
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
@@ -619,12 +620,12 @@ fn failed_download_stops_the_others() {
 fn all_failed_downloads_are_reported() {
     let fetching = Fetching::new();
     // The stemcell fails a little later than the release.
-    let refusing = Server::start(|request, _| {
+    let server = Server::start(|request, _| {
         let later = if request.path() == "/s.tgz" { 500 } else { 0 };
         std::thread::sleep(Duration::from_millis(later));
         answer("404 Not Found", &[], b"")
     });
-    let (release, stemcell) = (refusing.url("/x.tgz"), refusing.url("/s.tgz"));
+    let (release, stemcell) = (server.url("/x.tgz"), server.url("/s.tgz"));
     fetching.write_manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     for line in [

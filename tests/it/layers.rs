@@ -240,16 +240,16 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
             let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
             first.trim_end_matches(".rs").to_owned()
         };
-        let existing: BTreeSet<String> =
+        let module_names: BTreeSet<String> =
             member.files.keys().map(module_name).filter(|name| !ROOTS.contains(&name.as_str())).collect();
-        for module in existing.iter().filter(|module| order(module).is_none()) {
+        for module in module_names.iter().filter(|module| order(module).is_none()) {
             problems.push(format!("the table lacks the module '{module}' of the crate '{}'", member.name));
         }
-        for module in modules.iter().filter(|module| !existing.contains(*module)) {
+        for module in modules.iter().filter(|module| !module_names.contains(*module)) {
             problems.push(format!("the table names a module '{module}' that crate '{}' lacks", member.name));
         }
         for ((module, used_module), file) in uses(member) {
-            if existing.contains(&used_module) && order(&used_module) > order(&module) {
+            if module_names.contains(&used_module) && order(&used_module) > order(&module) {
                 problems.push(format!(
                     "{}: {} uses '{used_module}', which stands after '{module}' in the table",
                     member.name,

@@ -318,9 +318,9 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
     // A state that cannot be fetched is not replaced.
     let head = ci.head("main");
     begin("build-4");
-    let missing = ci.hello.world.path("missing.git");
-    assert_ne!(ci.hello.world.finish(command("script", "build-4", &missing)).code, 0);
-    ci.hello.world.finish(command("after_script", "build-4", &missing)).success();
+    let missing_remote = ci.hello.world.path("missing.git");
+    assert_ne!(ci.hello.world.finish(command("script", "build-4", &missing_remote)).code, 0);
+    ci.hello.world.finish(command("after_script", "build-4", &missing_remote)).success();
     assert_eq!(ci.head("main"), head);
     ci.remove("build-4");
 

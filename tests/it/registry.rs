@@ -356,14 +356,14 @@ fn signal_ends_the_wait_for_the_registry() {
 /// system's resolver waits.
 #[test]
 fn signal_ends_the_wait_for_the_tunnel() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let accepted = silent.local_addr().unwrap().port();
-    for (host, port) in [("127.0.0.1", accepted), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener_port = listener.local_addr().unwrap().port();
+    for (host, port) in [("127.0.0.1", listener_port), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
         let mut hello = v1();
         hello.add_ops("registry.yml", &registry(crate::support::free_port()));
         hello.add_ops("tunnel.yml", &tunnel(host, port, &write_key(&hello, "")));
         let create = hello.command("create-env", &[]);
-        let opening = "Opening the ssh tunnel";
+        let stage = "Opening the ssh tunnel";
         if host == "sshd.invalid" {
             let server = format!("{}3", hello.ip().strip_suffix('2').unwrap());
             let resolver = UdpSocket::bind((server.as_str(), 53)).unwrap();
@@ -374,11 +374,11 @@ fn signal_ends_the_wait_for_the_tunnel() {
             let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
             hello.world.enter(&mut command).args(["--mount", "bash", "-c", script]);
             command.arg(config).arg(MONOPILE).args(create.get_args());
-            let run = run_until(&hello, command, opening);
+            let run = run_until(&hello, command, stage);
             resolver.recv_from(&mut [0; 512]).expect("the name server is asked");
             interrupt(run);
         } else {
-            interrupt(run_until(&hello, create, opening));
+            interrupt(run_until(&hello, create, stage));
         }
         let state = hello.state();
         assert_eq!(vm_of_v1(&state).get("ssh_host_key"), None, "{host}:{port}");

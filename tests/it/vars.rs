@@ -71,13 +71,13 @@ fn text(world: &World, certificate: &Path) -> String {
     run_openssl(world, &["x509", "-in", file, "-noout", "-text", "-certopt", options])
 }
 
-fn verify(world: &World, certificate: &str, authorities: &str, between: Option<&str>) {
+fn verify(world: &World, certificate: &str, authorities: &str, intermediate: Option<&str>) {
     let certificate = write_part(world, certificate);
     let authorities = write_part(world, authorities);
-    let between = between.map(|path| write_part(world, path));
+    let intermediate = intermediate.map(|path| write_part(world, path));
     let mut args = vec!["verify", "-x509_strict", "-CAfile", authorities.to_str().unwrap()];
-    if let Some(between) = &between {
-        args.extend(["-untrusted", between.to_str().unwrap()]);
+    if let Some(intermediate) = &intermediate {
+        args.extend(["-untrusted", intermediate.to_str().unwrap()]);
     }
     args.push(certificate.to_str().unwrap());
     assert!(run_openssl(world, &args).ends_with(": OK\n"));
@@ -502,12 +502,12 @@ fn ca_rotation_takes_two_steps() {
     let world = world_with_store();
     let before = store(&world);
     world.run(["vars", "rotate", "s.yml", "root", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let between = store(&world);
+    let store_between = store(&world);
     for name in ["root", "middle", "leaf", "plain"] {
-        assert_ne!(before[name]["private_key"], between[name]["private_key"], "{name}");
+        assert_ne!(before[name]["private_key"], store_between[name]["private_key"], "{name}");
     }
     for name in ["password", "short", "rsa", "ssh"] {
-        assert_eq!(before[name], between[name], "{name}");
+        assert_eq!(before[name], store_between[name], "{name}");
     }
     // The new bundle trusts both old and new certificates.
     verify(&world, "/plain/certificate", "/plain/ca", None);
@@ -543,19 +543,19 @@ fn ca_rotation_takes_two_steps() {
         "{}",
         second_rotation.stderr
     );
-    assert_eq!(store(&world), between);
+    assert_eq!(store(&world), store_between);
 
     // The old values stay until a deploy, or until the operator removes them after one by another program.
-    let early = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
+    let early_finish = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
     assert!(
-        early.stderr.contains("if another program deployed it, remove `monopile_previous`"),
+        early_finish.stderr.contains("if another program deployed it, remove `monopile_previous`"),
         "{}",
-        early.stderr
+        early_finish.stderr
     );
-    let mut deployed_store = between;
+    let mut deployed_store = store_between;
     deployed_store.as_mapping_mut().unwrap().remove("monopile_previous").unwrap();
     world.write("s.yml", serde_yaml::to_string(&deployed_store).unwrap());
-    let between = deployed_store;
+    let store_between = deployed_store;
     let finish = "once everything trusts the new CA: `monopile vars rotate s.yml root --finish`";
     let check = world.run(["vars", "check", "s.yml"]).success();
     let second_rotation = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
@@ -568,7 +568,7 @@ fn ca_rotation_takes_two_steps() {
     let count = |value: &serde_yaml::Value| value.as_str().unwrap().matches("BEGIN CERTIFICATE").count();
     for name in ["root", "middle", "leaf", "plain"] {
         assert_eq!((count(&after[name]["ca"]), count(&after[name]["certificate"])), (1, 1), "{name}");
-        assert_eq!(after[name]["private_key"], between[name]["private_key"], "{name}");
+        assert_eq!(after[name]["private_key"], store_between[name]["private_key"], "{name}");
     }
     // The VM trusts the old certificate until the next deploy.
     let check = world.run(["vars", "check", "s.yml"]).success();

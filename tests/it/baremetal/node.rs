@@ -58,11 +58,11 @@ fn node_is_enrolled_made_available_and_retired() {
     assert_eq!(run.stderr.matches("created").count(), 3, "{}", run.stderr);
     let failed_run = collect(&["root@other"]).exits_with(1);
     assert!(failed_run.stderr.contains("ssh HOST true"), "{}", failed_run.stderr);
-    let nothing = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
-    assert!(nothing.stderr.contains("reports no initiator"), "{}", nothing.stderr);
+    let empty_collection = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
+    assert!(empty_collection.stderr.contains("reports no initiator"), "{}", empty_collection.stderr);
 
-    let early = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
-    bench.expect_error(&["node", "provide", name], 1, &early);
+    let error_parts = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
+    bench.expect_error(&["node", "provide", name], 1, &error_parts);
     let management = ok(&["node", "manage", name, "--wait", "1m"]);
     assert!(management.stderr.contains("is 'manageable'"), "{}", management.stderr);
     ok(&["node", "power", "off", name]);

@@ -164,8 +164,8 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
 #[test]
 fn unknown_outcome_is_the_hint_of_commands_that_need_a_vm() {
     let hello = Hello::new();
-    let silent = Reaction::Instead("true".to_owned());
-    hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, silent));
+    let reaction = Reaction::Instead("true".to_owned());
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     hello.create(&[]).exits_with(1);
     for command in ["status", "stop-env", "start-env", "logs"] {
         let run = hello.world.finish(hello.command(command, &[]));

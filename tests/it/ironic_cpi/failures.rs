@@ -63,8 +63,8 @@ fn missing_node_is_an_error() {
     for properties in [json!({}), json!({"resource_class": class, "traits": "x"})] {
         metal.expect_error("InvalidCall", "create_vm", arguments_with(properties));
     }
-    let unknown = metal.create_vm_arguments("00000000-0000-4000-8000-000000000000", &node);
-    metal.expect_error("Bosh::Clouds::StemcellNotFound", "create_vm", unknown);
+    let arguments = metal.create_vm_arguments("00000000-0000-4000-8000-000000000000", &node);
+    metal.expect_error("Bosh::Clouds::StemcellNotFound", "create_vm", arguments);
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }
 

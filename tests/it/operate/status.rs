@@ -136,13 +136,13 @@ fn failed_deletion_is_tried_again() {
     let path = "/cloud_provider/properties/agent/mbus";
     hello.add_ops("agent.yml", &format!("- {{type: replace, path: {path}, value: \"{url}\"}}\n"));
     hello.create(&["-v", "mbus_port=1", "--boot-timeout", "100ms"]).exits_with(5);
-    let silent = ["-v", "mbus_port=1", "--agent-timeout", "100ms"];
-    let status = || run(&hello, "status", &[&silent[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
-    let unfinished = status();
+    let options = ["-v", "mbus_port=1", "--agent-timeout", "100ms"];
+    let status = || run(&hello, "status", &[&options[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
+    let unfinished_status = status();
     let hint = "hint: no deploy has finished yet; to continue: `monopile create-env hello/manifest.yml ";
-    assert!(unfinished.contains(hint), "{unfinished}");
+    assert!(unfinished_status.contains(hint), "{unfinished_status}");
     hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "it is busy"));
-    hello.delete(&silent).exits_with(1);
+    hello.delete(&options).exits_with(1);
     let failed_status = status();
     let hint = "hint: the last run failed: run `monopile delete-env hello/manifest.yml ";
     assert!(
@@ -150,7 +150,7 @@ fn failed_deletion_is_tried_again() {
         "{failed_status}"
     );
     hello.answer_truly();
-    hello.delete(&silent).success();
+    hello.delete(&options).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -164,12 +164,12 @@ fn interrupted_restart_is_not_repeated_without_its_vm() {
     assert_eq!(restart.end(Signal::INT), Some(130));
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
-    let silent = run(&hello, "status", &[&quick[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
-    assert!(silent.contains("hint: see what can be done: `monopile cloud-check "), "{silent}");
+    let silent_status = run(&hello, "status", &[&quick[..], &["--no-cpi"]].concat()).exits_with(5).stderr;
+    assert!(silent_status.contains("hint: see what can be done: `monopile cloud-check "), "{silent_status}");
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
     let missing_status = run(&hello, "status", &quick).exits_with(6).stderr;
     assert!(missing_status.contains("then create a new VM: `monopile create-env "), "{missing_status}");
-    for text in [silent, missing_status] {
+    for text in [silent_status, missing_status] {
         assert!(!text.contains("monopile restart"), "{text}");
     }
     hello.delete(&[]).success();

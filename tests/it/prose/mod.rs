@@ -120,10 +120,10 @@ fn comments_of_items_are_short() {
 
 #[test]
 fn comment_of_an_item_is_one_text() {
-    let early = in_comments_of_items(early_line_ends);
+    let early_ends = in_comments_of_items(early_line_ends);
     let hint = "a sentence begins on a new line although the line before has room: fill that line, begin a \
                 paragraph, or move the comment to its item";
-    assert!(early.is_empty(), "{hint}:\n{}", early.join("\n"));
+    assert!(early_ends.is_empty(), "{hint}:\n{}", early_ends.join("\n"));
 }
 
 /// Returns the places that a search finds in all files. Without `cli`, whose comments are help texts.

@@ -75,8 +75,8 @@ fn agent_is_believed_over_the_cpi() {
                 hello
             })
         };
-        let running: Vec<_> = all.map(thread).into_iter().collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        let threads: Vec<_> = all.map(thread).into_iter().collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for hello in hellos {
         hello.answer_truly();

@@ -48,12 +48,12 @@ fn second_run_fails_and_names_the_first() {
     assert_eq!(run.stdout.matches("waiting for up to 0.7 s").count(), 1, "{}", run.stdout);
     assert!(run.stdout.contains(&holder) && run.stderr.contains(&holder));
 
-    let mut waiting = hello.command("create-env", &["--wait-for-lock", "5m"]);
-    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut waiting_run = hello.command("create-env", &["--wait-for-lock", "5m"]);
+    let waiting_run = waiting_run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     hello.release_call();
     assert!(first.end().success());
-    let later_run = waiting.end_with_output();
+    let later_run = waiting_run.end_with_output();
     let stdout = String::from_utf8_lossy(&later_run.stdout).into_owned();
     assert!(later_run.status.success() && stdout.contains("Nothing to do"), "{stdout}");
     assert_eq!(hello.cloud(), hello.recorded_cids());

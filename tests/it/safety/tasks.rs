@@ -107,8 +107,8 @@ fn in_place_update_waits_for_stopped_jobs() {
     assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);
     let names = slow.0.lock().unwrap().names.clone();
     let at = |message: &str| names.iter().position(|name| name == message).unwrap();
-    let between = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
-    assert_eq!(between, 5, "{names:?}");
+    let query_count = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
+    assert_eq!(query_count, 5, "{names:?}");
     assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

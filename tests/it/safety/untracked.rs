@@ -102,14 +102,14 @@ fn listener_with_another_certificate_stops_the_run() {
     hello.delete(&[]).success();
     assert!(!vm.is_null());
     let listener = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
-    let serving = std::thread::spawn(move || {
+    let server = std::thread::spawn(move || {
         use std::io::{Read, Write};
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 1024]);
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
     });
     hello.world.finish(hello.command("plan", &[])).success();
-    serving.join().unwrap();
+    server.join().unwrap();
 
     // If the IaaS chooses the address, the plan reports that no address was asked.
     hello.add_ops(

@@ -38,7 +38,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
     hello.share_in(bucket);
     let stemcell = hello.world.read("hello/stemcell/stemcell.MF");
     let start = std::time::Instant::now();
-    let mut running: Vec<(usize, Child)> = (0..workers)
+    let mut children: Vec<(usize, Child)> = (0..workers)
         .map(|number| {
             let directory = format!("stemcell-{number}");
             hello.world.write(
@@ -53,20 +53,20 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
         })
         .collect();
     // They end in any order. The limit applies to each turn: the last run waits for all others.
-    while !running.is_empty() {
+    while !children.is_empty() {
         let (place, status) = poll("one of the runs ends", || {
-            let mut runs = running.iter_mut().enumerate();
+            let mut runs = children.iter_mut().enumerate();
             runs.find_map(|(place, (_, run))| Some((place, run.try_wait().unwrap()?)))
         });
-        let (number, _) = running.swap_remove(place);
+        let (number, _) = children.swap_remove(place);
         assert!(status.success(), "{number}: {}", hello.world.read(format!("log-{number}")));
     }
     let seconds = start.elapsed().as_secs_f64();
     let requests = server.requests().len();
     println!("{workers} runs, {seconds:.1} s, {requests} requests");
-    let waiting = workers as f64 * seconds * MAX_REQUESTS_PER_SECOND;
+    let request_limit = workers as f64 * seconds * MAX_REQUESTS_PER_SECOND;
     assert!(
-        requests as f64 <= waiting + (workers * MAX_REQUESTS_OF_UPLOAD) as f64,
+        requests as f64 <= request_limit + (workers * MAX_REQUESTS_OF_UPLOAD) as f64,
         "{requests} requests of {workers} runs in {seconds} s"
     );
 

@@ -49,12 +49,12 @@ fn second_run_names_the_holder_and_may_wait() {
     wait_until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
     hello.create(&[]).exits_with(4);
 
-    let waiting = hello.command("create-env", &["--wait-for-lock", "60s"]);
+    let waiting_run = hello.command("create-env", &["--wait-for-lock", "60s"]);
     let run = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| hello.world.finish(waiting));
+        let waiting_run = scope.spawn(|| hello.world.finish(waiting_run));
         std::thread::sleep(Duration::from_millis(300));
         hello.release_call();
-        waiting.join().unwrap()
+        waiting_run.join().unwrap()
     });
     wait_for_end(&hello, child).success();
     let run = run.success();

@@ -140,9 +140,9 @@ fn azure_credentials_are_required_and_never_shown() {
             assert!(!output.contains(secret), "{secret}: {output}");
         }
     }
-    let missing = Bucket { name: "no-such-container".into(), ..bucket.clone() };
-    let mut command = hello.world.monopile(["state", "show", "--state", &missing.url("a.json")]);
-    missing.set_credentials(&mut command);
-    let absent = hello.world.finish(command).exits_with(1);
-    assert!(absent.stderr.contains("'no-such-container' does not exist"), "{}", absent.stderr);
+    let missing_bucket = Bucket { name: "no-such-container".into(), ..bucket.clone() };
+    let mut command = hello.world.monopile(["state", "show", "--state", &missing_bucket.url("a.json")]);
+    missing_bucket.set_credentials(&mut command);
+    let failed_run = hello.world.finish(command).exits_with(1);
+    assert!(failed_run.stderr.contains("'no-such-container' does not exist"), "{}", failed_run.stderr);
 }

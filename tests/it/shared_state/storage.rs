@@ -101,26 +101,34 @@ fn wrong_urls_and_buckets_are_reported() {
     let show = |bucket: &Bucket, url: &str, more: &[(&str, &str)]| {
         run(&world, bucket, &["state", "show", "--state", url], more)
     };
-    let nothing = show(&bucket, &url, &[]).exits_with(3);
-    assert!(nothing.stderr.contains(&format!("there is no state '{url}'")), "{}", nothing.stderr);
-    let absent = show(&missing, &missing.url("a.json"), &[]).exits_with(1);
-    assert!(absent.stderr.contains("the bucket 'no-such-bucket' does not exist"), "{}", absent.stderr);
+    let missing_state = show(&bucket, &url, &[]).exits_with(3);
+    assert!(missing_state.stderr.contains(&format!("there is no state '{url}'")), "{}", missing_state.stderr);
+    let missing_bucket = show(&missing, &missing.url("a.json"), &[]).exits_with(1);
+    assert!(
+        missing_bucket.stderr.contains("the bucket 'no-such-bucket' does not exist"),
+        "{}",
+        missing_bucket.stderr
+    );
     let backup =
         run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
     assert!(backup.exits_with(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
-    let unreachable = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).exits_with(1);
+    let unreachable_server = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).exits_with(1);
     for part in [&url, "cannot be reached", "HTTPS_PROXY"] {
-        assert!(unreachable.stderr.contains(part), "{part}: {}", unreachable.stderr);
+        assert!(unreachable_server.stderr.contains(part), "{part}: {}", unreachable_server.stderr);
     }
-    let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).exits_with(2);
-    assert!(plain.stderr.contains("whole network"), "{}", plain.stderr);
+    let plain_http = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).exits_with(2);
+    assert!(plain_http.stderr.contains("whole network"), "{}", plain_http.stderr);
     assert!(show(&bucket, "s3://bucket", &[]).exits_with(2).stderr.contains("no object in it"));
     assert!(show(&bucket, "ftp://b/k", &[]).exits_with(2).stderr.contains("s3, gs or az, not 'ftp'"));
-    let lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).exits_with(2);
-    assert!(lease.stderr.contains("MONOPILE_STATE_LEASE"), "{}", lease.stderr);
+    let bad_lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).exits_with(2);
+    assert!(bad_lease.stderr.contains("MONOPILE_STATE_LEASE"), "{}", bad_lease.stderr);
     bucket.put("a.json", b"{\"director_id\": 1}");
-    let damaged = show(&bucket, &url, &[]).exits_with(3);
-    assert!(damaged.stderr.contains(&format!("the state '{url}' cannot be used")), "{}", damaged.stderr);
+    let damaged_state = show(&bucket, &url, &[]).exits_with(3);
+    assert!(
+        damaged_state.stderr.contains(&format!("the state '{url}' cannot be used")),
+        "{}",
+        damaged_state.stderr
+    );
 }
 
 #[test]

@@ -67,13 +67,13 @@ impl Request {
 }
 
 /// A listener that accepts connections until it is dropped.
-struct Listening {
+struct Acceptor {
     port: u16,
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Listening {
+impl Acceptor {
     fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -91,11 +91,11 @@ impl Listening {
                 thread::spawn(move || serve(stream));
             }
         });
-        Listening { port, stop, thread: Some(thread) }
+        Acceptor { port, stop, thread: Some(thread) }
     }
 }
 
-impl Drop for Listening {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         // This connection wakes the thread, which then sees the flag.
@@ -108,7 +108,7 @@ impl Drop for Listening {
 
 /// A server whose answers come from a closure. The closure gets the request and the number of earlier ones.
 pub(crate) struct Server {
-    listening: Listening,
+    acceptor: Acceptor,
     requests: Arc<Mutex<Vec<Request>>>,
     scheme: &'static str,
 }
@@ -118,11 +118,11 @@ impl Server {
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let server_requests = Arc::clone(&requests);
-        let listening = Listening::start(move |mut stream| {
+        let acceptor = Acceptor::start(move |mut stream| {
             serve(&mut stream, &server_requests, &answer);
             let _ = stream.shutdown(Shutdown::Both);
         });
-        Server { listening, requests, scheme: "http" }
+        Server { acceptor, requests, scheme: "http" }
     }
 
     /// Starts a server like [`Self::start`]. All its answers share a link with this rate.
@@ -133,12 +133,12 @@ impl Server {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let server_requests = Arc::clone(&requests);
         let link = Mutex::new(Instant::now());
-        let listening = Listening::start(move |stream| {
+        let acceptor = Acceptor::start(move |stream| {
             let mut paced_stream = PacedStream { stream, link: &link, bytes_per_second };
             serve(&mut paced_stream, &server_requests, &answer);
             let _ = paced_stream.stream.shutdown(Shutdown::Both);
         });
-        Server { listening, requests, scheme: "http" }
+        Server { acceptor, requests, scheme: "http" }
     }
 
     /// Starts a server for HTTPS with a certificate for `localhost`. Also returns the certificate as PEM, so
@@ -160,14 +160,14 @@ impl Server {
         let config = Arc::new(config);
         let requests = Arc::new(Mutex::new(Vec::new()));
         let server_requests = Arc::clone(&requests);
-        let listening = Listening::start(move |stream| {
+        let acceptor = Acceptor::start(move |stream| {
             let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = rustls::StreamOwned::new(session, stream);
             serve(&mut stream, &server_requests, &answer);
             stream.conn.send_close_notify();
             let _ = stream.flush();
         });
-        (Server { listening, requests, scheme: "https" }, certificate.pem())
+        (Server { acceptor, requests, scheme: "https" }, certificate.pem())
     }
 
     /// Serves a file, whole or in ranges.
@@ -177,7 +177,7 @@ impl Server {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.listening.port
+        self.acceptor.port
     }
 
     /// Returns a URL of this server; `path` begins with a slash.
@@ -273,7 +273,7 @@ pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
 
 /// A proxy that directs every name to loopback and records its targets.
 pub(crate) struct ForwardProxy {
-    listening: Listening,
+    acceptor: Acceptor,
     targets: Arc<Mutex<Vec<String>>>,
 }
 
@@ -295,12 +295,12 @@ impl ForwardProxy {
         let targets = Arc::new(Mutex::new(Vec::new()));
         let server_targets = Arc::clone(&targets);
         // A client that disconnects does not fail the test.
-        let listening = Listening::start(move |stream| drop(serve(stream, &server_targets)));
-        ForwardProxy { listening, targets }
+        let acceptor = Acceptor::start(move |stream| drop(serve(stream, &server_targets)));
+        ForwardProxy { acceptor, targets }
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.listening.port
+        self.acceptor.port
     }
 
     /// Returns the targets so far: `host:port` of each connection.
