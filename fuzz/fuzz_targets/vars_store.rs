@@ -52,8 +52,7 @@ fn open_and_check(path: &Path) -> Option<VarsStore> {
     let encryption = Encryption::default();
     let store = VarsStore::open(path, &encryption).ok()?;
     let reporter = Reporter::silent();
-    let within = Duration::from_secs(86_400);
-    let check = VarsRequest::Check { declared: Vec::new(), within };
+    let check = VarsRequest::Check { manifests: Vec::new(), min_validity: Duration::from_secs(86_400) };
     let _ = list(path, &encryption, &reporter);
     if let Ok(text) = run(path, &encryption, &check, &reporter) {
         assert!(!text.chars().any(|character| character.is_control() && character != '\n'), "{text:?}");

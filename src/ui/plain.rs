@@ -88,9 +88,9 @@ impl Inner {
                     start_heartbeat_thread(self);
                 }
             }
-            Event::StageProgress { id, amount: done, total, unit } => {
+            Event::StageProgress { id, amount, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
-                    stage.advance(*done, *total, *unit, Instant::now());
+                    stage.advance(*amount, *total, *unit, Instant::now());
                 }
             }
             Event::StageLog { id, line } => {

@@ -256,9 +256,9 @@ impl Sink for Progress {
         let mut state = self.state.lock();
         let lines = match event {
             Event::StageStarted { .. } => self.start(&mut state, event),
-            Event::StageProgress { id, amount: done, total, unit } => {
+            Event::StageProgress { id, amount, total, unit } => {
                 if let Some(stage) = state.tree.get_mut(*id) {
-                    stage.advance(*done, *total, *unit, Instant::now());
+                    stage.advance(*amount, *total, *unit, Instant::now());
                 }
                 LastingLines::new()
             }

@@ -774,9 +774,9 @@ fn image_with_a_digest_is_obtained_without_a_request() {
     assert_eq!(registry.server.requests().len(), before);
 
     // The index has another digest than the manifest.
-    let refused =
+    let result =
         World::new().obtain_unless(&registry.url("us:pa55@", "o/x:1"), Some(&sha256(b"")), || Ok(()));
-    assert!(text(&refused.unwrap_err()).contains(&registry.digest[7..]));
+    assert!(text(&result.unwrap_err()).contains(&registry.digest[7..]));
 }
 
 #[test]

@@ -249,7 +249,7 @@ impl<'r> Packages<'r> {
             }
         })?;
         let (duration, critical) = (start.elapsed(), self.critical_path(&progress));
-        tracing::info!(packages = self.nodes.len(), took = ?duration, critical_path = ?critical,
+        tracing::info!(packages = self.nodes.len(), ?duration, critical_path = ?critical,
             "all packages are on the VM");
         run.clock.count(|counts| {
             counts.packages_ms += u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

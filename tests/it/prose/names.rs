@@ -66,6 +66,42 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
 });
 
+/// Participles and other words that do not say what they name, as variables, fields, constants and functions. A
+/// participle with a noun does, such as `recorded_disks`. Methods and fields of other crates may have these
+/// names.
+static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "added|allowed|answered|applied|assigned|attached|began|begun|both|bounded|by|cached",
+        "called|came|changed|checked|chosen|cleaned|closed|combined|compared|compiled|completed",
+        "computed|concerned|connected|consumed|copied|counted|covered|created|crossed|decided",
+        "declared|decoded|decrypted|defined|delayed|deleted|denied|deployed|derived|described",
+        "destroyed|detached|detected|discarded|done|downloaded|drained|drawn|dropped|duplicated",
+        "edited|encoded|encrypted|ended|entered|escaped|evaluated|examined|excluded|expired",
+        "exported|extended|failed|fetched|few|filled|filtered|finished|fixed|forgotten|formatted",
+        "gone|grown|guessed|has|held|hidden|ignored|imported|included|indented|indexed|inherited",
+        "inserted|installed|interrupted|into|issued|joined|kept|killed|learnt|less|limited|linked",
+        "listed|loaded|locked|logged|lowered|made|many|mapped|marked|matched|maybe|meant|measured",
+        "merged|missed|misspelled|most|mounted|moved|narrowed|needed|nested|never|noted|numbered",
+        "observed|obtained|occupied|offered|omitted|opened|ordered|others|overwritten|owned",
+        "packed|padded|paired|parsed|passed|permitted|pinned|placed|planned|polled|prepared",
+        "preserved|pressed|printed|probed|produced|promised|prompted|proposed|pruned|pulled",
+        "pushed|quoted|raised|ran|ranked|reached|received|recorded|reduced|referenced|refused",
+        "registered|rejected|related|released|remained|remembered|removed|renamed|rendered",
+        "repeated|replaced|replied|reported|requested|required|reserved|resolved|restored|retried",
+        "returned|reused|rewritten|rotated|rounded|saved|scanned|sealed|searched|selected|sent",
+        "separated|served|settled|shared|shortened|shown|signed|single|sized|skipped|sorted",
+        "spelled|spent|staged|started|stated|stopped|stored|stripped|suggested|superseded",
+        "supplied|supported|swapped|tagged|taken|tested|took|tracked|transferred|translated|tried",
+        "trimmed|trouble|trusted|typed|unpacked|untouched|updated|uploaded|used|verified|warned",
+        "went|whole|with|within|without|wrapped|written|wrong|wrote",
+    ];
+    let words = words.join("|");
+    Regex::new(&format!(r"(?-u)(?:^|[^.:#\w])(?:{words}|{})(?:$|[^\w!])", words.to_uppercase())).unwrap()
+});
+
+/// An attribute, whose keys are not ours.
+static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"#!?\[[^\]\n]*\]?").unwrap());
+
 /// A variable, parameter or field whose name is only a preposition and its object, and a timeout under
 /// another name.
 static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
@@ -89,6 +125,7 @@ const NEARBY_LINES: usize = 6;
 /// about its role.
 fn vague_names(text: &str) -> Vec<usize> {
     let code = Source::of(text).code;
+    let code = ATTRIBUTE.replace_all(&code, "");
     let code = FUNCTION.replace_all(&code, "");
     let lines: Vec<&str> = code.lines().collect();
     let is_beside_right = |index: usize| {
@@ -97,6 +134,7 @@ fn vague_names(text: &str) -> Vec<usize> {
     };
     let is_vague = |(index, line): &(usize, &&str)| {
         VAGUE.is_match(line)
+            || PARTICIPLE.is_match(line)
             || PREPOSITION_OR_LIMIT.is_match(line)
             || (LEFT.is_match(line) && !is_beside_right(*index))
     };

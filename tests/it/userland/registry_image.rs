@@ -15,24 +15,28 @@ fn image_of_a_registry_is_a_userland() {
     };
     let user = format!("{}:{}@", USER.0, USER.1);
 
-    let refused = userland("org/jammy:7", "").run_info().exits_with(1);
+    let failed_run = userland("org/jammy:7", "").run_info().exits_with(1);
     for part in ["the userland cannot be used", "401 Unauthorized", "oci://USER:PASSWORD@HOST/NAME"] {
-        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert!(failed_run.stderr.contains(part), "{part}: {}", failed_run.stderr);
     }
-    let refused = userland("org/jammy:8", &user).run_info().exits_with(1);
-    assert!(refused.stderr.contains("404") && refused.stderr.contains("its tag"), "{}", refused.stderr);
+    let failed_run = userland("org/jammy:8", &user).run_info().exits_with(1);
+    assert!(
+        failed_run.stderr.contains("404") && failed_run.stderr.contains("its tag"),
+        "{}",
+        failed_run.stderr
+    );
 
     let env = userland("org/jammy:7", &user);
     env.run_info().success();
     // A tag has no digest, by which another machine could find the image.
-    let refused = env.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
-    assert!(refused.stderr.contains("oci://HOST/NAME@sha256:DIGEST"), "{}", refused.stderr);
+    let failed_run = env.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
+    assert!(failed_run.stderr.contains("oci://HOST/NAME@sha256:DIGEST"), "{}", failed_run.stderr);
 
     let env = userland(&format!("org/jammy@{digest}"), "");
     drop(registry);
     env.run_info().success();
-    let exported = env.run(&["cache", "export"], &["bundle.tgz"]).success();
-    assert!(exported.stdout.starts_with("2 downloads and 0 compiled packages exported"), "{exported:?}");
+    let export_run = env.run(&["cache", "export"], &["bundle.tgz"]).success();
+    assert!(export_run.stdout.starts_with("2 downloads and 0 compiled packages exported"), "{export_run:?}");
     let world = &env.env.hello.world;
     let other = Machine::new();
     let mut import = world.monopile(["cache", "import", "bundle.tgz"]);
@@ -50,6 +54,6 @@ fn stemcell_cannot_be_an_image() {
         "stemcell.yml",
         "- {type: replace, path: /resource_pools/name=vms/stemcell/url, value: 'oci://h/stemcell:1'}\n",
     );
-    let refused = user.run(&["create-env"], &[]).exits_with(3);
-    assert!(refused.stderr.contains("only a userland can be an image"), "{}", refused.stderr);
+    let failed_run = user.run(&["create-env"], &[]).exits_with(3);
+    assert!(failed_run.stderr.contains("only a userland can be an image"), "{}", failed_run.stderr);
 }

@@ -224,8 +224,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }
     checking.finish();
     let (call_problem, call_findings) = failed_calls(probe)?;
-    let disk_problems: Vec<Problem> =
-        denied_disks.into_iter().map(|disk| evidence.problem(disk)).collect();
+    let disk_problems: Vec<Problem> = denied_disks.into_iter().map(|disk| evidence.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     // A VM whose agent answers has the cause in its own problem.
     if !evidence.is_vm_alive {

@@ -351,7 +351,7 @@ impl ModelState {
         self.renumbered().to_bits()
     }
 
-    fn to_bits(&self) -> u128 {
+    fn to_bits(self) -> u128 {
         let mut packer = BitPacker::default();
         self.calls.iter().for_each(|call| packer.add_call(call));
         self.runs.iter().for_each(|run| packer.add_run(run));
