@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
                     let _ = from.read_to_end(&mut answers).await;
                 }
             );
-            serving.await.unwrap();
+            server.await.unwrap();
         };
         timeout(EXCHANGE_TIMEOUT, exchange).await.expect("the connection ends with what was sent");
         answers

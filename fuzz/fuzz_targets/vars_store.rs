@@ -41,9 +41,9 @@ fuzz_target!(|input: Input| {
     store.save().unwrap();
     let contents = fs::read(&path).unwrap();
     let mut reopened_store = open_and_check(&path).expect("what a store writes can be read");
-    assert!(reopened.get("pair").is_some());
-    reopened.set("pair", reopened.get("pair").unwrap().clone());
-    reopened.save().unwrap();
+    assert!(reopened_store.get("pair").is_some());
+    reopened_store.set("pair", reopened_store.get("pair").unwrap().clone());
+    reopened_store.save().unwrap();
     assert_eq!(fs::read(&path).unwrap(), contents);
 });
 
