@@ -40,8 +40,8 @@ pub(super) struct RegistryAccess<'u> {
 }
 
 impl Fetcher<'_> {
-    /// Downloads the documents and layers of an image that are not in a cache. `expected` is the digest of its
-    /// index or manifest, in addition to the digest in its address.
+    /// Downloads the documents and layers of an image that are not in a cache. `expected` is the digest of
+    /// its index or manifest, and replaces the digest in its address.
     pub(super) fn obtain_image(
         &self,
         url: &ImageUrl,

@@ -173,8 +173,9 @@ impl<'c> Fetcher<'c> {
         }
     }
 
-    /// Returns the file of the cache with this digest, and downloads it first if it is missing, perhaps from a
-    /// `registry` of images. Runs that want the same file wait for each other, so that it is downloaded once.
+    /// Returns the file of the cache with this digest, and downloads it first if it is missing. `registry` is
+    /// given for a file of an image. Runs that want the same file wait for each other, so that it is
+    /// downloaded once.
     fn download(
         &self,
         url: &HttpUrl,

@@ -5,7 +5,7 @@
 //! - [`DecodedView::unescaped`] decodes the escapes of JSON, URLs, HTML, shells and debug output until none
 //!   is left;
 //! - [`compact`] drops the quotes, backslashes, spaces and line breaks that quoting and wrapping added;
-//! - [`DecodedView::decoded`] decodes base64.
+//! - [`DecodedView::visit_texts`] decodes base64.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -96,7 +96,7 @@ static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
         "went|whole|with|within|without|wrapped|written|wrong|wrote",
     ];
     let words = words.join("|");
-    Regex::new(&format!(r"(?-u)(?:^|[^.:#\w])(?:{words}|{})(?:$|[^\w!])", words.to_uppercase())).unwrap()
+    Regex::new(&format!(r"(?:^|[^.:#\w])(?:{words}|{})(?:$|[^\w!])", words.to_uppercase())).unwrap()
 });
 
 /// An attribute, whose keys are not ours.
