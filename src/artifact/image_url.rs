@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::digest::Digest;
+use super::http_url::HttpUrl;
 use super::oci;
-use super::url::HttpUrl;
 use base::{Error, Result};
 
 /// The scheme, with its separator.
@@ -77,8 +77,8 @@ impl ImageUrl {
             return Err(invalid_error(match name.is_empty() {
                 true => "it names no image".to_owned(),
                 false => format!(
-                    "'{name}' is not a name of an image: use small letters and digits, with '.', '_', '-' and \
-                     '/' between them"
+                    "'{name}' is not a name of an image: use small letters and digits, with '.', '_', '-' \
+                     and '/' between them"
                 ),
             }));
         }

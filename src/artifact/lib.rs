@@ -33,6 +33,7 @@ pub mod digest;
 pub mod disk_image;
 mod documents;
 mod fetch;
+mod http_url;
 mod image_url;
 pub mod inspect;
 pub mod limits;
@@ -68,12 +69,13 @@ pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{
     AgentProxy, ArrivingFile, Fetcher, ProxyFailure, ReadArriving, client, fetch_document, relay,
 };
+pub use http_url::HttpUrl;
 pub use image_url::ImageUrl;
 pub use release::Release;
 pub use shared_cache::SharedCache;
 pub use source::{ArtifactIdentity, ImageBlob, Source, Stamp};
 pub use stemcell::Stemcell;
-pub use url::{ArtifactUrl, HttpUrl, url_problem};
+pub use url::{ArtifactUrl, url_problem};
 pub use userland::Userland;
 
 /// Returns the error with which the run stops, if it was interrupted.

@@ -1,6 +1,6 @@
-//! Documents of OCI images: indexes, which have a manifest for each platform, and manifests, which have layers.
-//! Formats: `image-index.md` and `manifest.md` of the OCI image specification. Those of Docker have the same
-//! fields.
+//! Documents of OCI images: indexes, which have a manifest for each platform, and manifests, which have
+//! layers. Formats: `image-index.md` and `manifest.md` of the OCI image specification. Those of Docker have
+//! the same fields.
 
 use serde::Deserialize;
 

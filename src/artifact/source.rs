@@ -7,8 +7,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
+use super::http_url::HttpUrl;
 use super::image_url::ImageUrl;
-use super::url::HttpUrl;
 use base::files::input;
 use base::{Error, Result};
 

@@ -200,8 +200,8 @@ fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(recorded_run) = status.running() {
-        let RunRecord { command, started_at: started, pid, .. } = &recorded_run.record;
-        facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
+        let RunRecord { command, started_at, pid, .. } = &recorded_run.record;
+        facts.insert(0, ("In progress", format!("`{command}` since {started_at} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
         let stop_note = status

@@ -7,7 +7,7 @@ use super::connection::ProxyDialer;
 use super::download::{config, without_secrets};
 use super::proxy::Proxies;
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
-use crate::url::HttpUrl;
+use crate::http_url::HttpUrl;
 use base::text::bytes;
 use base::{Error, Result};
 use net::http_client;

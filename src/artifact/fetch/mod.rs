@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use super::cache::Cache;
 use super::digest::{Algorithm, Digest};
+use super::http_url::HttpUrl;
 use super::shared_cache::SharedCache;
-use super::url::HttpUrl;
 use super::{ArtifactUrl, InterruptCheck, Source};
 use arriving::{Arrival, BreakOnDrop};
 use base::events::{Reporter, Stage};

@@ -2,7 +2,7 @@
 
 use ureq::http::Response;
 
-use crate::url::HttpUrl;
+use crate::http_url::HttpUrl;
 use base::encoding::basic_authorization;
 
 /// The maximum number of redirects that one request follows.

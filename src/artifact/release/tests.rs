@@ -254,8 +254,8 @@ fn license_and_binary_scalars_are_read() {
     let manifest = format!(
         "name: r\nversion: !binary |-\n  MS4xMA==\nlicense: {{version: f, fingerprint: f, sha1: \
          {}}}\npackages:\n\
-         - name: p\n  sha1: !binary |-\n    {base64_digest}\n  fingerprint: !!binary |-\n    ZnA=\n  dependencies: \
-         []\n",
+         - name: p\n  sha1: !binary |-\n    {base64_digest}\n  fingerprint: !!binary |-\n    ZnA=\n  \
+         dependencies: []\n",
         sha1(&license)
     );
     let tarball = Tar::default()

@@ -1,6 +1,6 @@
 //! OCI images: downloaded from a registry, or as files with the layout of `oci-archive:` (`index.json`,
-//! `blobs/`) or of `docker save` (`manifest.json`). Formats: `image-layout.md` and `layer.md` of the OCI image
-//! specification.
+//! `blobs/`) or of `docker save` (`manifest.json`). Formats: `image-layout.md` and `layer.md` of the OCI
+//! image specification.
 //!
 //! The layers are unpacked one after the other, and each is merged into the tree of those below it. A file
 //! `.wh.NAME` in a layer deletes NAME, and `.wh..wh..opq` deletes all that lower layers have in its

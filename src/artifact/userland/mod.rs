@@ -1,8 +1,8 @@
 //! Userlands: root file systems in which CPIs are compiled and run.
 //!
-//! A userland comes as a directory, as a tarball, as an OCI image in a file or in a registry, as the image of a
-//! disk, or as a stemcell whose image is one of these. A directory is used where it is. A file is unpacked into the cache
-//! once, under the name of its content:
+//! A userland comes as a directory, as a tarball, as an OCI image in a file or in a registry, as the image of
+//! a disk, or as a stemcell whose image is one of these. A directory is used where it is. A file is unpacked
+//! into the cache once, under the name of its content:
 //!
 //! ```text
 //! userlands/.<key>.lock    locked while it is unpacked
@@ -244,7 +244,8 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
 
 fn not_a_root_error(source_name: &str, problem: &str) -> Error {
     Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
-        "give a directory, a tarball of a root file system, an OCI image, a disk with ext4, or a stemcell for warden or OpenStack",
+        "give a directory, a tarball of a root file system, an OCI image, a disk with ext4, or a \
+         stemcell for warden or OpenStack",
     )
 }
 

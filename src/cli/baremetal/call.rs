@@ -177,7 +177,8 @@ impl<'c> Call<'c> {
     }
 
     /// Does `action` for every object, also after a failure. `action` returns a sentence about its result.
-    /// `name` and `failure` describe a failure: "volume target", "was not deleted". Returns the first failure.
+    /// `name` and `failure` describe a failure: "volume target", "was not deleted". Returns the first
+    /// failure.
     pub(super) fn run_for_each(
         &self,
         name: &str,

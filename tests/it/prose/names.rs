@@ -66,9 +66,9 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
 });
 
-/// Participles and other words that do not say what they name, as variables, fields, constants and functions. A
-/// participle with a noun does, such as `recorded_disks`. Methods and fields of other crates may have these
-/// names.
+/// Participles and other words that do not say what they name, as variables, fields, constants and
+/// functions. A participle with a noun does, such as `recorded_disks`. Methods and fields of other crates may
+/// have these names.
 static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         "added|allowed|answered|applied|assigned|attached|began|begun|both|bounded|by|cached",

@@ -18,8 +18,8 @@ use base::{Error, Result};
 use manifest::UserlandRef;
 
 impl ResolvedCpis<'_> {
-    /// Downloads a userland that is not on this machine. Returns its files, each with its digest. The first one
-    /// has the digest of the manifest, which it needs.
+    /// Downloads a userland that is not on this machine. Returns its files, each with its digest. The first
+    /// one has the digest of the manifest, which it needs.
     pub(crate) fn download_userland(
         &self,
         userland_ref: &UserlandRef,
