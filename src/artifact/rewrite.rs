@@ -29,7 +29,7 @@ pub struct StemcellChanges {
     /// A YAML mapping to merge into the cloud properties, at the top level.
     pub cloud_properties: Option<String>,
     /// Replaces the image with an empty file.
-    pub empty_image: bool,
+    pub empties_image: bool,
     /// The new formats. Empty leaves those of the stemcell.
     pub formats: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub fn repack_stemcell(
     if !image.is_file() {
         return Err(stemcell::no_image_error(&source_name));
     }
-    if changes.empty_image {
+    if changes.empties_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
     let manifest_path = directory.join(stemcell::MANIFEST);
@@ -77,7 +77,7 @@ fn change(
     if let Some(system) = typed_manifest.operating_system {
         manifest.insert("operating_system".into(), system.into());
     }
-    if changes.empty_image && typed_manifest.sha1.is_some() {
+    if changes.empties_image && typed_manifest.sha1.is_some() {
         // The digest of the empty image, with the same algorithm as before.
         let algorithm = typed_manifest.sha1.as_deref().and_then(|text| text.parse().ok());
         let algorithm = algorithm.map_or(Algorithm::Sha1, |digest: Digest| digest.strongest());
@@ -138,7 +138,7 @@ pub fn redigest_release(
     let manifest_path = directory.join("release.MF");
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
-    let no_compression = documents::decode::<Mapping>(&text, "release.MF")
+    let is_uncompressed = documents::decode::<Mapping>(&text, "release.MF")
         .ok()
         .and_then(|manifest| manifest.get("no_compression").and_then(Value::as_bool))
         .unwrap_or_default();
@@ -151,7 +151,7 @@ pub fn redigest_release(
         packages: release.packages.iter().map(ManifestEntry::package).collect(),
         compiled_packages: release.compiled_packages.iter().map(ManifestEntry::package).collect(),
         license,
-        no_compression,
+        is_uncompressed,
     };
     pack(&directory, ("release.MF", to_yaml(&manifest)?), result)?;
     Ok(release)
@@ -173,7 +173,8 @@ struct Manifest<'a> {
     compiled_packages: Vec<ManifestEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     license: Option<ManifestEntry>,
-    no_compression: bool,
+    #[serde(rename = "no_compression")]
+    is_uncompressed: bool,
 }
 
 /// A job, a package or the license in `release.MF`.
@@ -240,16 +241,17 @@ fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -
     let write_error =
         |error| Error::io(format!("writing '{}'", result.display()), error).with_owner_hint(result, "");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
-    let mut packer = Packer::create(temporary.path())?;
+    let temporary_file =
+        tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
+    let mut packer = Packer::create(temporary_file.path())?;
     packer.add(Path::new(manifest), &Input::Bytes(content))?;
     let inputs: BTreeMap<PathBuf, Input> = archive::tree(directory)?.into_iter().collect();
     for (name, input) in inputs.iter().filter(|(name, _)| name.as_path() != Path::new(manifest)) {
         packer.add(name, input)?;
     }
     packer.finish()?;
-    make_readable(temporary.path()).map_err(write_error)?;
-    temporary.persist(result).map_err(|error| write_error(error.error))?;
+    make_readable(temporary_file.path()).map_err(write_error)?;
+    temporary_file.persist(result).map_err(|error| write_error(error.error))?;
     Ok(())
 }
 

@@ -128,7 +128,7 @@ pub struct ArtifactIdentity {
 
 impl ArtifactIdentity {
     /// Returns true if name, version and digest are the same. Stamps are not compared.
-    pub fn same_content(&self, other: &ArtifactIdentity) -> bool {
+    pub fn has_same_content(&self, other: &ArtifactIdentity) -> bool {
         (&self.name, &self.version, &self.digest) == (&other.name, &other.version, &other.digest)
     }
 }

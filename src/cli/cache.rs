@@ -148,7 +148,7 @@ impl CacheArgs {
                     true => CommandResult::json(&verification)?,
                     false => text_output(verification_text(&verification, &session.layout())),
                 };
-                match verification.damaged.len() {
+                match verification.damaged_entries.len() {
                     0 => Ok(output),
                     count => Ok(output.with_problem(
                         Error::failure(format!(
@@ -200,7 +200,7 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     let prepared_run = session.prepare_run(PathBuf::new(), None, false)?;
     let keys = shared_cache::trusted_keys(&session.globals)?;
     let verification = bundle::import(&file, &keys, &prepared_run.run)?;
-    let count = verification.damaged.len();
+    let count = verification.damaged_entries.len();
     let output = match (session.globals.prints_json(), count) {
         (true, _) => CommandResult::json(&verification)?,
         (false, 0) => text_output(format!("{} entries imported\n", verification.entries)),
@@ -265,10 +265,10 @@ fn content_text(content: BundleContent) -> String {
 
 fn verification_text(verification: &Verified, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Problem"]);
-    for entry in &verification.damaged {
+    for entry in &verification.damaged_entries {
         table.row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);
     }
-    match verification.damaged.is_empty() {
+    match verification.damaged_entries.is_empty() {
         true => format!("{} entries verified\n", verification.entries),
         false => table.print(layout),
     }

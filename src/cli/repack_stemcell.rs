@@ -50,7 +50,7 @@ impl RepackStemcellArgs {
             name: self.name,
             version: self.version,
             cloud_properties: self.cloud_properties,
-            empty_image: self.empty_image,
+            empties_image: self.empty_image,
             formats: self.formats,
         };
         let scratch = session.create_scratch()?;

@@ -42,7 +42,7 @@ pub(super) fn open(
         url: url.trim_end_matches('/').to_owned(),
         needs_network: matches!(place, Place::Bucket(_)),
         open: opener(place, globals.cache_write, redactor),
-        uploads: globals.cache_write,
+        may_upload: globals.cache_write,
         signing_key: if globals.cache_write { signing_key(globals)? } else { None },
         reporter: reporter.clone(),
         interrupt_check,

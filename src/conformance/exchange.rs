@@ -181,7 +181,8 @@ struct Log {
     bytes: Vec<u8>,
     /// Complete lines that were not shown yet.
     lines: Vec<String>,
-    pending: Vec<u8>,
+    /// The beginning of a line whose end was not read yet.
+    partial_line: Vec<u8>,
 }
 
 fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>) {
@@ -192,14 +193,14 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
         log.bytes.extend_from_slice(chunk);
         let excess = log.bytes.len().saturating_sub(MAX_KEPT_LOG_BYTES);
         log.bytes.drain(..excess);
-        log.pending.extend_from_slice(chunk);
-        while let Some(end) = log.pending.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = log.pending.drain(..=end).collect();
+        log.partial_line.extend_from_slice(chunk);
+        while let Some(end) = log.partial_line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = log.partial_line.drain(..=end).collect();
             log.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
         // A line without an end is dropped.
-        if log.pending.len() > MAX_KEPT_LOG_BYTES {
-            log.pending.clear();
+        if log.partial_line.len() > MAX_KEPT_LOG_BYTES {
+            log.partial_line.clear();
         }
     });
     (log, end_notice)

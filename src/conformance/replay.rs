@@ -36,7 +36,7 @@ struct RecordedProcess {
     /// The comparable part of the request; `None` if the input was not a request.
     key: Option<Value>,
     /// The number of times that the answer was played.
-    played: u64,
+    play_count: u64,
 }
 
 impl TranscriptPlayer {
@@ -59,7 +59,7 @@ impl TranscriptPlayer {
             .map(|entry| RecordedProcess {
                 key: entry.request.as_ref().map(|request| key(request, &known_ids)),
                 entry,
-                played: 0,
+                play_count: 0,
             })
             .collect();
         let name = path.display().to_string();
@@ -80,9 +80,9 @@ impl TranscriptPlayer {
             (None, None) => process.entry.input() == input,
             _ => false,
         };
-        match self.processes.iter_mut().filter(fits).min_by_key(|process| process.played) {
+        match self.processes.iter_mut().filter(fits).min_by_key(|process| process.play_count) {
             Some(process) => {
-                process.played += 1;
+                process.play_count += 1;
                 process.entry.exchange(input)
             }
             None => self.unknown_request(input, request.as_ref()),
@@ -123,17 +123,17 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(write_error)?;
     // Start from the beginning if the position does not fit the transcript.
-    let played: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
-    if played.len() == player.processes.len() {
-        for (process, played) in player.processes.iter_mut().zip(played) {
-            process.played = played;
+    let play_counts: Vec<u64> = serde_json::from_str(&text).unwrap_or_default();
+    if play_counts.len() == player.processes.len() {
+        for (process, play_count) in player.processes.iter_mut().zip(play_counts) {
+            process.play_count = play_count;
         }
     }
     let exchange = player.play(input);
-    let played: Vec<u64> = player.processes.iter().map(|process| process.played).collect();
+    let play_counts: Vec<u64> = player.processes.iter().map(|process| process.play_count).collect();
     file.rewind()
         .and_then(|()| file.set_len(0))
-        .and_then(|()| file.write_all(json!(played).to_string().as_bytes()))
+        .and_then(|()| file.write_all(json!(play_counts).to_string().as_bytes()))
         .map_err(write_error)?;
     Ok(exchange)
 }

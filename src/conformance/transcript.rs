@@ -64,10 +64,10 @@ pub(super) struct Entry {
     exit_status: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signal: Option<i32>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    timed_out: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    held_open: bool,
+    #[serde(rename = "timed_out", default, skip_serializing_if = "std::ops::Not::not")]
+    is_timed_out: bool,
+    #[serde(rename = "held_open", default, skip_serializing_if = "std::ops::Not::not")]
+    is_held_open: bool,
     duration_ms: f64,
 }
 
@@ -110,14 +110,14 @@ impl Entry {
             answer,
             answer_base64,
             stderr: redactor.redact(&String::from_utf8_lossy(&exchange.stderr)).into_owned(),
-            held_open: exchange.is_held_open,
+            is_held_open: exchange.is_held_open,
             duration_ms: exchange.duration.as_secs_f64() * 1e3,
             ..Entry::default()
         };
         match exchange.end {
             ProcessEnd::Exited(status) => entry.exit_status = Some(status),
             ProcessEnd::Signalled(signal) => entry.signal = Some(signal),
-            ProcessEnd::TimedOut | ProcessEnd::Abandoned => entry.timed_out = true,
+            ProcessEnd::TimedOut | ProcessEnd::Abandoned => entry.is_timed_out = true,
         }
         entry
     }
@@ -138,13 +138,13 @@ impl Entry {
             input: input.to_vec(),
             stdout: self.answer(),
             stderr: self.stderr.as_bytes().to_vec(),
-            end: match (self.signal, self.timed_out) {
+            end: match (self.signal, self.is_timed_out) {
                 (_, true) => ProcessEnd::TimedOut,
                 (Some(signal), false) => ProcessEnd::Signalled(signal),
                 (None, false) => ProcessEnd::Exited(self.exit_status.unwrap_or_default()),
             },
             duration: Duration::try_from_secs_f64(self.duration_ms / 1e3).unwrap_or_default(),
-            is_held_open: self.held_open,
+            is_held_open: self.is_held_open,
         }
     }
 }

@@ -239,13 +239,13 @@ impl IronicError {
 impl From<IronicError> for Error {
     fn from(error: IronicError) -> Self {
         let text = error.to_string();
-        let converted = match &error {
+        let project_error = match &error {
             IronicError::BadValue { .. } => Error::invalid(text),
             _ => Error::failure(text),
         };
         match error.hint() {
-            Some(hint) => converted.with_hint(hint),
-            None => converted,
+            Some(hint) => project_error.with_hint(hint),
+            None => project_error,
         }
     }
 }
@@ -287,9 +287,9 @@ mod tests {
     fn both_shapes_of_an_error_are_decoded() {
         let fault = r#"{"error_message": "{\"faultcode\": \"Client\", \"faultstring\": \"Node nope could not be found.\", \"debuginfo\": null}"}"#;
         assert_eq!(reason(404, fault.as_bytes()), "Node nope could not be found.");
-        let titled =
+        let title =
             r#"{"error_message": "{\"code\": 404, \"title\": \"Not Found\", \"description\": \"\"}"}"#;
-        assert_eq!(reason(404, titled.as_bytes()), "Not Found");
+        assert_eq!(reason(404, title.as_bytes()), "Not Found");
         let object = r#"{"error_message": {"faultstring": "x"}}"#;
         assert_eq!(reason(400, object.as_bytes()), "x");
         let keystone = r#"{"error": {"code": 401, "message": "The request requires authentication.", "title": "Unauthorized"}}"#;

@@ -91,10 +91,10 @@ fn connect(host: &str, port: u16, start: Instant, timeout: Duration) -> io::Resu
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(unresolved_host_error)?.collect();
     let mut last_error =
         unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let mut remaining_addresses = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = timeout.saturating_sub(start.elapsed()) / waiting;
-        waiting -= 1;
+        let share = timeout.saturating_sub(start.elapsed()) / remaining_addresses;
+        remaining_addresses -= 1;
         // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
             Ok(stream) => {
@@ -240,9 +240,9 @@ impl Transport for BufferedConnection {
         // An idle connection must have nothing to read: neither its end nor bytes of an abandoned answer.
         let peek = |stream: &TcpStream| {
             stream.set_nonblocking(true)?;
-            let peeked = stream.peek(&mut [0]);
+            let result = stream.peek(&mut [0]);
             stream.set_nonblocking(false)?;
-            peeked
+            result
         };
         peek(&self.stream).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -293,11 +293,11 @@ mod tests {
             None,
             Arc::new(move || stop_flag.load(Ordering::SeqCst).then_some(2)),
         );
-        let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
+        let thread = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
         let start = Instant::now();
         stop.store(true, Ordering::SeqCst);
-        let error = waiting.join().unwrap().to_string();
+        let error = thread.join().unwrap().to_string();
         assert!(error.contains("interrupted"), "{error}");
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     }

@@ -25,10 +25,10 @@ pub fn tls_config(
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots);
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
+    let webpki_verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let verifier = Arc::new(Verifier { usual, known_certificates });
+    let verifier = Arc::new(Verifier { webpki_verifier, known_certificates });
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     Ok(Arc::new(builder.with_no_client_auth()))
@@ -37,7 +37,7 @@ pub fn tls_config(
 /// Verifies as usual. A known certificate that has expired is verified as of the end of its validity.
 #[derive(Debug)]
 struct Verifier {
-    usual: Arc<WebPkiServerVerifier>,
+    webpki_verifier: Arc<WebPkiServerVerifier>,
     known_certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -50,11 +50,11 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
+        match self.webpki_verifier.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
             })) if self.known_certificates.iter().any(|certificate| certificate == end_entity) => {
-                self.usual.verify_server_cert(end_entity, intermediates, name, ocsp, not_after)
+                self.webpki_verifier.verify_server_cert(end_entity, intermediates, name, ocsp, not_after)
             }
             result => result,
         }
@@ -66,7 +66,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls12_signature(message, certificate, signature)
+        self.webpki_verifier.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -75,11 +75,11 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.usual.verify_tls13_signature(message, certificate, signature)
+        self.webpki_verifier.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
+        self.webpki_verifier.supported_verify_schemes()
     }
 }
 
@@ -195,9 +195,10 @@ mod tests {
         let mut roots = RootCertStore::empty();
         roots.add(root).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let webpki_verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let verifier = Verifier {
-            usual,
+            webpki_verifier,
             known_certificates: vec![
                 known_certificate.clone(),
                 certificate_of_other_host.clone(),

@@ -91,11 +91,11 @@ fn in_words(name: &str) -> String {
     if !name.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return name.to_owned();
     }
-    let spaced = name.chars().enumerate().map(|(index, letter)| match letter {
+    let words = name.chars().enumerate().map(|(index, letter)| match letter {
         'A'..='Z' if index > 0 => format!(" {}", letter.to_ascii_lowercase()),
         _ => letter.to_ascii_lowercase().to_string(),
     });
-    spaced.collect()
+    words.collect()
 }
 
 /// Describes a failed HTTP request.

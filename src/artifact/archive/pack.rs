@@ -80,8 +80,8 @@ impl Packer {
                 header.set_size(metadata.len());
                 // A file that shrinks while it is read would break the archive. `ExactReader` makes that an
                 // error.
-                let mut exact = ExactReader { file, remaining: metadata.len() };
-                self.builder.append_data(&mut header, name, &mut exact)
+                let mut reader = ExactReader { file, remaining: metadata.len() };
+                self.builder.append_data(&mut header, name, &mut reader)
             }
             Input::Link(target) => {
                 self.builder.append_link(&mut header(EntryType::Symlink, 0o777), name, target)
@@ -113,8 +113,8 @@ impl Packer {
             EntryType::Directory => self.builder.append_data(&mut header, name, io::empty()),
             _ => {
                 header.set_size(metadata.len());
-                let mut exact = ExactReader { file: File::open(path)?, remaining: metadata.len() };
-                self.builder.append_data(&mut header, name, &mut exact)
+                let mut reader = ExactReader { file: File::open(path)?, remaining: metadata.len() };
+                self.builder.append_data(&mut header, name, &mut reader)
             }
         }
     }

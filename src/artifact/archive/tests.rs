@@ -270,10 +270,10 @@ fn wrong_digest_leaves_no_files() {
         assert!(error.to_string().contains(&digest.to_string()), "{error}");
         scratch.assert_untouched("digest");
     }
-    for right in [sha1(&archive), sha256(&archive)] {
-        let right: Digest = right.parse().unwrap();
+    for digest in [sha1(&archive), sha256(&archive)] {
+        let digest: Digest = digest.parse().unwrap();
         let scratch = Scratch::new();
-        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&right), &Options::default()).unwrap();
+        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&digest), &Options::default()).unwrap();
     }
 }
 

@@ -61,7 +61,8 @@ pub struct Verified {
     /// Number of entries that were read.
     pub entries: usize,
     /// Entries with another content than expected.
-    pub damaged: Vec<DamagedEntry>,
+    #[serde(rename = "damaged")]
+    pub damaged_entries: Vec<DamagedEntry>,
 }
 
 /// An entry of a cache that is not used.
@@ -79,13 +80,13 @@ impl Verified {
     /// Counts an entry, and keeps its problem if it has one.
     pub fn add(&mut self, kind: &str, name: &str, problem: Option<String>) {
         self.entries += 1;
-        let damaged = |problem| DamagedEntry { kind: kind.to_owned(), name: name.to_owned(), problem };
-        self.damaged.extend(problem.map(damaged));
+        let entry = |problem| DamagedEntry { kind: kind.to_owned(), name: name.to_owned(), problem };
+        self.damaged_entries.extend(problem.map(entry));
     }
 
     /// Returns true if this entry has a problem.
     pub fn has_problem(&self, kind: &str, name: &str) -> bool {
-        self.damaged.iter().any(|damaged| damaged.kind == kind && damaged.name == name)
+        self.damaged_entries.iter().any(|entry| entry.kind == kind && entry.name == name)
     }
 }
 

@@ -131,15 +131,15 @@ fn verify_finds_content_with_another_digest() {
         fs::write(path, content).unwrap();
     }
     let verification = verify(root).unwrap();
-    let damaged = |entry: &DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
-    let damaged: Vec<String> = verification.damaged.iter().map(damaged).collect();
+    let problem = |entry: &DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
+    let problems: Vec<String> = verification.damaged_entries.iter().map(problem).collect();
     let mismatch = format!(
         "compiled/key.{digits}.tgz: the digest of the file does not match: expected {}, found {}",
         sha256(b"content"),
         sha256(b"c0ntent")
     );
     assert_eq!(
-        (verification.entries, damaged),
+        (verification.entries, problems),
         (3, vec![mismatch, "downloads/name.tgz: its name has no digest".into()])
     );
 }
@@ -169,7 +169,7 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 
-    assert_eq!(verify(root).unwrap(), Verified { entries: 2, damaged: Vec::new() });
+    assert_eq!(verify(root).unwrap(), Verified { entries: 2, damaged_entries: Vec::new() });
     let entries = list(root).unwrap();
     let kinds: Vec<(&str, u64)> = entries.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
     assert_eq!(kinds, [("downloads", 3), ("downloads", 3), ("packages", 5)]);

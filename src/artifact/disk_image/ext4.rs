@@ -364,7 +364,7 @@ impl Ext4<'_> {
             let place = u64::from(le16(entry, 6)) << 32 | u64::from(le32(entry, 8));
             let (length, place) = match length.checked_sub(MAX_EXTENT_BLOCKS) {
                 None | Some(0) => (length, Some(place)),
-                Some(unwritten) => (unwritten, None),
+                Some(unwritten_length) => (unwritten_length, None),
             };
             let end = extents.last().map_or(0, |extent| extent.first + extent.blocks);
             if length == 0 || first < end {

@@ -230,30 +230,30 @@ fn disks_that_cannot_be_read_are_refused() {
     world.refuse(File::open(world.path("vmdk")).unwrap(), "in the format VMDK");
     world.qemu_img(&["convert", "-O", "qcow2", "raw", "disk"]);
     let qcow2 = fs::read(world.path("disk")).unwrap();
-    let patched = |offset: usize, bytes: &[u8]| {
+    let patched_qcow2 = |offset: usize, bytes: &[u8]| {
         let mut image = qcow2.clone();
         image[offset..offset + bytes.len()].copy_from_slice(bytes);
         Cursor::new(image)
     };
-    world.refuse(patched(79, &[2]), "marked as corrupt");
-    world.refuse(patched(7, &[4]), "in version 4 of qcow2");
-    world.refuse(patched(23, &[22]), "the size of its clusters is wrong");
-    world.refuse(patched(24, &[0x7f; 8]), "it contains more than 33554432 bytes in a table of qcow2");
-    world.refuse(patched(36, &[0; 4]), "its table of clusters is too short");
-    world.refuse(patched(40, &[0x7f; 8]), "it is truncated");
-    world.refuse(patched(40, &[0, 0, 0, 0, 1, 0, 0, 0]), "it is truncated");
+    world.refuse(patched_qcow2(79, &[2]), "marked as corrupt");
+    world.refuse(patched_qcow2(7, &[4]), "in version 4 of qcow2");
+    world.refuse(patched_qcow2(23, &[22]), "the size of its clusters is wrong");
+    world.refuse(patched_qcow2(24, &[0x7f; 8]), "it contains more than 33554432 bytes in a table of qcow2");
+    world.refuse(patched_qcow2(36, &[0; 4]), "its table of clusters is too short");
+    world.refuse(patched_qcow2(40, &[0x7f; 8]), "it is truncated");
+    world.refuse(patched_qcow2(40, &[0, 0, 0, 0, 1, 0, 0, 0]), "it is truncated");
     world.refuse(Cursor::new(&qcow2[..60]), "it is truncated");
 
-    let patched = |offset: usize, bytes: &[u8]| {
+    let patched_file_system = |offset: usize, bytes: &[u8]| {
         let mut image = file_system.clone();
         image[1024 + offset..][..bytes.len()].copy_from_slice(bytes);
         Cursor::new(image)
     };
-    world.unpack(patched(0, &[])).unwrap();
-    world.refuse(patched(0x60, &[0xc6]), "was not unmounted");
-    world.refuse(patched(0x61, &[0x82]), "has unknown features (0x8000)");
-    world.refuse(patched(0x18, &[6]), "the size of its blocks is wrong");
-    world.refuse(patched(0x28, &[0; 4]), "its super block is not valid");
+    world.unpack(patched_file_system(0, &[])).unwrap();
+    world.refuse(patched_file_system(0x60, &[0xc6]), "was not unmounted");
+    world.refuse(patched_file_system(0x61, &[0x82]), "has unknown features (0x8000)");
+    world.refuse(patched_file_system(0x18, &[6]), "the size of its blocks is wrong");
+    world.refuse(patched_file_system(0x28, &[0; 4]), "its super block is not valid");
     world.refuse(Cursor::new(&file_system[..8192]), "it is truncated");
     let boot = world.path("boot");
     write(&boot.join("grub/grub.cfg"), "");
@@ -290,9 +290,9 @@ fn loops_and_huge_sizes_end_with_an_error() {
     let directory = inode(&world, &mut file_system, "/etc");
     let file = inode(&world, &mut file_system, "/etc/passwd");
 
-    let mut looped = file_system.clone();
-    world.debugfs(&mut looped, "ln /etc /etc/loop");
-    world.refuse(Cursor::new(looped), "a directory is in two places");
+    let mut looped_file_system = file_system.clone();
+    world.debugfs(&mut looped_file_system, "ln /etc /etc/loop");
+    world.refuse(Cursor::new(looped_file_system), "a directory is in two places");
 
     // Each level refers 80 times to the same node of the next one, the last one to no block or to few.
     let first = file_system.len() - 16 * 1024;

@@ -211,15 +211,15 @@ impl Download<'_> {
 
     /// Returns the hint for a download that failed although it was retried.
     fn how_to_repeat(&self, file: &File, body: &Path) -> String {
-        let is_kept = file.metadata().is_ok_and(|metadata| self.resumes(metadata.len(), body));
-        let continues = if is_kept { ": the download continues where it stopped" } else { "" };
-        format!("check the network and the proxy variables, then run the same command again{continues}")
+        let is_kept = file.metadata().is_ok_and(|metadata| self.can_resume(metadata.len(), body));
+        let continuation = if is_kept { ": the download continues where it stopped" } else { "" };
+        format!("check the network and the proxy variables, then run the same command again{continuation}")
     }
 
     /// Returns true if a body of which this many bytes exist is continued. Parts of different versions are
     /// detected by the tag or by the expected digest. Without both, the download starts again.
-    fn resumes(&self, have: u64, body: &Path) -> bool {
-        have > 0 && (self.expected.is_some() || read_tag(body).is_some())
+    fn can_resume(&self, existing_bytes: u64, body: &Path) -> bool {
+        existing_bytes > 0 && (self.expected.is_some() || read_tag(body).is_some())
     }
 
     /// Empties the file, because its content is of another version.
@@ -255,7 +255,7 @@ impl Download<'_> {
             |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));
         let have = file.metadata().map_err(write_error)?.len();
         let tag = read_tag(body).filter(|_| have > 0);
-        let resume = self.resumes(have, body);
+        let resume = self.can_resume(have, body);
         let mut response = self.request(resume.then_some(have), tag.as_deref())?;
         let (start, total) = match response.status() {
             StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
@@ -401,7 +401,7 @@ impl Download<'_> {
         request.call().map_err(|error| {
             // Refusing proxies and unusable keys are reported as `PermissionDenied`.
             let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-            let temporary = match &error {
+            let is_temporary = match &error {
                 error if is_untrusted(error) || is_without_tls(error) => false,
                 ureq::Error::Io(error) => !is_refusal(error),
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
@@ -414,7 +414,7 @@ impl Download<'_> {
                         .with_hint("check the host in the URL, and the name servers of this machine"),
                     None,
                 ),
-                _ if temporary => AttemptFailure::Temporary(request_error, None),
+                _ if is_temporary => AttemptFailure::Temporary(request_error, None),
                 error if is_untrusted(error) => AttemptFailure::Final(request_error.with_hint(
                     "if this is the right server, add the certificate authority that signed its \
                      certificate to those of this machine, or name a file with it in SSL_CERT_FILE",

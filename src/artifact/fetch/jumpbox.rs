@@ -57,7 +57,7 @@ impl JumpboxSession {
             key: Some(key),
             password: None,
             host_key: None,
-            forwarded: None,
+            forward_sender: None,
         };
         let result = runtime.block_on(wait_with_timeout(interrupt_check, ssh::connect(&server)));
         let session = result.and_then(|outcome| match outcome {

@@ -256,7 +256,7 @@ impl ProxyException {
     /// [`plain_host`].
     fn matches(&self, host: &str, port: u16) -> bool {
         let is_below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-        let fits = match &self.host {
+        let is_host = match &self.host {
             ExceptedHost::Any => true,
             ExceptedHost::Address(address) => host.parse() == Ok(*address),
             ExceptedHost::Network(network) => {
@@ -265,7 +265,7 @@ impl ProxyException {
             ExceptedHost::Name(name) => host == name || is_below(name),
             ExceptedHost::Below(domain) => is_below(domain),
         };
-        fits && self.port.is_none_or(|only| only == port)
+        is_host && self.port.is_none_or(|excepted_port| excepted_port == port)
     }
 }
 

@@ -48,7 +48,7 @@ impl World {
             open: Box::new(move |_| -> Result<Arc<dyn SharedStorage>> {
                 Ok(Arc::new(SharedDirectory::new(&directory, true)))
             }),
-            uploads: true,
+            may_upload: true,
             signing_key: None,
             reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&world.events)))),
             interrupt_check: Arc::new(|| Ok(())),
@@ -219,8 +219,8 @@ fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
     first.obtain(&url, Some(&sha1(&content))).unwrap();
     first.shared_cache.finish();
     let object = shared_directory.path().join(format!("downloads/sha1-{}", sha1(&content)));
-    let poisoned = vec![b'y'; content.len()];
-    fs::write(&object, &poisoned).unwrap();
+    let wrong_content = vec![b'y'; content.len()];
+    fs::write(&object, &wrong_content).unwrap();
 
     let second = World::sharing(shared_directory.path());
     let (source, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
@@ -668,12 +668,12 @@ fn signal_ends_a_stalled_download() {
             false => Ok(()),
         };
         let url = format!("http://127.0.0.1:{port}/x.tgz");
-        let waiting =
+        let thread =
             std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupt_check).unwrap_err());
         let _stream = stream_receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         let start = std::time::Instant::now();
         stop.store(true, Ordering::SeqCst);
-        let error = waiting.join().unwrap();
+        let error = thread.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Interrupted(2), "{answer:?}: {error:?}");
         assert!(start.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", start.elapsed());
     }

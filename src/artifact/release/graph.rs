@@ -37,7 +37,7 @@ pub(super) fn levels<'p>(
         }
     }
     // Number of dependencies that have no level yet.
-    let mut unplaced: HashMap<&str, usize> =
+    let mut unplaced_counts: HashMap<&str, usize> =
         remaining_packages.iter().map(|(name, package)| (*name, package.dependencies.len())).collect();
     let mut ready: Vec<&'p Package> =
         remaining_packages.values().copied().filter(|package| package.dependencies.is_empty()).collect();
@@ -47,9 +47,9 @@ pub(super) fn levels<'p>(
         for package in &ready {
             remaining_packages.remove(package.name.as_str());
             for user in dependents.get(package.name.as_str()).into_iter().flatten() {
-                let Some(unplaced) = unplaced.get_mut(user.name.as_str()) else { continue };
-                *unplaced -= 1;
-                if *unplaced == 0 {
+                let Some(count) = unplaced_counts.get_mut(user.name.as_str()) else { continue };
+                *count -= 1;
+                if *count == 0 {
                     next.push(*user);
                 }
             }

@@ -188,12 +188,12 @@ impl Release {
     pub fn check_compiled_for(&self, os: &str, version: &str) -> Result<()> {
         let stemcell = format!("{os}/{version}");
         // A package may be compiled for several stemcells. One of them must match.
-        let fits = |package: &Package| {
+        let fits_stemcell = |package: &Package| {
             self.compiled_packages.iter().any(|other| {
                 other.name == package.name && other.compiled_for.as_deref() == Some(stemcell.as_str())
             })
         };
-        match self.compiled_packages.iter().find(|package| !fits(package)) {
+        match self.compiled_packages.iter().find(|package| !fits_stemcell(package)) {
             None => Ok(()),
             Some(package) => Err(Error::invalid(format!(
                 "the release '{}/{}' is compiled for stemcell '{}', but the manifest has stemcell \

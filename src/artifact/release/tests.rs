@@ -85,7 +85,7 @@ fn release_is_loaded() {
     let source = Source::local(&outcome.directory.path().join("release.tgz")).unwrap();
     let identity = identify(ArtifactKind::Release, &source).unwrap();
     assert_eq!(identity, release.identity());
-    assert!(identity.same_content(&release.identity()));
+    assert!(identity.has_same_content(&release.identity()));
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub struct SharedCacheSettings {
     /// Opens the storage on first use.
     pub open: OpenStorage,
     /// True to upload what the run downloads and compiles.
-    pub uploads: bool,
+    pub may_upload: bool,
     /// The key that signs compiled packages. Without it, only downloads are uploaded.
     pub signing_key: Option<SshKey>,
     /// Receives warnings.
@@ -217,7 +217,7 @@ impl SharedCache {
 
     /// Uploads a download beside the run. The file must stay until [`Self::finish`].
     pub fn upload_download(&self, digest: &Digest, path: &Path) {
-        if self.uploads() {
+        if self.may_upload() {
             self.upload(vec![(download_object(digest), Content::File(path.to_owned()))]);
         }
     }
@@ -225,7 +225,7 @@ impl SharedCache {
     /// Returns true if compiled packages are uploaded.
     pub fn uploads_packages(&self) -> bool {
         let signing_key = self.0.remote.as_ref().and_then(|remote| remote.settings.signing_key.as_ref());
-        self.uploads() && signing_key.is_some()
+        self.may_upload() && signing_key.is_some()
     }
 
     /// Signs a compiled package and uploads it beside the run. The archive must stay until [`Self::finish`].
@@ -251,30 +251,30 @@ impl SharedCache {
         let Some(remote) = &self.0.remote else { return };
         let Some(uploads) = remote.uploads.lock().take() else { return };
         let settings = &remote.settings;
-        let stage = (uploads.unfinished() > 0)
+        let stage = (uploads.unfinished_count() > 0)
             .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
         let cancel = || remote.is_cancelled.store(true, Ordering::SeqCst);
-        let unfinished = uploads.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
+        let unfinished_count = uploads.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
         if let Some(stage) = stage {
-            match unfinished {
+            match unfinished_count {
                 0 => stage.finish(),
                 _ => stage.skip("not finished"),
             }
         }
-        if unfinished > 0 && (settings.interrupt_check)().is_ok() {
+        if unfinished_count > 0 && (settings.interrupt_check)().is_ok() {
             settings.reporter.warn(format!(
-                "uploads to the cache '{}' were ended after {}: {unfinished} left",
+                "uploads to the cache '{}' were ended after {}: {unfinished_count} left",
                 settings.url,
                 duration(END_TIMEOUT)
             ));
         }
     }
 
-    fn uploads(&self) -> bool {
+    fn may_upload(&self) -> bool {
         self.0
             .remote
             .as_ref()
-            .is_some_and(|remote| remote.settings.uploads && !remote.is_unwritable.load(Ordering::SeqCst))
+            .is_some_and(|remote| remote.settings.may_upload && !remote.is_unwritable.load(Ordering::SeqCst))
     }
 
     fn upload(&self, upload: Upload) {

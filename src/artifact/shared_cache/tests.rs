@@ -113,7 +113,7 @@ impl Machine {
                 *memory.end_check.lock() = Some(check);
                 Ok(Arc::new(MemoryStorage(Arc::clone(&memory))))
             }),
-            uploads: true,
+            may_upload: true,
             signing_key: signing_key.cloned(),
             reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&warnings)))),
             interrupt_check: Arc::new(|| Ok(())),
@@ -338,7 +338,7 @@ fn storage_that_cannot_be_opened_is_a_warning() {
         open: Box::new(|_| -> Result<Arc<dyn SharedStorage>> {
             Err(Error::usage("no credentials").with_hint("set them"))
         }),
-        uploads: true,
+        may_upload: true,
         signing_key: None,
         reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&warnings)))),
         interrupt_check: Arc::new(|| Ok(())),
@@ -430,7 +430,7 @@ fn entries_are_listed_verified_and_removed() {
         let verification = verify(&storage, &keys).unwrap();
         assert!(verification.entries >= 4, "{verification:?}");
         let problem = |entry: DamagedEntry| format!("{}/{}: {}", entry.kind, entry.name, entry.problem);
-        verification.damaged.into_iter().map(problem).collect()
+        verification.damaged_entries.into_iter().map(problem).collect()
     };
     assert_eq!(problems(&[&key]), Vec::<String>::new());
     let untrusted = problems(&[&other]);

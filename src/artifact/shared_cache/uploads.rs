@@ -30,7 +30,7 @@ pub(super) type Upload = Vec<(String, Content)>;
 pub(super) struct Uploads {
     queue: Sender<Upload>,
     /// The number of uploads that have not ended.
-    unfinished: Arc<AtomicUsize>,
+    unfinished_count: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
 
@@ -38,27 +38,27 @@ impl Uploads {
     /// Starts the thread. It passes each upload to `perform`.
     pub(super) fn start(perform: impl Fn(Upload) + Send + 'static) -> io::Result<Self> {
         let (queue, uploads) = mpsc::channel::<Upload>();
-        let unfinished = Arc::<AtomicUsize>::default();
-        let unfinished_of_thread = Arc::clone(&unfinished);
+        let unfinished_count = Arc::<AtomicUsize>::default();
+        let unfinished_of_thread = Arc::clone(&unfinished_count);
         let thread = thread::Builder::new().name("cache-uploads".into()).spawn(move || {
             for upload in uploads {
                 perform(upload);
                 unfinished_of_thread.fetch_sub(1, Ordering::SeqCst);
             }
         })?;
-        Ok(Uploads { queue, unfinished, thread })
+        Ok(Uploads { queue, unfinished_count, thread })
     }
 
     /// Adds an upload to the queue.
     pub(super) fn add(&self, upload: Upload) {
-        self.unfinished.fetch_add(1, Ordering::SeqCst);
+        self.unfinished_count.fetch_add(1, Ordering::SeqCst);
         // The thread ends after the queue.
         let _ = self.queue.send(upload);
     }
 
     /// Returns the number of uploads that have not ended.
-    pub(super) fn unfinished(&self) -> usize {
-        self.unfinished.load(Ordering::SeqCst)
+    pub(super) fn unfinished_count(&self) -> usize {
+        self.unfinished_count.load(Ordering::SeqCst)
     }
 
     /// Waits for the uploads up to `timeout`, or until `interrupt_check` returns an error. Calls `cancel` if
@@ -69,19 +69,19 @@ impl Uploads {
         interrupt_check: &InterruptCheck,
         cancel: impl Fn(),
     ) -> usize {
-        let Uploads { queue, unfinished, thread } = self;
+        let Uploads { queue, unfinished_count, thread } = self;
         drop(queue);
         let end = Instant::now() + timeout;
         while !thread.is_finished() && Instant::now() < end && interrupt_check().is_ok() {
             thread::sleep(POLL_PAUSE);
         }
-        let unfinished = unfinished.load(Ordering::SeqCst);
+        let unfinished_count = unfinished_count.load(Ordering::SeqCst);
         if !thread.is_finished() {
             cancel();
         }
         // A panic was reported when it happened, and must not end the run.
         let _ = thread.join();
-        unfinished
+        unfinished_count
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) type FileSet = BTreeMap<PathBuf, Input>;
 /// Parses a pattern of a package spec: `*` matches within a path component, `**` across several; also `{a,b}`
 /// and `[…]`.
 pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
-    let clean = pattern.trim_start_matches("./");
-    GlobBuilder::new(clean)
+    let relative_pattern = pattern.trim_start_matches("./");
+    GlobBuilder::new(relative_pattern)
         .literal_separator(true)
         .backslash_escape(true)
         .build()

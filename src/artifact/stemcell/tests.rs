@@ -43,10 +43,10 @@ fn stemcell_is_loaded() {
 #[test]
 fn verifies_digests_of_every_algorithm() {
     let bytes = StemcellTarball::default().build();
-    for right in
+    for digest in
         [sha1(&bytes), sha256(&bytes), sha512(&bytes), format!("{};{}", sha1(&bytes), sha256(&bytes))]
     {
-        open_bytes(&bytes, Some(&right)).result.unwrap();
+        open_bytes(&bytes, Some(&digest)).result.unwrap();
     }
     for digest in [sha1(b""), sha256(b""), sha512(b""), format!("{};{}", sha1(&bytes), sha256(b""))] {
         let outcome = open_bytes(&bytes, Some(&digest));
@@ -60,9 +60,9 @@ fn verifies_digests_of_every_algorithm() {
 #[test]
 fn verifies_the_digest_of_the_image() {
     let image = Tar::default().file("x", "y").tgz();
-    for right in [sha1(&image), sha256(&image), sha512(&image)] {
+    for digest in [sha1(&image), sha256(&image), sha512(&image)] {
         let tarball =
-            StemcellTarball { image: Some(image.clone()), image_sha1: Some(right), ..Default::default() };
+            StemcellTarball { image: Some(image.clone()), image_sha1: Some(digest), ..Default::default() };
         open_bytes(&tarball.build(), None).result.unwrap();
     }
     for digest in [sha1(b""), sha512(b"")] {

@@ -94,16 +94,16 @@ pub fn open(
         None => {
             // A killed run may have left a tree without its record.
             remove_tree(&root).map_err(|error| Error::io(format!("removing '{}'", root.display()), error))?;
-            let unpacking = stage.reporter().stage(format!("Unpacking {source_name}"));
-            let record = unpack(source, &source_name, &directory, &root, &unpacking)?;
+            let unpack_stage = stage.reporter().stage(format!("Unpacking {source_name}"));
+            let record = unpack(source, &source_name, &directory, &root, &unpack_stage)?;
             write_json(&record_path, &record, JsonLayout::Compact)?;
-            unpacking.finish();
+            unpack_stage.finish();
             record
         }
     };
-    let touched = File::options().append(true).open(&record_path);
+    let result = File::options().append(true).open(&record_path);
     // If this fails, the only effect is that the userland is pruned too early.
-    let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    let _ = result.and_then(|file| file.set_modified(SystemTime::now()));
     let mut names: Vec<String> = record.operating_system.into_iter().collect();
     names.extend(operating_systems(&root));
     Ok(Userland { root, digest, operating_systems: names })

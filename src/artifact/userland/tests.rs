@@ -93,8 +93,8 @@ fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
     fs::write(userland.root.join("mark"), "").unwrap();
     let copy = world.directory.path().join("copy.tar");
     fs::copy(&path, &copy).unwrap();
-    let reopened = world.open(&copy, None).unwrap();
-    assert_eq!((reopened.root.join("mark").exists(), reopened.digest), (true, userland.digest));
+    let second_userland = world.open(&copy, None).unwrap();
+    assert_eq!((second_userland.root.join("mark").exists(), second_userland.digest), (true, userland.digest));
     // A tree without its record is of a run that was killed.
     fs::remove_file(userland.root.with_extension("json")).unwrap();
     assert!(!world.open(&path, None).unwrap().root.join("mark").exists());
@@ -107,8 +107,8 @@ fn wrong_digest_is_refused_before_anything_is_unpacked() {
     let error = world.open(&path, Some(&"a".repeat(40))).unwrap_err();
     assert!(error.chain().join(": ").contains("aaaa"), "{error}");
     assert!(!world.directory.path().join("cache/userlands").exists());
-    let right = Digest::of_file(&path, &[Algorithm::Sha1]).unwrap().to_string();
-    world.open(&path, Some(&right)).unwrap();
+    let digest = Digest::of_file(&path, &[Algorithm::Sha1]).unwrap().to_string();
+    world.open(&path, Some(&digest)).unwrap();
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn write_case(xml: &mut String, check: &Check) {
         all.extend(call.log.iter().cloned());
     }
     let all = escape_xml(&all.join("\n"));
-    let inside = match check.verdict {
+    let content = match check.verdict {
         Verdict::Fail => {
             let kind = check.deviation.map_or("", Deviation::name);
             format!("<failure type=\"{kind}\" message=\"{first}\">{all}</failure>")
@@ -70,9 +70,9 @@ fn write_case(xml: &mut String, check: &Check) {
         Verdict::Pass if all.is_empty() => String::new(),
         Verdict::Pass => format!("<system-out>{all}</system-out>"),
     };
-    let _ = match inside.is_empty() {
+    let _ = match content.is_empty() {
         true => writeln!(xml, "/>"),
-        false => writeln!(xml, ">{inside}</testcase>"),
+        false => writeln!(xml, ">{content}</testcase>"),
     };
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Leftovers {
     /// Resources that were not deleted.
     pub(super) resources: Vec<CreatedResource>,
     /// Calls without an answer: method and request id.
-    pub(super) unanswered: Vec<(String, String)>,
+    pub(super) unanswered_calls: Vec<(String, String)>,
 }
 
 impl LeftoverLog {
@@ -122,9 +122,9 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     while let Some(line) = next() {
         match line {
             Line::Begun { .. } => {}
-            Line::Asked { method, request_id } => earlier.unanswered.push((method, request_id)),
+            Line::Asked { method, request_id } => earlier.unanswered_calls.push((method, request_id)),
             Line::Answered { request_id } => {
-                earlier.unanswered.retain(|(_, pending_id)| *pending_id != request_id)
+                earlier.unanswered_calls.retain(|(_, pending_id)| *pending_id != request_id)
             }
             Line::Made(resource) => earlier.resources.push(resource),
             Line::Gone(resource) => earlier.resources.retain(|candidate| *candidate != resource),
@@ -164,11 +164,11 @@ mod tests {
         assert_eq!(earlier, Leftovers::default(), "it is another CPI's");
         other.end(false);
         let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
-        let unanswered = vec![("create_vm".to_owned(), "2".to_owned())];
-        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered });
+        let unanswered_calls = vec![("create_vm".to_owned(), "2".to_owned())];
+        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered_calls });
         leftover_log.end(true);
         let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered: Vec::new() });
+        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered_calls: Vec::new() });
         leftover_log.end(false);
         assert!(!directory.exists());
     }

@@ -107,8 +107,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let disk = self.resize(disk);
         self.check_parallel_calls(vm.as_ref());
         let deleted_disk = self.create_and_delete_disk();
-        let present = vm.as_ref().filter(|_| self.lost_in.is_none());
-        missing_resources::check_deleted_disk(self.run, present, deleted_disk.as_ref());
+        let existing_vm = vm.as_ref().filter(|_| self.lost_in.is_none());
+        missing_resources::check_deleted_disk(self.run, existing_vm, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
@@ -342,8 +342,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
             check.require_method(Method::CreateDisk)?;
             check.expect_unpromised();
-            let present = vm.filter(|_| lost_vm_reason.is_none());
-            let arguments = disk_arguments(check, present.map(|vm| vm.cid.as_str()));
+            let existing_vm = vm.filter(|_| lost_vm_reason.is_none());
+            let arguments = disk_arguments(check, existing_vm.map(|vm| vm.cid.as_str()));
             for answer in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
                 expect_success(check, Method::CreateDisk, answer)?;
             }
@@ -354,28 +354,28 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             Ok(())
         });
-        let mut distinct: Vec<CreatedResource> = Vec::new();
+        let mut distinct_disks: Vec<CreatedResource> = Vec::new();
         for disk in disks {
-            if !distinct.contains(&disk) {
-                distinct.push(disk);
+            if !distinct_disks.contains(&disk) {
+                distinct_disks.push(disk);
             }
         }
         let each = |resources: &[CreatedResource]| {
             resources.iter().map(|resource| vec![json!(resource.cid)]).collect::<Vec<_>>()
         };
         let none = "there are no disks";
-        let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_needing(&format!("{count} has_disk at once"), some, none, |check, disks| {
+        let any_disks = Some(distinct_disks.as_slice()).filter(|disks| !disks.is_empty());
+        run.check_needing(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasDisk, &each(disks))
         });
-        let (present, no_vm) =
+        let (existing_vm, no_vm_reason) =
             (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM));
-        run.check_needing(&format!("{count} has_vm at once"), present, no_vm, |check, vm| {
+        run.check_needing(&format!("{count} has_vm at once"), existing_vm, no_vm_reason, |check, vm| {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
-        run.check_needing(&format!("{count} delete_disk at once"), some, none, |check, disks| {
+        run.check_needing(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
             check.require_method(Method::DeleteDisk)?;
             check.expect_unpromised();
             let answers = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;

@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
             Some(log) => ResourceLedger::on_disk(log.directory, log.cpi)?,
             None => Default::default(),
         };
-        for (method, request_id) in &earlier.unanswered {
+        for (method, request_id) in &earlier.unanswered_calls {
             context.stage.reporter().warn(format!(
                 "an earlier run was killed during `{method}` (request {request_id}): search the IaaS for a \
                  resource that this call created"

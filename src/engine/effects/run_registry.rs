@@ -169,7 +169,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
         key,
         password: tunnel.password.clone(),
         host_key: None,
-        forwarded: None,
+        forward_sender: None,
     })
 }
 

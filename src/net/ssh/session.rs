@@ -43,7 +43,7 @@ pub struct SshServer {
     /// The host key that the server must have, in the format of OpenSSH. `None` accepts any.
     pub host_key: Option<String>,
     /// Receives the connections to forwarded ports.
-    pub forwarded: Option<mpsc::Sender<ForwardedConnection>>,
+    pub forward_sender: Option<mpsc::Sender<ForwardedConnection>>,
 }
 
 /// An authenticated session.
@@ -61,7 +61,7 @@ pub struct SessionCallbacks {
     presented_key: Arc<Mutex<Option<PublicKey>>>,
     /// The host key that the server must have.
     recorded_key: Option<PublicKey>,
-    forwarded: Option<mpsc::Sender<ForwardedConnection>>,
+    forward_sender: Option<mpsc::Sender<ForwardedConnection>>,
 }
 
 impl client::Handler for SessionCallbacks {
@@ -89,8 +89,8 @@ impl client::Handler for SessionCallbacks {
     ) -> Result<(), russh::Error> {
         // Dropping `reply` refuses the connection: if no ports are forwarded, or if too many connections
         // wait.
-        if let Some(forwarded) = &self.forwarded
-            && let Ok(permit) = forwarded.try_reserve()
+        if let Some(forward_sender) = &self.forward_sender
+            && let Ok(permit) = forward_sender.try_reserve()
         {
             reply.accept().await;
             permit.send(channel);
@@ -146,14 +146,14 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         // A server may have several host keys. Preferring the known algorithm makes it use the same key
         // again.
         let mut kinds = config.preferred.key.to_vec();
-        kinds.sort_by_key(|kind| !same_kind(kind, &recorded_key.algorithm()));
+        kinds.sort_by_key(|kind| !is_same_kind(kind, &recorded_key.algorithm()));
         config.preferred.key = Cow::Owned(kinds);
     }
     let presented_key = Arc::new(Mutex::new(None));
     let client = SessionCallbacks {
         presented_key: Arc::clone(&presented_key),
         recorded_key: recorded_key.clone(),
-        forwarded: server.forwarded.clone(),
+        forward_sender: server.forward_sender.clone(),
     };
     let handshake = client::connect_stream(Arc::new(config), stream, client);
     let outcome = timeout(STEP_TIMEOUT, handshake).await;
@@ -191,7 +191,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
 }
 
 /// Returns true for equal algorithms. For RSA, the hash algorithm does not matter.
-fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bool {
+fn is_same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bool {
     one == other || (one.clone().is_rsa() && other.clone().is_rsa())
 }
 

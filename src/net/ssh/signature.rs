@@ -105,9 +105,9 @@ mod tests {
 
     /// Generates a key pair, and returns both keys.
     fn key_pair(directory: &Path, name: &str, options: &str) -> (SshKey, String) {
-        let generated =
+        let is_generated =
             run(directory, &format!("rm -f {name} {name}.pub; ssh-keygen -q {options} -N '' -f {name}"));
-        assert!(generated, "{options}");
+        assert!(is_generated, "{options}");
         let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
         (SshKey::parse(&read(name), None).unwrap(), read(&format!("{name}.pub")))
     }
@@ -129,8 +129,8 @@ mod tests {
             assert!(!run(path, &verifies.replace("-n tests", "-n others")), "{options}");
 
             assert!(run(path, "rm -f message.sig; ssh-keygen -Y sign -f k -n tests message"));
-            let theirs = fs::read_to_string(path.join("message.sig")).unwrap();
-            verify(&theirs, NAMESPACE, b"content", &[verifying_key]).unwrap();
+            let signature = fs::read_to_string(path.join("message.sig")).unwrap();
+            verify(&signature, NAMESPACE, b"content", &[verifying_key]).unwrap();
         }
     }
 

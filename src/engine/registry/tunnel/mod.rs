@@ -196,8 +196,8 @@ impl Worker {
     where
         F: Fn(VmConnection) -> JoinHandle<()> + Send + Sync + 'static,
     {
-        let (forwarded, mut connections) = stream_mpsc::channel::<ForwardedConnection>(BACKLOG);
-        self.server.forwarded = Some(forwarded);
+        let (forward_sender, mut connections) = stream_mpsc::channel::<ForwardedConnection>(BACKLOG);
+        self.server.forward_sender = Some(forward_sender);
         let service = async {
             while let Some(channel) = connections.recv().await {
                 serve(channel.into_stream());

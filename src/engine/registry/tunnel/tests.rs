@@ -119,7 +119,7 @@ impl Sshd {
             key: Some(SshKey::parse(&text, passphrase).unwrap()),
             password: None,
             host_key: None,
-            forwarded: None,
+            forward_sender: None,
         }
     }
 }
