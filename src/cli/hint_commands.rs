@@ -1,5 +1,6 @@
 //! Completes the commands in hints with the manifest and the options of this run, so that they can be pasted.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use clap::ArgMatches;
 use clap::Command;
 
 use super::grammar;
-use super::paths::is_state_name;
+use super::paths::{default_vars_store, is_state_name};
 use base::events::{Event, Sink};
 use base::text::shell_word;
 use manifest::variables::PLACEHOLDER;
@@ -18,6 +19,15 @@ const PROGRAM: &str = "monopile ";
 
 /// The placeholder for the manifest in hints.
 const MANIFEST: &str = "MANIFEST";
+
+/// The placeholder for a vars store in hints.
+const STORE: &str = "STORE";
+
+/// Stands in hints for the words of this command line. Options may follow.
+const SAME_COMMAND: &str = "SAME-COMMAND";
+
+/// The options of a hint that stand beside the same option of the command line. Others replace it.
+const REPEATABLE: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
 
 /// The options that select an environment, by the id of the argument.
 const OPTIONS: [(&str, &str); 11] = [
@@ -47,6 +57,8 @@ pub(super) struct EnvironmentWords {
     global_options: Vec<(&'static str, String)>,
     /// True if an env file that was found names the manifest.
     is_manifest_found: bool,
+    /// The words after the program's name, without secrets.
+    command_line: Vec<String>,
 }
 
 impl EnvironmentWords {
@@ -73,7 +85,29 @@ impl EnvironmentWords {
             options,
             global_options: GLOBAL_OPTIONS.iter().flat_map(values_of_option).collect(),
             is_manifest_found: false,
+            command_line: Vec::new(),
         }
+    }
+
+    /// Keeps the whole command line, which begins with the program's name, for hints that repeat it.
+    pub(super) fn with_command_line(mut self, args: &[OsString]) -> Self {
+        let mut words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        for index in 1..words.len() {
+            let word = words[index].clone();
+            let option = words[index - 1].as_str();
+            words[index] = match word.split_once('=') {
+                _ if ["-v", "--var"].contains(&option) => without_secrets("vars", word),
+                _ if option == "--vars-exec" => PLACEHOLDER.to_owned(),
+                Some(("--vars-exec", _)) => format!("--vars-exec={PLACEHOLDER}"),
+                Some(("--var", value)) => format!("--var={}", without_secrets("vars", value.to_owned())),
+                Some((name, _)) if name.starts_with("-v") => {
+                    format!("-v{}", without_secrets("vars", word[2..].to_owned()))
+                }
+                _ => word,
+            };
+        }
+        self.command_line = words.into_iter().skip(1).collect();
+        self
     }
 
     /// Returns the manifest on the command line.
@@ -90,7 +124,8 @@ impl EnvironmentWords {
     /// Completes every command in a text that lacks its manifest.
     pub(super) fn complete(&self, text: &str) -> String {
         let is_empty = self.manifest.is_none() && self.options.is_empty() && self.global_options.is_empty();
-        if is_empty && !self.is_manifest_found || !text.contains(PROGRAM) {
+        let is_complete = is_empty && !self.is_manifest_found && !text.contains(SAME_COMMAND);
+        if is_complete || !text.contains(PROGRAM) {
             return text.to_owned();
         }
         let grammar = grammar::for_all_commands();
@@ -98,9 +133,50 @@ impl EnvironmentWords {
         let mut complete_text = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             complete_text.push_str(PROGRAM);
-            complete_text.push_str(&self.with_words(&grammar, part).unwrap_or_else(|| part.to_owned()));
+            let complete_part = match part.strip_prefix(SAME_COMMAND) {
+                Some(rest) => Some(self.same_command(rest)),
+                None => self.with_words(&grammar, part),
+            };
+            complete_text.push_str(&complete_part.unwrap_or_else(|| part.to_owned()));
         }
         complete_text
+    }
+
+    /// Returns this command line with the options at the start of `rest`, which ends the command in a
+    /// backtick. They replace the same options of the command line.
+    fn same_command(&self, rest: &str) -> String {
+        let (options, rest) = rest.split_at(rest.find('`').unwrap_or(rest.len()));
+        let option_words: Vec<&str> = options.split_whitespace().collect();
+        let mut words = self.command_line.clone();
+        let double_dash = words.iter().position(|word| word == "--");
+        let words_for_program = double_dash.map(|at| words.split_off(at)).unwrap_or_default();
+        for (index, option) in option_words.iter().enumerate().filter(|(_, word)| word.starts_with("--")) {
+            if REPEATABLE.contains(option) {
+                continue;
+            }
+            let has_value = option_words.get(index + 1).is_some_and(|next| !next.starts_with("--"));
+            let with_value = format!("{option}=");
+            while let Some(at) = words.iter().position(|word| word == option || word.starts_with(&with_value))
+            {
+                let count = if has_value && words[at] == *option { 2 } else { 1 };
+                words.drain(at..(at + count).min(words.len()));
+            }
+        }
+        let line: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+        let end: String = words_for_program.iter().map(|word| format!(" {}", shell_word(word))).collect();
+        format!("{}{}{end}{rest}", line.join(" "), options.trim_end())
+    }
+
+    /// Returns the vars store of this run, if its path is known.
+    fn vars_store(&self) -> Option<String> {
+        let value =
+            |name: &str| self.options.iter().find(|(option, _)| *option == name).map(|(_, path)| path);
+        if let Some(store) = value("vars-store") {
+            return Some(store.clone());
+        }
+        let manifest = Path::new(self.manifest.as_ref()?);
+        let store = default_vars_store(manifest, value("state").map_or(manifest, Path::new))?;
+        store.exists().then(|| store.to_string_lossy().into_owned())
     }
 
     /// Completes a text that begins with the words of a command. Returns `None` if it needs nothing.
@@ -123,6 +199,15 @@ impl EnvironmentWords {
         let after_manifest = rest.strip_prefix(MANIFEST);
         let has_words =
             after_manifest.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
+        if let (true, Some(rest)) = (takes("store"), rest.strip_prefix(STORE)) {
+            let store = self.vars_store()?;
+            return Some(format!(
+                "{} {}{rest}{}",
+                text[..at].trim_end(),
+                shell_word(&store),
+                &text[command_end..]
+            ));
+        }
         if at == 0 || rest.contains("--help") || !(takes_manifest || takes("state") || takes("store")) {
             return None;
         }
@@ -261,6 +346,21 @@ mod tests {
             ("monopile example lists all", "monopile example lists all"),
         ] {
             assert_eq!(words.complete(text), expected);
+        }
+        let args = ["monopile", "-n", "create-env", "my m.yml", "-v", "pin=123456789", "--vars-store=a.yml"];
+        let same_command = words.with_command_line(&args.map(OsString::from));
+        for (text, expected) in [
+            (
+                "`monopile SAME-COMMAND --yes` now",
+                "`monopile -n create-env 'my m.yml' -v 'pin=…' --vars-store=a.yml --yes` now",
+            ),
+            (
+                "`monopile SAME-COMMAND --vars-store b.yml`",
+                "`monopile -n create-env 'my m.yml' -v 'pin=…' --vars-store b.yml`",
+            ),
+            ("`monopile vars check STORE`", "`monopile vars check STORE`"),
+        ] {
+            assert_eq!(same_command.complete(text), expected);
         }
         assert_eq!(without_secrets("vars", "admin_token=x=y".to_owned()), "admin_token=…");
         for plain in ["port=8580", "internal_ip=10.0.0.6", "cidr=fd00::/64", "secure=true"] {

@@ -652,6 +652,7 @@ fn run() -> ExitCode {
         return finish::print_clap_error(&error, &name, false);
     }
     let misread = suggestions::misread_manifest(&args, environment_words.manifest(), command);
+    let environment_words = environment_words.with_command_line(&args);
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
     let result = misread.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
