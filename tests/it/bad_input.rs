@@ -590,6 +590,15 @@ fn mistakes_are_named_where_they_are() {
     assert!(run.stderr.contains("did you mean") && !run.stderr.contains("need not exist"), "{}", run.stderr);
     let run = world.run(["state", "show", "x.yml"]).exits_with(3);
     assert!(run.stderr.starts_with("error: manifest 'x.yml' does not exist"), "{}", run.stderr);
+    let run = world.run(["int", "m.yml", "-l", "absent.txt"]).exits_with(3);
+    assert!(run.stderr.contains("\n  hint: see what is there: `ls "), "{}", run.stderr);
+    let run = world.run(["int", "zzz.yml"]).exits_with(3);
+    assert!(
+        run.stderr.contains("\n  hint: correct the path: '") && run.stderr.contains("'y.yml'"),
+        "{run:?}"
+    );
+    let run = world.run(["int", "https://x/y.yml"]).exits_with(3);
+    assert!(run.stderr.contains("hint: download it first: `curl -LO https://x/y.yml`"), "{}", run.stderr);
     world.write("o p.yml", "- {type: replace, path: /a, value: ((b))}\n");
     for (words, code, expected) in [
         (

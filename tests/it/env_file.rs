@@ -396,7 +396,13 @@ fn env_file_with_a_missing_manifest_is_not_trusted() {
     assert!(run.stderr.contains(error), "{}", run.stderr);
     let run = world.run(["plan"]).exits_with(3);
     assert!(run.stderr.contains("is not trusted yet"), "{}", run.stderr);
-    assert!(run.stderr.contains("run programs that are not known yet"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("and its manifest 'bosch.yml' does not exist; did you mean"),
+        "{}",
+        run.stderr
+    );
+    assert!(!run.stderr.contains("monopile trust"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: correct `manifest` in '.monopile.yml'"), "{}", run.stderr);
     world.write(".monopile.yml", "manifest: bosh.yml\n");
     world.run(["trust"]).success();
 }

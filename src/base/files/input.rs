@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::directory::parent;
 use crate::error::{nearest, question};
 use crate::signals::SignalCounter;
+use crate::text::{and_list, shell_word};
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
@@ -69,16 +70,63 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(rustix::stdio::stdin(), &mut stdin.lock(), true, limit, Vec::new())
 }
 
-/// Returns the error for a file that the operator named and that does not exist. It names a file with a
-/// similar name.
+/// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
+/// file with a similar name.
+pub fn bare_missing_error(kind: &str, path: &Path) -> Error {
+    let suggestion = similar_name(path);
+    let suggestion = suggestion.map(|name| format!("; {}", question(&name))).unwrap_or_default();
+    Error::invalid(format!("{kind} '{}' does not exist{suggestion}", path.display()))
+}
+
+/// Returns the error for a file that the operator named and that does not exist, with a hint about the files
+/// that do.
 pub fn missing_error(kind: &str, path: &Path) -> Error {
-    let error = Error::invalid(format!("{kind} '{}' does not exist{}", path.display(), did_you_mean(path)));
-    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-    match path.file_name().is_some_and(is_number) {
-        // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
-        true => error.with_hint("name the manifest of the environment, which has one instance"),
-        false => error,
+    let shown = path.to_string_lossy();
+    if shown.starts_with("http://") || shown.starts_with("https://") {
+        return Error::invalid(format!("{kind} '{shown}' must be a file, not a URL"))
+            .with_hint(format!("download it first: `curl -LO {}`", shell_word(&shown)));
     }
+    let error = bare_missing_error(kind, path);
+    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    if path.file_name().is_some_and(is_number) {
+        // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
+        return error.with_hint("name the manifest of the environment, which has one instance");
+    }
+    if similar_name(path).is_some() {
+        return error;
+    }
+    let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
+    let shown = directory.display();
+    let names = names_of_kind(path);
+    match names.as_slice() {
+        _ if !directory.is_dir() => error.with_hint(format!("there is no directory '{shown}' either")),
+        [] if kind == "manifest" => error
+            .with_hint(format!("give the path of a manifest: '{shown}' has none"))
+            .with_hint("for an example: `monopile example hello`"),
+        [] => error.with_hint(format!("see what is there: `ls {}`", shell_word(&shown.to_string()))),
+        names => error.with_hint(format!("correct the path: '{shown}' has {}", and_list(names))),
+    }
+}
+
+/// Lists files beside a path that have its extension. YAML files count for each other. An empty list means
+/// none or too many.
+fn names_of_kind(path: &Path) -> Vec<String> {
+    const MAX_SHOWN: usize = 5;
+    let extension = |path: &Path| match path.extension().and_then(OsStr::to_str) {
+        Some("yaml") => Some("yml".to_owned()),
+        other => other.map(str::to_owned),
+    };
+    let Some(shown_extension) = extension(path) else { return Vec::new() };
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
+    let paths =
+        entries.map(|entry| entry.path()).filter(|path| extension(path).as_ref() == Some(&shown_extension));
+    let mut names: Vec<String> =
+        paths.filter_map(|path| path.file_name()?.to_str().map(|name| format!("'{name}'"))).collect();
+    names.sort();
+    if names.len() > MAX_SHOWN {
+        names.clear();
+    }
+    names
 }
 
 /// Returns the error for a file that the operator named and that cannot be read.
@@ -96,13 +144,13 @@ pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-fn did_you_mean(path: &Path) -> String {
+/// Returns the path of a file beside the missing one whose name is similar.
+fn similar_name(path: &Path) -> Option<String> {
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let suggestion = nearest(file_name, names.iter().map(String::as_str));
-    let question = |name: &str| format!("; {}", question(&path.with_file_name(name).to_string_lossy()));
-    suggestion.map(question).unwrap_or_default()
+    let name = nearest(file_name, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(name).to_string_lossy().into_owned())
 }
 
 /// Reads to the end. Fails if more than `limit` bytes arrive, and at a signal while it waits for input.

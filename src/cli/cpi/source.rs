@@ -260,7 +260,7 @@ fn check_executable(path: &Path) -> Result<()> {
                 .with_hint(format!("name the executable in it: --path {name}/EXE")))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(input::missing_error("the CPI", path).with_hint("name an executable: --path EXE"))
+            Err(input::bare_missing_error("the CPI", path).with_hint("name an executable: --path EXE"))
         }
         Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && is_manifest(path) => {
             Err(Error::invalid(format!("'{name}' is a manifest, not a CPI")).with_hint(format!(

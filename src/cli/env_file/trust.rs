@@ -16,7 +16,7 @@ use crate::cli::encryption::is_recipient;
 use crate::cli::env_vars;
 use crate::cli::shared_cache::is_public_key;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
-use base::files::input::missing_error;
+use base::files::input::bare_missing_error;
 use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
@@ -36,7 +36,7 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
 /// exist, because what the file makes run is not known then.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
-        return Err(missing_error("manifest", manifest)
+        return Err(bare_missing_error("manifest", manifest)
             .with_note(format!("the env file '{}' names it, and is not trusted", file.path.display()))
             .with_hint("correct `manifest` in the env file, or create the manifest"));
     }
@@ -98,6 +98,12 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
 pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Error {
     let shell_path = opened_file.for_shell();
     let problem = problem(file, &file.path.display().to_string());
+    // Neither `trust` nor `--env-file` would accept the file.
+    if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
+        let missing = bare_missing_error("manifest", manifest);
+        return Error::invalid(format!("{problem}, and its {missing}"))
+            .with_hint(format!("correct `manifest` in '{}', or create the manifest", file.path.display()));
+    }
     Error::invalid(format!("{problem}\n{}", description(file)))
         .with_hint(format!("to trust it with its present content: `monopile trust {shell_path}`"))
         .with_hint(format!("to use it once: --env-file {shell_path}"))
@@ -140,7 +146,7 @@ pub(super) fn description(file: &EnvFile) -> String {
         Err(error) => {
             let reason = error.chain().join(": ");
             runs.insert(format!(
-                "programs that are not known yet, because its manifest or CPI config cannot be read: {reason}"
+                "unknown programs, because its manifest or CPI config cannot be read: {reason}"
             ));
         }
     }

@@ -20,6 +20,9 @@ use base::files::directory::parent;
 use base::files::input;
 use base::{Error, Result};
 
+/// The maximum number of variables for which `vars check` shows the command that renews them.
+const MAX_ROTATE_HINTS: usize = 3;
+
 /// The maximum number of files among which a vars store is looked for.
 const MAX_ENTRIES: usize = 1000;
 
@@ -96,7 +99,7 @@ pub fn list(path: &Path, encryption: &Encryption, reporter: &Reporter) -> Result
 fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<VarsStore> {
     let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
-        return Err(input::missing_error("vars store", path).with_hint(missing_hint(path, command)));
+        return Err(input::bare_missing_error("vars store", path).with_hint(missing_hint(path, command)));
     }
     store.check_is_vars_store("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)
@@ -214,15 +217,16 @@ fn check(
         .map(|finding| format!("{}: {}", finding.name, finding.problem))
         .collect();
     let count = count_text(lines.len(), "problem");
-    let mut names = check_result.findings.iter().map(|finding| finding.name.as_str());
-    let first = names.next().unwrap_or("NAME");
-    let name_to_renew = if names.all(|name| name == first) { first } else { "NAME" };
+    let mut names: Vec<&str> = check_result.findings.iter().map(|finding| finding.name.as_str()).collect();
+    names.dedup();
+    names.truncate(MAX_ROTATE_HINTS);
+    let rotate_hint = |name: &str| format!("to generate a new value: `{}`", rotate::command(store, name));
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
         lines.join("\n  ")
     ))
-    .with_hint(format!("to generate a new value: `{}`", rotate::command(store, name_to_renew)));
+    .with_hints(names.into_iter().map(rotate_hint));
     Err(match check_result.has_invalid_dates {
         true => {
             error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))
