@@ -366,7 +366,7 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
             op(kind, path, (*kind == "replace").then_some("1"))
         );
         let (chain, _) = error_of(&ops);
-        assert_eq!(chain[0], format!("change.yml:5:3: operation 2 ({kind} {path}) failed"));
+        assert_eq!(chain[0], format!("change.yml:6:9: operation 2 ({kind} {path}) failed"));
         assert_eq!(chain[1..], [*expected]);
     }
 }
@@ -377,7 +377,7 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
         error_of("- {type: remove, name: drop it, path: /nope, error: is this a director?}\n");
     assert_eq!(
         chain[0],
-        "change.yml:1:3: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
+        "change.yml:1:38: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
     );
     assert_eq!(hints, ["write '/nope?' if it need not exist"]);
 }
@@ -425,7 +425,7 @@ fn malformed_operations_are_rejected_before_any_runs() {
             "- {type: remove, path: [a]}\n",
             "change.yml:1:3: operation 1 needs a string as its path, not a list",
         ),
-        ("- {type: remove, path: ''}\n", "change.yml:1:3: operation 1 (remove ) failed"),
+        ("- {type: remove, path: ''}\n", "change.yml:1:24: operation 1 (remove ) failed"),
     ];
     for (text, expected) in cases {
         let ops = text.to_owned();

@@ -32,7 +32,8 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
             Some(index) => pools.swap_remove(index).1,
             None => {
                 let hint = did_you_mean(&pool_name, pools.iter().map(|(name, _)| name.as_str()));
-                group.add_problem(
+                group.add_problem_at(
+                    "persistent_disk_pool",
                     problems,
                     format!("names disk pool '{pool_name}', which is not in `disk_pools`{hint}"),
                 );

@@ -184,7 +184,7 @@ pub struct JobRef {
     pub properties: Option<Map<String, Value>>,
     /// Its place in the manifest.
     pub place: String,
-    /// The places of properties from other files, such as ops files, by their dotted names.
+    /// The places of properties, by their dotted names.
     pub property_places: BTreeMap<String, String>,
 }
 

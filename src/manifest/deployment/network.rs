@@ -136,7 +136,7 @@ impl Network {
                         "has the static IP '{ip}', which is in no `range` of its zone: {}",
                         ranges.join(", ")
                     );
-                    membership.add_problem(problems, problem);
+                    membership.add_problem_at("static_ips", problems, problem);
                 }
             }
         }
@@ -183,7 +183,8 @@ impl Subnet {
         let range = field.required_text("range", problems).and_then(|text| match text.parse::<IpNet>() {
             Ok(range) => Some(range),
             Err(_) => {
-                field.add_problem(
+                field.add_problem_at(
+                    "range",
                     problems,
                     format!("has the `range` '{text}', which is not a CIDR range, such as 10.0.0.0/24"),
                 );
@@ -194,7 +195,8 @@ impl Subnet {
             field.required_text("gateway", problems).and_then(|text| match text.parse::<IpAddr>() {
                 Ok(gateway) => Some(gateway),
                 Err(_) => {
-                    field.add_problem(
+                    field.add_problem_at(
+                        "gateway",
                         problems,
                         format!("has the `gateway` '{text}', which is not an IP address"),
                     );
@@ -204,14 +206,17 @@ impl Subnet {
         let subnet = Subnet::parse(field, sections, problems);
         let (range, gateway) = (range?, gateway?);
         if !range.contains(&gateway) {
-            field.add_problem(problems, format!("`gateway` {gateway} is not in its `range` {range}"));
+            let problem = format!("`gateway` {gateway} is not in its `range` {range}");
+            field.add_problem_at("gateway", problems, problem);
         } else if gateway == range.network() {
-            field.add_problem(
+            field.add_problem_at(
+                "gateway",
                 problems,
                 format!("`gateway` {gateway} is the network address of `range` {range}"),
             );
         } else if gateway == range.broadcast() {
-            field.add_problem(
+            field.add_problem_at(
+                "gateway",
                 problems,
                 format!("`gateway` {gateway} is the broadcast address of `range` {range}"),
             );
@@ -283,7 +288,8 @@ pub(super) fn interfaces(
         let Some(network) = networks.iter().find(|network| network.name == name) else {
             if !names.contains(&name) {
                 let hint = base::error::did_you_mean(&name, names.iter().map(String::as_str));
-                membership.add_problem(
+                membership.add_problem_at(
+                    "name",
                     problems,
                     format!("names network '{name}', which is not in `networks`{hint}"),
                 );
@@ -299,7 +305,7 @@ pub(super) fn interfaces(
             defaults = vec!["dns".into(), "gateway".into()];
         }
         if interfaces.contains_key(&name) {
-            membership.add_problem(problems, format!("lists network '{name}' a second time"));
+            membership.add_problem_at("name", problems, format!("lists network '{name}' a second time"));
         }
         if let Some(subnet) = network.subnet(membership, &ips, az, problems) {
             let ip = ips.first().map(String::as_str);

@@ -241,7 +241,11 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     if let Some(lifecycle) = field.optional_text("lifecycle", problems)
         && lifecycle != "service"
     {
-        field.add_problem(problems, format!("must have `lifecycle: service`, not '{lifecycle}'"));
+        field.add_problem_at(
+            "lifecycle",
+            problems,
+            format!("must have `lifecycle: service`, not '{lifecycle}'"),
+        );
     }
     let key = match (field.get("jobs"), field.get("templates")) {
         (Some(_), Some(templates)) => {
@@ -259,16 +263,17 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
             && !releases.contains(release)
         {
             let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            job.add_problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
+            let problem = format!("names release '{release}', which is not in `releases`{hint}");
+            job.add_problem_at("release", problems, problem);
         }
         let properties = job.optional_object("properties", problems);
         let (Some(job_name), Some(release)) = (job_name, release) else { continue };
         if jobs.iter().any(|other| other.name == job_name) {
-            job.add_problem(problems, format!("lists job '{job_name}' a second time"));
+            job.add_problem_at("name", problems, format!("lists job '{job_name}' a second time"));
         }
         let mut property_places = BTreeMap::new();
         if let Some(properties) = job.get("properties") {
-            locate_foreign(properties.node, "", &job, &mut property_places);
+            locate(properties.node, "", &job, &mut property_places);
         }
         let place = job.place();
         jobs.push(JobRef { name: job_name, release, properties, place, property_places });
@@ -277,19 +282,16 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     Some(InstanceGroup { name: name?, jobs, properties })
 }
 
-/// Collects the places of properties that were read from another file than their job.
-fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, places: &mut BTreeMap<String, String>) {
+/// Collects the places of properties. A key that the path of an operation created has none.
+fn locate(node: &Node, prefix: &str, job: &Field<'_>, places: &mut BTreeMap<String, String>) {
     for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(name) = key.as_str() else { continue };
         let name = format!("{prefix}{name}");
-        // A key that the path of an operation created has no position.
         let mut positions = [&key.position, &value.position].into_iter();
-        match positions.find(|position| position.file().is_some()) {
-            Some(position) if position.file() != job.node.position.file() => {
-                places.insert(name, format!("{}: `{}`", position.describe(), job.path));
-            }
-            _ => locate_foreign(value, &format!("{name}."), job, places),
+        if let Some(position) = positions.find(|position| position.file().is_some()) {
+            places.insert(name.clone(), format!("{}: `{}`", position.describe(), job.path));
         }
+        locate(value, &format!("{name}."), job, places);
     }
 }
 
@@ -468,7 +470,8 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
             && !releases.contains(release)
         {
             let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            template.add_problem(
+            template.add_problem_at(
+                "release",
                 problems,
                 format!("names release '{release}', which is not in `releases`{hint}"),
             );
@@ -499,6 +502,36 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         let manifest = yaml::load(&MANIFEST.replace(from, to), Path::new("m.yml")).unwrap();
         let error = Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap_err();
         error.chain().join(": ")
+    }
+
+    #[test]
+    fn problem_has_the_position_of_the_value() {
+        for (from, to, problem) in [
+            (
+                "resource_pool: vms",
+                "resource_pool: vm",
+                "m.yml:6:42: `instance_groups[0]` names resource pool 'vm'",
+            ),
+            (
+                "networks: [{name: net, s",
+                "networks: [{name: nett, s",
+                "m.yml:6:65: `instance_groups[0].networks[0]` names network",
+            ),
+            ("j, release: r", "j, release: s", "m.yml:7:30: `instance_groups[0].jobs[0]` names release 's'"),
+            (
+                "gateway: 10.0.0.1",
+                "gateway: 10.0.1.1",
+                "m.yml:4:78: `networks[0].subnets[0]` `gateway` 10.0.1.1 is not",
+            ),
+            (
+                "range: 10.0.0.0/24",
+                "range: 10.0.0.0/244",
+                "m.yml:4:56: `networks[0].subnets[0]` has the `range`",
+            ),
+        ] {
+            let problems = problems(from, to);
+            assert!(problems.contains(problem), "{problem}: {problems}");
+        }
     }
 
     #[test]

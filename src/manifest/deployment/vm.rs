@@ -139,7 +139,8 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
             && !networks.contains(&network)
         {
             let hint = did_you_mean(&network, networks.iter().map(String::as_str));
-            pool.add_problem(
+            pool.add_problem_at(
+                "network",
                 problems,
                 format!("names network '{network}', which is not in `networks`{hint}"),
             );
@@ -160,7 +161,8 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
         && !pool_names.contains(pool_name)
     {
         let hint = did_you_mean(pool_name, pool_names.iter().map(String::as_str));
-        group.add_problem(
+        group.add_problem_at(
+            "resource_pool",
             problems,
             format!("names resource pool '{pool_name}', which is not in `resource_pools`{hint}"),
         );

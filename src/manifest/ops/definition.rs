@@ -171,7 +171,8 @@ impl Op {
             return Err(operation_error(format!("{operation} would nest deeper than {MAX_DEPTH} levels")));
         }
         let (name, error) = (text("name")?, text("error")?);
-        Ok(Op { number, name, error, position: item.position.clone(), path, action })
+        let position = map.get("path").map_or(&item.position, |path| &path.position).clone();
+        Ok(Op { number, name, error, position, path, action })
     }
 
     /// Returns `replace`, `remove` or `test`.
