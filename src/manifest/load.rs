@@ -621,32 +621,48 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     if names.is_empty() {
         return Vec::new();
     }
-    let hint = match names.iter().all(|name| definitions.get(name).is_some()) {
-        true => "pass the vars store, which also keeps generated values: --vars-store FILE",
-        false => "declare the variable with a type in `variables:` and use --vars-store to have it generated",
-    };
-    let general = format!(
-        "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or {hint}"
-    );
+    let all_near = names.iter().all(|name| resolver.near_name(name).is_some());
+    let general = give_values_hint(&names, definitions);
     let (mut hints, remaining_names) = hints_for_files(&names, inputs, definitions);
     match (hints.as_slice(), remaining_names.as_slice()) {
         ([], _) if inputs.is_deployed => {
-            hints.push(match names.iter().all(|name| resolver.near_name(name).is_some()) {
+            hints.push(match all_near {
                 true => format!("if the name is right, {SAME_VARIABLES}"),
                 false => SAME_VARIABLES.to_owned(),
             });
             hints.push(format!("for a new variable, {general}"));
         }
+        // The error names the variable that was probably meant.
+        ([], _) if all_near => {}
         ([], _) => hints.push(general),
         (_, []) => {}
-        (_, remaining_names) => {
-            hints.push(format!("for the others ({}), {general}", comma_list(remaining_names)))
-        }
+        (_, remaining_names) => hints.push(give_values_hint(remaining_names, definitions)),
     }
     hints
 }
 
-/// Returns the hints for the files beside the manifest that have values of these variables, and the variables
+/// Returns the hint that says how to give values to these variables.
+fn give_values_hint(names: &[&str], definitions: &Definitions) -> String {
+    const MAX_OPTIONS: usize = 3;
+    let are_declared = names.iter().all(|name| definitions.get(name).is_some());
+    let options = match names.len() <= MAX_OPTIONS {
+        true => names.iter().map(|name| format!(" --var {name}=VALUE")).collect(),
+        false => " --vars-file FILE".to_owned(),
+    };
+    let values = if names.len() == 1 { "a value" } else { "values" };
+    match are_declared {
+        true => {
+            "give the vars store, which keeps generated values: `monopile SAME-COMMAND --vars-store FILE`"
+                .to_owned()
+        }
+        false => format!(
+            "give {values}: `monopile SAME-COMMAND{options}`, or declare a type under `variables:` to have \
+             create-env generate {values}"
+        ),
+    }
+}
+
+/// Returns the hint for the files beside the manifest that have values of these variables, and the variables
 /// that none of them has.
 fn hints_for_files<'n>(
     missing: &[&'n str],
@@ -654,7 +670,8 @@ fn hints_for_files<'n>(
     definitions: &Definitions,
 ) -> (Vec<String>, Vec<&'n str>) {
     let other_paths = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
-    let (mut hints, mut missing_names, mut has_store) = (Vec::new(), missing.to_vec(), false);
+    let (mut descriptions, mut options) = (Vec::new(), Vec::new());
+    let (mut missing_names, mut has_store) = (missing.to_vec(), false);
     for path in std::iter::once(path_beside(&inputs.manifest)).chain(other_paths) {
         let Ok(store) = VarsStore::open(&path, &inputs.encryption) else { continue };
         let (names, remaining_names): (Vec<&str>, Vec<&str>) =
@@ -670,16 +687,18 @@ fn hints_for_files<'n>(
             false => ("variables", "--vars-file"),
         };
         has_store |= option == "--vars-store";
-        let description = format!("the {content} beside the manifest ({})", comma_list(&names));
-        hints.push(pass_file_hint(&description, option, &path.to_string_lossy()));
+        descriptions.push(format!("the {content} beside the manifest ({})", comma_list(&names)));
+        options.push(format!("{option} {}", shell_word(&path.to_string_lossy())));
         missing_names = remaining_names;
     }
-    (hints, missing_names)
+    let hint =
+        || format!("pass {}: `monopile SAME-COMMAND {}`", descriptions.join(" and "), options.join(" "));
+    ((!options.is_empty()).then(hint).into_iter().collect(), missing_names)
 }
 
 /// Formats the hint for a file with variables that the operator left out.
 pub fn pass_file_hint(description: &str, option: &str, path: &str) -> String {
-    format!("pass {description}: `{option} {}`", shell_word(path))
+    format!("pass {description}: `monopile SAME-COMMAND {option} {}`", shell_word(path))
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.
@@ -695,8 +714,10 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
                 true if default_path != *path => {
                     pass_file_hint("the vars store beside the manifest", "--vars-store", &name)
                 }
-                true => "name a new file: `--vars-store creds.yml`".to_owned(),
-                false => format!("name a new file: `--vars-store {}`", shell_word(&name)),
+                true => "name a new file: `monopile SAME-COMMAND --vars-store creds.yml`".to_owned(),
+                false => {
+                    format!("name a new file: `monopile SAME-COMMAND --vars-store {}`", shell_word(&name))
+                }
             })
         })?;
         if inputs.discards_generated {

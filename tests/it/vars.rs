@@ -286,14 +286,15 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
     world.write("m.yml", text);
     let commands: [&[&str]; 3] = [&["int", "m.yml"], &["create-env", "m.yml", "-n"], &["plan", "m.yml"]];
     for (has_vars_store, hint) in [
-        (false, "name a new file: `--vars-store m-vars.yml`"),
-        (true, "pass the vars store beside the manifest: `--vars-store m-vars.yml`"),
+        (false, "name a new file: `monopile "),
+        (true, "pass the vars store beside the manifest: `monopile "),
     ] {
         for command in commands {
             let run = world.run(command.iter().chain(&["--vars-store", "m.yml"])).exits_with(3);
             let error = format!(
                 "error: 'm.yml' (--vars-store) is a manifest, not a vars store: it has `instance_groups`\n  \
-                 note: nothing was changed\n  hint: {hint}\n"
+                 note: nothing was changed\n  hint: {hint}{} --vars-store m-vars.yml`\n",
+                command.join(" ")
             );
             assert!(run.stderr.contains(&error), "{command:?}: {}", run.stderr);
             assert_eq!(world.read("m.yml"), text, "{command:?}");
@@ -312,11 +313,13 @@ fn state_in_place_of_variables_is_not_changed() {
     let text = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1"}"#;
     world.write("s.json", text);
     for command in ["int", "create-env", "plan"] {
-        let error = "error: 's.json' (--vars-store) is a state, not a vars store: it has `director_id`\n  \
-                     note: nothing was changed\n  hint: pass the vars store beside the manifest: \
-                     `--vars-store m-vars.yml`\n";
+        let error = format!(
+            "error: 's.json' (--vars-store) is a state, not a vars store: it has `director_id`\n  note: \
+             nothing was changed\n  hint: pass the vars store beside the manifest: `monopile {command} m.yml \
+             --vars-store m-vars.yml`\n"
+        );
         let run = world.run([command, "m.yml", "--vars-store", "s.json"]).exits_with(3);
-        assert!(run.stderr.contains(error), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(&error), "{command}: {}", run.stderr);
         let run = world.run([command, "m.yml", "-l", "s.json"]).exits_with(3);
         let error = "error: vars file 's.json' is a state, which has no variables: it has `director_id`\n";
         assert!(run.stderr.contains(error) && run.stderr.contains("`--state s.json`"), "{}", run.stderr);
