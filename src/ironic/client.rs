@@ -93,8 +93,15 @@ impl Client {
     fn negotiate(&self) -> Result<Microversion, IronicError> {
         let request = "GET /v1/";
         let answer = self.send(&Method::GET, "/v1/", None)?;
+        let not_ironic_error = |problem: &str| {
+            let address = wire::address(&self.base);
+            Err(IronicError::NotIronic { address, problem: problem.to_owned() })
+        };
+        if answer.status == 404 {
+            return not_ironic_error("the server answers 404 (not found)");
+        }
         if answer.status != 200 {
-            let reason = reason(answer.status, &answer.body);
+            let reason = reason(&answer.body);
             return Err(IronicError::Refused { request: request.into(), status: answer.status, reason });
         }
         let header = |bound: &str| {
@@ -102,8 +109,7 @@ impl Client {
             answer.header(&name).and_then(|text| text.parse::<Microversion>().ok())
         };
         let (Some(lowest), Some(highest)) = (header("Minimum"), header("Maximum")) else {
-            let problem = "it does not name the API versions of the server; is this Ironic?".to_owned();
-            return Err(IronicError::Protocol { request: request.into(), problem });
+            return not_ironic_error("the answer names no API versions");
         };
         let requested_version = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
         if (lowest..=highest).contains(&requested_version) {
@@ -149,7 +155,7 @@ impl Client {
         if (200..300).contains(&answer.status) {
             return answer.json(&request);
         }
-        let reason = reason(answer.status, &answer.body);
+        let reason = reason(&answer.body);
         Err(match answer.status {
             401 => IronicError::Unauthorized { address: wire::address(&self.base), reason },
             status => IronicError::Refused { request, status, reason },

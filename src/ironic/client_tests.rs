@@ -52,6 +52,13 @@ fn requests_use_the_newest_common_version() {
 }
 
 #[test]
+fn other_server_is_named_with_its_address() {
+    let server = Server::start(|_, _| answer("404 Not Found", &[], b""));
+    let error = connect(settings(&server)).err().unwrap().to_string();
+    assert!(error.contains("/v1/ is not the API of Ironic"), "{error}");
+}
+
+#[test]
 fn unsupported_requests_fail_with_a_pinned_version() {
     let server = server(|_, _| ok(json!({})));
     let connect_at =

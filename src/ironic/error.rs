@@ -32,6 +32,14 @@ pub enum IronicError {
         /// The reason in the server's answer.
         reason: String,
     },
+    /// Another server answers at the address.
+    #[error("{address}/v1/ is not the API of Ironic: {problem}")]
+    NotIronic {
+        /// Scheme, host and port.
+        address: String,
+        /// The difference from an answer of Ironic.
+        problem: String,
+    },
     /// Keystone's service catalogue has no matching endpoint of Ironic.
     #[error("Keystone's catalogue has no '{interface}' endpoint of a service 'baremetal'{region}")]
     NotInCatalogue {
@@ -181,6 +189,10 @@ impl IronicError {
             IronicError::Unauthorized { .. } => {
                 "check user, password and, with Keystone, project and domains"
             }
+            IronicError::NotIronic { .. } => {
+                "correct the URL of Ironic, usually http://HOST:6385 (`--os-endpoint`, `OS_ENDPOINT`, \
+                 `endpoint`)"
+            }
             IronicError::NotInCatalogue { .. } => {
                 "check region and interface, or set Ironic's URL (`--os-endpoint`, `endpoint`)"
             }
@@ -197,8 +209,8 @@ impl IronicError {
             IronicError::Protocol { .. } => return None,
             IronicError::Refused { .. } => match self.refusal()? {
                 Refusal::NotFound => {
-                    "`monopile baremetal node list`, `… volume target list` and `… volume connector list` \
-                        show what exists"
+                    "see what exists: `monopile baremetal node list`, `monopile baremetal volume target \
+                     list` or `monopile baremetal volume connector list`"
                 }
                 Refusal::Locked => {
                     "another request or a deployment is working on the node; try again when it is done"
@@ -253,7 +265,7 @@ impl From<IronicError> for Error {
 /// Returns the reason in the body of an error answer. Ironic writes `{"error_message": "…"}`, where the
 /// string is JSON with `faultstring`, or with `title` and `description`. Old versions and proxies use other
 /// forms.
-pub(super) fn reason(status: u16, body: &[u8]) -> String {
+pub(super) fn reason(body: &[u8]) -> String {
     let outer: Option<Value> = serde_json::from_slice(body).ok();
     let inner = outer.as_ref().and_then(|outer| outer.get("error_message").or_else(|| outer.get("error")));
     let content = match inner {
@@ -271,9 +283,7 @@ pub(super) fn reason(status: u16, body: &[u8]) -> String {
         .or_else(|| text("title"))
         .or_else(|| content.as_str());
     let words = words.map(|words| words.trim().chars().take(MAX_REASON_CHARS).collect::<String>());
-    words
-        .filter(|words| !words.is_empty())
-        .unwrap_or_else(|| format!("no reason given, HTTP status {status}"))
+    words.filter(|words| !words.is_empty()).unwrap_or_else(|| "the server gives no reason".to_owned())
 }
 
 /// The maximum length of a reason in characters. Longer ones are pages of a proxy, or stack traces.
@@ -286,19 +296,19 @@ mod tests {
     #[test]
     fn both_shapes_of_an_error_are_decoded() {
         let fault = r#"{"error_message": "{\"faultcode\": \"Client\", \"faultstring\": \"Node nope could not be found.\", \"debuginfo\": null}"}"#;
-        assert_eq!(reason(404, fault.as_bytes()), "Node nope could not be found.");
+        assert_eq!(reason(fault.as_bytes()), "Node nope could not be found.");
         let title =
             r#"{"error_message": "{\"code\": 404, \"title\": \"Not Found\", \"description\": \"\"}"}"#;
-        assert_eq!(reason(404, title.as_bytes()), "Not Found");
+        assert_eq!(reason(title.as_bytes()), "Not Found");
         let object = r#"{"error_message": {"faultstring": "x"}}"#;
-        assert_eq!(reason(400, object.as_bytes()), "x");
+        assert_eq!(reason(object.as_bytes()), "x");
         let keystone = r#"{"error": {"code": 401, "message": "The request requires authentication.", "title": "Unauthorized"}}"#;
-        assert_eq!(reason(401, keystone.as_bytes()), "The request requires authentication.");
-        assert_eq!(reason(400, br#"{"error_message": "plain words"}"#), "plain words");
+        assert_eq!(reason(keystone.as_bytes()), "The request requires authentication.");
+        assert_eq!(reason(br#"{"error_message": "plain words"}"#), "plain words");
         for nothing in
             [&b""[..], b"<html>", b"[]", b"{\"error_message\": null}", b"{\"error_message\": \"\"}"]
         {
-            assert_eq!(reason(502, nothing), "no reason given, HTTP status 502");
+            assert_eq!(reason(nothing), "the server gives no reason");
         }
     }
 

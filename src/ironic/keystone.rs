@@ -37,11 +37,11 @@ pub(super) fn request_token(
     match answer.status {
         200..=299 => {}
         401 => {
-            let reason = reason(401, &answer.body);
+            let reason = reason(&answer.body);
             return Err(IronicError::Unauthorized { address: wire::address(&url), reason });
         }
         status => {
-            let reason = reason(status, &answer.body);
+            let reason = reason(&answer.body);
             return Err(IronicError::Refused { request: request.to_owned(), status, reason });
         }
     }
