@@ -36,7 +36,12 @@ pub(super) fn open(
     interrupt_check: InterruptCheck,
 ) -> Result<SharedCache> {
     let trusted_keys = trusted_keys(globals)?;
-    let Some(url) = url(globals) else { return Ok(SharedCache::of_keys(trusted_keys)) };
+    let Some(url) = url(globals) else {
+        if globals.cache_write {
+            reporter.warn("--cache-write has no effect without --cache URL or MONOPILE_CACHE");
+        }
+        return Ok(SharedCache::of_keys(trusted_keys));
+    };
     let place = place(url)?;
     let settings = SharedCacheSettings {
         url: url.trim_end_matches('/').to_owned(),

@@ -95,6 +95,17 @@ fn log_path_gets_a_private_log() {
 }
 
 #[test]
+fn options_without_effect_are_reported() {
+    let hello = Hello::new();
+    let plan = hello.world.finish(hello.command("plan", &["--cpi-userland", "no-file", "--cache-write"]));
+    let stderr = plan.success().stderr;
+    assert!(stderr.contains("warning: --cache-write has no effect without --cache URL"), "{stderr}");
+    assert!(stderr.contains("warning: --cpi-userland has no effect: no CPI of the manifest is"), "{stderr}");
+    let plan = hello.world.finish(hello.command("plan", &["--cpi-userland", "host"])).success();
+    assert!(!plan.stderr.contains("no effect"), "{}", plan.stderr);
+}
+
+#[test]
 fn log_can_be_json() {
     let hello = Hello::new();
     let log = |command: &str, options: &[&str]| {

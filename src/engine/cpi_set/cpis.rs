@@ -42,6 +42,7 @@ impl<'a> Cpis<'a> {
         highest: Option<u32>,
     ) -> Result<Self> {
         let resolved_cpis = ResolvedCpis::find(run, inputs)?;
+        resolved_cpis.warn_about_unused_userland();
         let stemcell_api_versions = resolved_cpis
             .names()
             .map(|name| (name.map(str::to_owned), state.stemcell_api_version(name)))
@@ -167,6 +168,18 @@ impl<'a> Cpis<'a> {
     ) -> Result<Vec<String>> {
         let Some(recorded_location) = state.location(cpi) else { return Ok(Vec::new()) };
         Ok(recorded_location.differences(&self.connect_in_own_stage(cpi)?.location()?))
+    }
+
+    /// Returns the hint for a CPI that denies what is on record: where to look for a mistake.
+    pub(crate) fn check_hint(&self, cpi: Option<&str>) -> String {
+        let place = match self.resolved_cpis.location(cpi) {
+            Ok(LocationSource::Directory(root)) => format!(
+                "check HOME, and `root` in the properties of the CPI: it looks in '{}'",
+                root.display()
+            ),
+            _ => "check the account, region and project in the properties of the CPI".to_owned(),
+        };
+        format!("{place}; then run the same command again")
     }
 
     /// Installs every CPI that has a resource on record.

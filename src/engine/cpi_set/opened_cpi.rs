@@ -96,6 +96,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
         }
     };
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
+    resolved_cpis.warn_about_unused_userland();
     let LocatedCpi { executable, context, packages, .. } = resolved_cpis.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {

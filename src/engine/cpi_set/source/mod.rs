@@ -91,6 +91,21 @@ impl<'a> ResolvedCpis<'a> {
         default.into_iter().chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
     }
 
+    /// Warns if `--cpi-userland` has no effect, because no CPI is the job of a release.
+    pub(crate) fn warn_about_unused_userland(&self) {
+        let provider = &self.inputs.provider.cpi;
+        let has_job =
+            matches!(provider, CpiSource::Jobs(_)) || self.entries.iter().any(ResolvedEntry::is_job);
+        if self.run.userland(None).is_none() || has_job {
+            return;
+        }
+        let reason = match provider {
+            CpiSource::Builtin(name) => format!("the CPI '{name}' is built in"),
+            _ => "no CPI of the manifest is the job of a release".to_owned(),
+        };
+        self.run.reporter.warn(format!("--cpi-userland has no effect: {reason}"));
+    }
+
     /// Installs a CPI if needed. No name means the default CPI.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
         match name {
