@@ -217,8 +217,9 @@ fn status_text(session: &Session, status: &Status) -> String {
             },
         ));
     }
-    if status.is_deploy_unfinished {
-        facts.push(("Deployed", "no: the last deploy did not finish".to_owned()));
+    let unfinished_reason = status.record.not_deployed_because.filter(|_| status.running().is_none());
+    if let Some(reason) = unfinished_reason {
+        facts.push(("Deployed", format!("no: {reason}")));
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;

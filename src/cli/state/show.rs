@@ -125,15 +125,15 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);
         table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
-    let deploy_status = match (overview.is_deployed, &overview.vm) {
-        (true, _) => "yes",
-        (false, Some(_)) => "no: the last deploy did not finish",
-        (false, None) => "no: there is no VM",
+    let deploy_status = match (overview.is_deployed, overview.not_deployed_because) {
+        (true, _) => "yes".to_owned(),
+        (false, Some(reason)) => format!("no: {reason}"),
+        (false, None) => "no: there is no VM".to_owned(),
     };
     let facts = [
         ("State", overview.state.clone()),
         ("Director", overview.director_id.clone()),
-        ("Deployed", deploy_status.to_owned()),
+        ("Deployed", deploy_status),
     ];
     format!("{}\n{}", layout.facts(&facts), table.print(layout))
 }

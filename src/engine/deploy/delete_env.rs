@@ -118,7 +118,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
             .with_hint(state_lock::OTHER_STATE)
-            .with_hint("to accept that there is none, pass --allow-missing"));
+            .with_hint("to accept that there is none: `monopile SAME-COMMAND --allow-missing`"));
     }
     run.reporter.report_state(store.storage());
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
@@ -165,7 +165,13 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     );
     deletion_run.registry =
         RunRegistry::start(run, &cpi_inputs.provider, &request.inputs.manifest, contract, &mut executor)?;
-    let failures = deletion_run.take_steps(&plan, &mut executor)?;
+    let outcome = deletion_run.take_steps(&plan, &mut executor);
+    let failures = outcome.map_err(|error| match executor.state().vm_handle() {
+        Some(vm) => error.with_note(format!(
+            "the environment no longer counts as deployed: the next create-env replaces VM {vm}"
+        )),
+        None => error,
+    })?;
     let store = executor.into_store();
     let remaining_resources: Vec<String> =
         store.state().resources().map(|resource| resource.to_string()).collect();

@@ -9,7 +9,7 @@ use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
 use crate::effects::{Executor, RunRegistry, deletion};
 use crate::plan::{Plan, PlannedStep, Step};
 use crate::run_context::{RunContext, signals};
-use crate::state::{Change, Resource, State};
+use crate::state::{Change, Resource, State, UndeployedBy};
 use base::events::{Event, Stage};
 use base::{Error, Result};
 
@@ -47,7 +47,7 @@ impl<'a> DeletionRun<'a> {
         let deleting = self.run.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
-        executor.commit(Change::DeployRequired)?;
+        executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();
         for (index, planned_step) in plan.steps.iter().enumerate() {
             signals::check(self.run)?;

@@ -2,7 +2,7 @@
 
 use super::create::{Desired, PlanOptions};
 use super::difference::differences;
-use crate::state::{IdentityMatch, State, VmPropertiesDigests, VmPropertiesPart};
+use crate::state::{IdentityMatch, State, VmPropertiesPart};
 use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
@@ -48,8 +48,8 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if options.vm_is_gone {
         reasons.push(replacement_reason(VM_IS_GONE));
     }
-    if is_unfinished {
-        reasons.push(Reason { text: unfinished_reason(state).to_owned(), replaces_vm: !is_ready });
+    if let Some(text) = state.unfinished_reason() {
+        reasons.push(Reason { text: text.to_owned(), replaces_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(replacement_reason(format!(
@@ -84,18 +84,6 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     // The operator wants to know first why the VM must be replaced.
     reasons.sort_by_key(|reason| !reason.replaces_vm);
     reasons
-}
-
-/// Returns the reason for a VM without a finished deploy. After the first finished deploy, a missing disk has
-/// two possible causes that the state cannot tell apart: its record was dropped, or the last deploy did not
-/// finish.
-fn unfinished_reason(state: &State) -> &'static str {
-    let has_disk = state.vm().and_then(|vm| vm.property_digests.as_ref());
-    let has_disk = has_disk.is_some_and(VmPropertiesDigests::has_persistent_disk);
-    match has_disk && state.current_disk().is_none() && state.was_ever_deployed() {
-        true => "the record of its disk was dropped, or the last deploy did not finish",
-        false => "the last deploy did not finish",
-    }
 }
 
 fn stemcell_change_reason(state: &State, desired: &Desired<'_>) -> Option<String> {

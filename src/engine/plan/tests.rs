@@ -6,7 +6,7 @@ use super::*;
 use crate::protocol::{CidKind, Contract, DiskHint};
 use crate::state::{
     Change, DiskRecord, Handle, Leaves, ReleaseRecord, Resource, SnapshotRecord, State, StemcellRecord,
-    VmAtReplacement, VmProperties, VmPropertiesDigests, VmRecord,
+    UndeployedBy, VmAtReplacement, VmProperties, VmPropertiesDigests, VmRecord,
 };
 use artifact::{ArtifactIdentity, Digest};
 use manifest::deployment::DiskSpec;
@@ -590,6 +590,28 @@ fn unfinished_deploy_continues_if_the_vm_is_ready() {
     let plan = Case::default().plan(&state);
     let create = plan.steps.iter().find(|planned_step| planned_step.step == create_vm()).unwrap();
     assert_eq!(create.reason, "the last deploy did not finish");
+}
+
+#[test]
+fn finished_deploy_is_not_blamed_for_later_changes() {
+    for (cause, reason) in [
+        (UndeployedBy::Deletion, "a delete-env began, but did not finish"),
+        (UndeployedBy::DiskChoice, "attach-disk chose another disk"),
+        (UndeployedBy::ForgottenStemcell, "the record of its stemcell was dropped"),
+    ] {
+        let mut state = deployed();
+        state.apply(Change::DeployRequired(cause)).unwrap();
+        let plan = Case::default().plan(&state);
+        assert!(plan.creates_vm());
+        assert_eq!(plan.steps[0].reason, reason);
+        assert_eq!(state.unfinished_reason(), Some(reason));
+        state.apply(Change::DeployBegun { in_place: false }).unwrap();
+        assert_eq!(state.unfinished_reason(), Some("the last deploy did not finish"));
+        // A deletion is the newer cause.
+        state.apply(Change::DeployRequired(cause)).unwrap();
+        let is_deletion = cause == UndeployedBy::Deletion;
+        assert_eq!(state.unfinished_reason() == Some(reason), is_deletion);
+    }
 }
 
 #[test]

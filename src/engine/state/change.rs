@@ -10,7 +10,7 @@ use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle
 use super::location::CpiLocation;
 use super::records::{
     AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, SnapshotRecord, State, StemcellRecord, Suspect,
-    Undeleted, VmAtReplacement, VmRecord,
+    Undeleted, UndeployedBy, VmAtReplacement, VmRecord,
 };
 use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
@@ -152,7 +152,7 @@ pub enum Change {
         durations: BTreeMap<String, Duration>,
     },
     /// The jobs were stopped or removed on purpose, so the next create-env must deploy.
-    DeployRequired,
+    DeployRequired(UndeployedBy),
 }
 
 /// Another CID of an updated disk. The disk with the old CID may still exist, so it stays on record until an
@@ -321,7 +321,7 @@ impl State {
                     previous_disk
                         .into_iter()
                         .for_each(|disk| disk.vm_at_replacement = Some(vm_at_replacement.clone()));
-                    self.apply(Change::DeployRequired)?;
+                    self.apply(Change::DeployRequired(UndeployedBy::DiskChoice))?;
                 }
             }
             Change::DiskDeleted(handle) => {
@@ -398,7 +398,11 @@ impl State {
                     Resource::Snapshot(_) => false,
                 };
                 if in_use {
-                    self.apply(Change::DeployRequired)?;
+                    let cause = match &resource {
+                        Resource::Disk(_) => UndeployedBy::ForgottenDisk,
+                        _ => UndeployedBy::ForgottenStemcell,
+                    };
+                    self.apply(Change::DeployRequired(cause))?;
                 }
                 self.apply(Change::deletion_of(resource))?;
             }
@@ -408,11 +412,22 @@ impl State {
                 }
                 self.monopile.vm = vm.map(|vm| VmRecord { cid: handle.cid.clone(), ..*vm });
                 self.current_vm_cid = Some(handle.cid.clone());
+                self.monopile.undeployed_by = Some(UndeployedBy::Import);
                 self.record_vm_cpi(handle);
             }
             Change::Replaced(state) => *self = *state,
-            Change::DeployBegun { in_place: true } => self.clear_last_deploy(),
-            Change::DeployBegun { in_place: false } | Change::DeployRequired => {
+            Change::DeployBegun { in_place: true } => {
+                self.monopile.undeployed_by = None;
+                self.clear_last_deploy();
+            }
+            change @ (Change::DeployBegun { .. } | Change::DeployRequired(_)) => {
+                self.monopile.undeployed_by = match change {
+                    Change::DeployRequired(UndeployedBy::Deletion) => Some(UndeployedBy::Deletion),
+                    // A deploy that did not finish stays the reason.
+                    Change::DeployRequired(cause) if !self.current_deploy_digest.is_empty() => Some(cause),
+                    Change::DeployRequired(_) => self.monopile.undeployed_by,
+                    _ => None,
+                };
                 self.clear_last_deploy();
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.is_ready = false;
@@ -443,6 +458,7 @@ impl State {
             Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations } => {
                 self.monopile.durations.record(durations);
                 self.monopile.failed_update_of = None;
+                self.monopile.undeployed_by = None;
                 self.monopile.credential_digests = credential_digests;
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::salted::Leaves;
 
 /// The difference between a built-in CPI of this machine and any other.
-const ANOTHER_KIND: &str = "`cpi`: another kind of CPI";
+pub const ANOTHER_KIND: &str = "`cpi` (another kind of CPI)";
 
 /// The location of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

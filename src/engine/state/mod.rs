@@ -29,11 +29,11 @@ pub use durations::Durations;
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
-pub use location::{CpiLocation, CurrentLocation};
+pub use location::{ANOTHER_KIND, CpiLocation, CurrentLocation};
 pub use lock::{Holder, LockConflictHandler};
 pub use records::{
     AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, STATE_SUFFIX,
-    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmAtReplacement, VmRecord,
+    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, UndeployedBy, VmAtReplacement, VmRecord,
 };
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{

@@ -251,6 +251,9 @@ pub struct MonopileSection {
     // States keep the older name of this key.
     #[serde(rename = "update_failed")]
     pub failed_update_of: Option<VmCid>,
+    /// The change after which the environment no longer counts as deployed, if it was not a deploy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undeployed_by: Option<UndeployedBy>,
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
@@ -279,10 +282,44 @@ impl Default for MonopileSection {
             locations: Vec::new(),
             agent_task: None,
             failed_update_of: None,
+            undeployed_by: None,
             manifest: None,
             credential_digests: None,
             durations: Durations::default(),
             unknown: Map::new(),
+        }
+    }
+}
+
+/// A change after which the environment no longer counts as deployed, although its last deploy succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndeployedBy {
+    /// A `delete-env` began.
+    Deletion,
+    /// `attach-disk` chose another disk.
+    DiskChoice,
+    /// The record of the disk in use was dropped.
+    ForgottenDisk,
+    /// The record of the stemcell in use was dropped.
+    ForgottenStemcell,
+    /// `state import` recorded the VM.
+    Import,
+    /// A change that only a newer version knows.
+    #[serde(other)]
+    Unknown,
+}
+
+impl UndeployedBy {
+    /// Returns the reason for the next deploy.
+    pub fn reason(self) -> &'static str {
+        match self {
+            UndeployedBy::Deletion => "a delete-env began, but did not finish",
+            UndeployedBy::DiskChoice => "attach-disk chose another disk",
+            UndeployedBy::ForgottenDisk => "the record of its disk was dropped",
+            UndeployedBy::ForgottenStemcell => "the record of its stemcell was dropped",
+            UndeployedBy::Import => "its VM was recorded by `state import`",
+            UndeployedBy::Unknown => "it must be deployed again",
         }
     }
 }
@@ -822,6 +859,24 @@ impl State {
     /// Returns true if a deploy to this environment has succeeded.
     pub fn was_ever_deployed(&self) -> bool {
         !self.current_deploy_digest.is_empty() || self.monopile.manifest.is_some()
+    }
+
+    /// Returns the reason why the environment does not count as deployed although it has a VM, or `None`.
+    /// After the first finished deploy, a missing disk has two possible causes in states of older versions:
+    /// its record was dropped, or the last deploy did not finish.
+    pub fn unfinished_reason(&self) -> Option<&'static str> {
+        if self.vm_cid().is_none() || !self.current_deploy_digest.is_empty() {
+            return None;
+        }
+        if let Some(cause) = self.monopile.undeployed_by {
+            return Some(cause.reason());
+        }
+        let has_disk = self.vm().and_then(|vm| vm.property_digests.as_ref());
+        let has_disk = has_disk.is_some_and(VmPropertiesDigests::has_persistent_disk);
+        Some(match has_disk && self.current_disk().is_none() && self.was_ever_deployed() {
+            true => "the record of its disk was dropped, or the last deploy did not finish",
+            false => "the last deploy did not finish",
+        })
     }
 
     /// Returns the releases in use.
