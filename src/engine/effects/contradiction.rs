@@ -4,7 +4,7 @@ use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
 use crate::protocol::ResourceKind;
-use crate::state::{DiskHandle, DiskRecord, Resource, State, VmHandle};
+use crate::state::{ANOTHER_KIND, DiskHandle, DiskRecord, Resource, State, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -14,6 +14,7 @@ pub(crate) struct Contradiction {
     description: String,
     /// The CPI's properties that have changed since the VM was created.
     changed_properties: Vec<String>,
+    check_hint: String,
     forget_command: String,
 }
 
@@ -33,6 +34,7 @@ impl Contradiction {
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
             changed_properties: executor.changed_location_properties(vm.cpi())?,
+            check_hint: executor.cpis().check_hint(vm.cpi()),
             forget_command: forget_command_of(executor.run_context(), &vm.clone().into()),
         }))
     }
@@ -48,27 +50,23 @@ impl Contradiction {
     fn presence_error(&self) -> Error {
         Error::failure(format!("{}; the VM stays on record", self.description))
             .with_note(probable_cause(&self.changed_properties, ResourceKind::Vm))
-            .with_hint(self.hint_to_forget())
+            .with_hints(self.hints())
     }
 
     /// Describes the contradiction with its probable cause.
     pub(crate) fn describe(&self) -> String {
-        format!("{}; {}", self.description, cause(&self.changed_properties, ResourceKind::Vm))
+        format!("{}; {}", self.description, probable_cause(&self.changed_properties, ResourceKind::Vm))
     }
 
     /// Returns hints with the two ways out.
     pub(crate) fn hints(&self) -> [String; 2] {
-        [CHECK_PROPERTIES.to_owned(), self.hint_to_forget()]
+        [self.check_hint.clone(), self.hint_to_forget()]
     }
 
     fn hint_to_forget(&self) -> String {
         format!("to stop tracking the VM without deleting it: `{}`", self.forget_command)
     }
 }
-
-/// The hint if a CPI denies what the agent shows.
-pub(crate) const CHECK_PROPERTIES: &str = "check the account, region and project in the properties of the \
-                                           CPI, then run the same command again";
 
 /// Describes that a CPI denies a VM whose agent answers at this address.
 pub(crate) fn describe_denied(vm: &VmHandle, agent_address: &str) -> String {
@@ -114,22 +112,17 @@ pub(crate) fn probable_cause_of_denial(
     Ok(denies_all.then(|| probable_cause(&[], ResourceKind::Vm)))
 }
 
-/// Describes the probable cause if a CPI denies a resource, with what to check. `changed_properties` are the
-/// CPI's properties that have changed since the resource was created.
+/// Describes the probable cause if a CPI denies a resource. `changed_properties` are the CPI's properties
+/// that have changed since the resource was created.
 pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
-    let cause = cause(changed_properties, kind);
     match changed_properties {
-        [] => format!("{cause}: check the account, region and project in its properties"),
-        _ => cause,
-    }
-}
-
-fn cause(changed_properties: &[String], kind: ResourceKind) -> String {
-    const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
-    match changed_properties {
-        [] => WRONG_PLACE.to_owned(),
+        [] => "the CPI probably looks in the wrong place".to_owned(),
+        [only] if only == ANOTHER_KIND => {
+            format!("the {kind} was created by another kind of CPI than that of the manifest")
+        }
         changed_properties => format!(
-            "{WRONG_PLACE}: these of its properties have changed since the {kind} was created: {}",
+            "the CPI probably looks in the wrong place, because some of its properties have changed since \
+             the {kind} was created: {}",
             changed_properties.join(", ")
         ),
     }

@@ -24,7 +24,7 @@ use super::failed_call::forget_command_of;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
-use crate::state::{Change, Resource, Undeleted};
+use crate::state::{ANOTHER_KIND, Change, Resource, Undeleted};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -216,7 +216,13 @@ impl Deletion<'_> {
     fn wrong_place_error(&self, executor: &Executor<'_>, changed_properties: &[String]) -> Error {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
-            .with_hint(probable_cause(changed_properties, resource.kind()))
+            .with_note(probable_cause(changed_properties, resource.kind()))
+            .with_hint(match changed_properties {
+                [only] if only == ANOTHER_KIND => {
+                    format!("pass the manifest with which the {} was created", resource.kind())
+                }
+                _ => executor.cpis().check_hint(resource.cpi()),
+            })
             .with_hint(format!(
                 "if it is gone, drop its record: `{}`",
                 forget_command_of(executor.run_context(), resource)

@@ -94,6 +94,9 @@ pub struct Status {
     /// The probable cause if the CPI denies resources that probably exist.
     #[serde(skip)]
     cause_of_denial: Option<String>,
+    /// The hint for a CPI that denies the VM.
+    #[serde(skip)]
+    check_hint: Option<String>,
     /// The run that is in progress on this machine.
     #[serde(skip)]
     in_progress: Option<RecordedRun>,
@@ -300,6 +303,8 @@ struct CpiAnswers {
     doubt: Option<String>,
     /// The probable cause if the CPI denies resources that probably exist.
     cause_of_denial: Option<String>,
+    /// The hint for a CPI that denies the VM.
+    check_hint: String,
     /// True if the VM is on this machine, and its processes have ended.
     is_off: bool,
     /// The last boot of a VM whose agent did not answer, if its console is on this machine.
@@ -431,6 +436,7 @@ impl StatusCollector<'_> {
                 .filter(|boot| boot.problem().is_some()),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             cause_of_denial: self.last_answers.as_ref().and_then(|answers| answers.cause_of_denial.clone()),
+            check_hint: self.last_answers.as_ref().map(|answers| answers.check_hint.clone()),
             cpi_doubt: self.last_answers.as_ref().and_then(|answers| answers.doubt.clone()),
             in_progress,
             last_change,
@@ -576,6 +582,7 @@ impl StatusCollector<'_> {
         let changed_properties = |cpi: Option<&str>| cpis.changed_location_properties(&migrated_state, cpi);
         let cause_of_denial =
             probable_cause_of_denial(&migrated_state, &denied_resources, changed_properties)?;
+        let check_hint = cpis.check_hint(denied_resources.first().and_then(Resource::cpi));
         if problem.is_none() {
             asking.finish();
         }
@@ -586,6 +593,7 @@ impl StatusCollector<'_> {
             problem,
             doubt,
             cause_of_denial,
+            check_hint,
             is_off,
             last_boot,
         });
@@ -776,6 +784,7 @@ impl Status {
             let cause = self.cause_of_denial.clone().unwrap_or_else(|| probable_cause(&[], kind));
             drift_error(description)
                 .with_note(cause)
+                .with_hints(self.check_hint.as_slice())
                 .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`")
         };
         let answering = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentAnswers::Yes);
@@ -787,7 +796,11 @@ impl Status {
             return Some(contradiction_error(describe_denied(&vm.handle, address), ResourceKind::Vm));
         }
         let not_found_error = |resource: Resource| {
-            drift_error(describe_not_found(&resource)).with_hints(self.cause_of_denial.as_slice())
+            let error = drift_error(describe_not_found(&resource));
+            match &self.cause_of_denial {
+                Some(cause) => error.with_note(cause).with_hints(self.check_hint.as_slice()),
+                None => error,
+            }
         };
         if vm.exists == PresenceStatus::No {
             return Some(not_found_error(vm.handle.clone().into()).with_hint(next(

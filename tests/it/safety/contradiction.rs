@@ -96,7 +96,8 @@ fn status_believes_the_agent() {
         format!("error: the CPI says that VM '{vm}' does not exist, but its agent answers at https://");
     for text in [
         error.as_str(),
-        "note: the CPI probably looks in the wrong place: check the account, region and project",
+        "note: the CPI probably looks in the wrong place\n",
+        "hint: check the account, region and project in the properties of the CPI",
         "hint: compare everything on record: `monopile cloud-check hello/manifest.yml ",
         " --report`",
     ] {
@@ -121,7 +122,7 @@ fn message_names_the_changed_properties() {
     hello.add_ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
     let run = hello.delete(&[]).exits_with(1);
-    let message = "these of its properties have changed since the VM was created: cloud/region\n";
+    let message = "because some of its properties have changed since the VM was created: cloud/region\n";
     assert!(run.stderr.contains(message), "{}", run.stderr);
 
     // Without the record, as in a state of an older version, the run stops as well. The way out is to give up
@@ -152,12 +153,10 @@ fn silent_vm_in_another_region_is_not_called_gone() {
     let (vm, disk) = (vm.as_str().unwrap(), disk.as_str().unwrap());
     hello.kill_vm();
     look_elsewhere(&hello);
-    let change_hint = "these of its properties have changed since the VM was created: cloud/region\n";
-    for (value, cause) in
-        [("us", change_hint), ("eu", "check the account, region and project in its properties\n")]
-    {
+    let change_hint = "because some of its properties have changed since the VM was created: cloud/region\n";
+    for (value, cause) in [("us", format!(", {change_hint}")), ("eu", "\n".to_owned())] {
         hello.add_ops("region.yml", &region(value));
-        let cause = format!("the CPI probably looks in the wrong place: {cause}");
+        let cause = format!("the CPI probably looks in the wrong place{cause}");
         let run = |command: &str, more: &[&str]| {
             let output =
                 hello.world.finish(hello.command(command, &[&quick[..], more].concat())).exits_with(6);
@@ -272,7 +271,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     let run = hello.delete(&[]).exits_with(1);
     for text in [
         &format!("says that disk '{disk}' does not exist; it stays on record"),
-        "these of its properties have changed since the disk was created: cloud/region",
+        "because some of its properties have changed since the disk was created: cloud/region",
         &format!("if it is gone, drop its record: `monopile state forget --disk {disk} --state "),
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
@@ -320,7 +319,7 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
         for text in [
             &format!("says that snapshot '{snapshot}' does not exist; it stays on record"),
             &format!("still on record: snapshot '{snapshot}', stemcell '{stemcell}'"),
-            "these of its properties have changed since the snapshot was created: cloud/region",
+            "because some of its properties have changed since the snapshot was created: cloud/region",
             &format!("if it is gone, drop its record: `monopile state forget --snapshot {snapshot} --state "),
         ] {
             assert!(run.stderr.contains(text), "{text}: {}", run.stderr);

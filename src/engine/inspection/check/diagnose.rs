@@ -12,9 +12,7 @@ use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::{Presence, describe_off, with_cpi_context};
-use crate::effects::{
-    CHECK_PROPERTIES, Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial,
-};
+use crate::effects::{Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial};
 use crate::jobs::AgentState;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
@@ -234,7 +232,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         let changed_properties = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
         let cause = probable_cause_of_denial(state, &denied_resources, changed_properties)?;
         if is_contradicted || cause.is_some() {
-            hints.push(CHECK_PROPERTIES.to_owned());
+            let cpi = denied_resources.first().and_then(Resource::cpi);
+            hints.push(probe.executor.cpis().check_hint(cpi));
         }
         if let Some(cause) = cause {
             probe.run.reporter.note(cause);
