@@ -12,6 +12,10 @@ use base::{Error, LogExcerpt};
 pub(crate) const RERUN_WAITS: &str =
     "run the same command again: it waits for the same process and picks up the answer";
 
+/// The same after a timeout, which would end the next run as well.
+pub(crate) const RERUN_WAITS_LONGER: &str = "run the same command with a longer --cpi-timeout, or without \
+                                             it: it waits for the same process and picks up the answer";
+
 /// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpiErrorKind {
@@ -394,7 +398,7 @@ impl From<CpiError> for Error {
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
-            .with_rerun_hint(RERUN_WAITS),
+            .with_rerun_hint(RERUN_WAITS_LONGER),
             CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }

@@ -366,7 +366,7 @@ fn stays_open_error(
 ) -> Error {
     // The CPI process still runs: the next run reads its answer.
     if matches!(error, CpiError::Abandoned { .. }) {
-        return explain_running_call(with_cpi_context(cpi, error), open_call);
+        return explain_running_call(with_cpi_context(cpi, error), effect, open_call);
     }
     // A run that took over the lock may have read and removed the answer.
     if let Err(lock_error) = run.paths.state.check_lock() {

@@ -7,11 +7,15 @@ use crate::state::OpenCall;
 use base::Error;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
-pub(crate) fn explain_running_call(error: Error, open_call: &OpenCall) -> Error {
+pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &OpenCall) -> Error {
     let end = how_to_end(open_call);
+    let then = match effect.creates() {
+        true => "says what to look for in the IaaS",
+        false => "makes the call again",
+    };
     error
         .with_note(format!("the CPI's log of this call is '{}'", open_call.log_path().display()))
-        .with_hint(format!("if the CPI hangs, {end}; the next run then says what to look for in the IaaS"))
+        .with_hint(format!("if the CPI hangs, {end}; the next run then {then}"))
 }
 
 /// Describes how to end the CPI process of a call.
@@ -37,7 +41,7 @@ pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause
     if has_output {
         error = error.with_hint("if that names a cause, correct it first: the next call would fail as well");
     }
-    error.with_rerun_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
+    error.with_rerun_hint(how_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`"))
 }
 
 /// Describes how to look for what an unanswered call may have created, and the command to run then.

@@ -256,7 +256,7 @@ fn wait_for_call(
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
-                return Err(explain_running_call(error.into(), open_call));
+                return Err(explain_running_call(error.into(), &intent.effect, open_call));
             }
             backoff.pause(&run.clock, Activity::Waiting);
             Ok(())
@@ -271,7 +271,7 @@ fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>, open_call: &O
     let wait_error =
         Error::new(error.kind(), format!("interrupted while waiting for the `{method}` of an earlier run"))
             .with_rerun_hint(RERUN_WAITS);
-    explain_running_call(wait_error, open_call)
+    explain_running_call(wait_error, &intent.effect, open_call)
 }
 
 /// Starts the registry again, at the endpoint that the CPI process and its VM use. Reports a failure once,

@@ -86,12 +86,14 @@ impl ChaosLife {
         if REQUESTS_TO_LOOK.iter().any(|look| text.contains(look)) {
             was_followed |= self.look_in_the_iaas(text);
         }
-        if text.contains("run the same command again with --forget-open-calls") {
+        if text.contains(" --forget-open-calls`") {
             options.push("--forget-open-calls");
             was_followed = true;
         }
         if text.contains("state forget --failed-calls") {
-            self.look_in_the_iaas(text);
+            let command = self.hello.state_command(&["state", "show"]);
+            let details = self.hello.world.finish(command).stdout;
+            self.look_in_the_iaas(&details);
             was_followed |= self.forget(&["--failed-calls"]);
         }
         if let Some(cid) = option(text, "state forget", "--vm")
@@ -121,7 +123,7 @@ impl ChaosLife {
             self.run_in_peace(OperatorCommand::Start, &[]);
             was_followed = true;
         }
-        if text.contains("run the same command with --wait-for-lock") {
+        if text.contains(" --wait-for-lock 30m`") {
             self.hello.wait_until_idle();
             was_followed = true;
         }
