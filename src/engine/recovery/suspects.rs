@@ -12,9 +12,6 @@ use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
-/// The maximum number of groups of suspects described in a report.
-const MAX_DESCRIBED_GROUPS: usize = 3;
-
 /// Describes groups of suspects: how to find them, and the last request.
 fn describe_groups<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
     let texts: Vec<String> =
@@ -30,18 +27,35 @@ pub(crate) fn report(run: &RunContext, state: &State) {
         1 => "a call of an earlier run".to_owned(),
         count => format!("{count} calls of earlier runs"),
     };
-    let groups = SuspectGroup::all(suspects);
-    let newest_groups = describe_groups(groups.iter().rev().take(MAX_DESCRIBED_GROUPS));
-    let more_note = match groups.len().saturating_sub(MAX_DESCRIBED_GROUPS) {
-        0 => String::new(),
-        count => format!("; and {count} more"),
-    };
     let them = if suspects.len() == 1 { "it" } else { "them" };
     run.reporter.warn(format!(
-        "{calls} failed but may have created something: {newest_groups}{more_note}. Look for {them} in the \
-         IaaS; `monopile state show` has all ids and the CPI's errors. To drop the records: `{}`",
+        "{calls} failed but may have created something: {}. Look for {them} in the IaaS: `monopile state \
+         show MANIFEST` has the details. Then drop the records: `{}`",
+        match suspects.len() {
+            1 => describe_groups(SuspectGroup::all(suspects).iter()),
+            _ => count_by_kind(suspects),
+        },
         forget_command(run)
     ));
+}
+
+/// Counts the resources that failed calls may have created, such as "up to 4 VMs and 1 stemcell".
+fn count_by_kind(suspects: &[Suspect]) -> String {
+    let mut counts: Vec<(ResourceKind, usize)> = Vec::new();
+    for suspect in suspects {
+        match counts.iter_mut().find(|(kind, _)| *kind == suspect.kind) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((suspect.kind, 1)),
+        }
+    }
+    let texts: Vec<String> = counts
+        .into_iter()
+        .map(|(kind, count)| match count {
+            1 => format!("a {kind}"),
+            count => format!("up to {count} {kind}s"),
+        })
+        .collect();
+    base::text::and_list(&texts)
 }
 
 /// Returns the command that drops all suspects, ready to paste.

@@ -98,7 +98,7 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     );
     let status = hello.world.finish(hello.command("status", &[])).success().stdout;
     assert!(status.contains("see `monopile state show hello/manifest.yml --"), "{status}");
-    assert!(run.stderr.contains("up to 2 unattached disks of"), "{}", run.stderr);
+    assert!(run.stderr.contains(": a stemcell, a VM and up to 2 disks. Look for them"), "{}", run.stderr);
     let path = hello.world.path("state.json");
     let command = format!("`monopile state forget --failed-calls --state {}`", path.display());
     assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
