@@ -4,12 +4,9 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
-/// The end of a hint for a VM whose address is in use. It follows the word "choose".
-pub const ANOTHER_ADDRESS: &str = "another address in the manifest: in `networks`, `static_ips`, \
-                                   `cloud_provider.mbus`, `cloud_provider.properties.agent.mbus` and the \
-                                   `alternative_names` of the agent's certificate. If the vars store has \
-                                   that certificate already, rotate it with `monopile vars rotate STORE NAME \
-                                   -m MANIFEST`, or use a new vars store";
+/// The way out if another program needs the address of a VM.
+pub const ANOTHER_ADDRESS: &str = "replace the address everywhere in the manifest; create-env then says how \
+                                   to renew the agent's certificate";
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";

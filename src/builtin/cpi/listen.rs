@@ -40,7 +40,7 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
                 let owner =
                     owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
                 return Err(creation_error(format!(
-                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose \
+                    "the agent's port is in use: {owner} listens on {address}. Stop it, or \
                      {ANOTHER_ADDRESS}"
                 )));
             }

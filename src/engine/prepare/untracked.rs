@@ -146,7 +146,7 @@ impl UntrackedListener {
         inputs: &Inputs,
         stemcell: &ArtifactIdentity,
     ) -> Error {
-        let override_hint = "to create a VM regardless, pass --ignore-untracked-vm";
+        let override_hint = "to create a VM regardless: `monopile SAME-COMMAND --ignore-untracked-vm`";
         let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
@@ -181,27 +181,29 @@ impl UntrackedListener {
                 error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {override_hint}"))
             }
             UntrackedListener::Other(problem) => {
+                let owner = owner(endpoint);
                 let error = Error::failure(format!(
                     "the address {address} is in use, and no VM is on record in '{state}'"
                 ))
                 .with_source(problem.clone())
                 .with_note("nothing was changed in the cloud")
-                .with_notes(owner(endpoint).map(|owner| format!("{owner} listens there")));
+                .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")));
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
                 let error = match state_hint(run, inputs, "a VM at this address", has_address) {
                     Some(hint) => error.with_hint(hint),
                     None => error.with_hint(
-                        "if it is the VM of this manifest, find the state and the vars store of its deploy, \
-                         and pass them with --state and --vars-store",
+                        "if it is the VM of this manifest: `monopile SAME-COMMAND --state FILE --vars-store \
+                         FILE`, with the files of its deploy",
                     ),
                 };
-                error
-                    .with_hint(format!(
-                        "if it is another VM or program, stop it if it is not needed, or keep it and choose \
-                         {ANOTHER_ADDRESS}"
-                    ))
-                    .with_hint(override_hint)
+                let error = match owner {
+                    Some(Listener::Process { pid, .. }) => {
+                        error.with_hint(format!("if it is not needed: `kill {pid}`"))
+                    }
+                    _ => error,
+                };
+                error.with_hint(format!("if it is needed: {ANOTHER_ADDRESS}")).with_hint(override_hint)
             }
         }
     }
@@ -228,7 +230,8 @@ fn state_hint(
     let default_path = inputs.manifest.with_file_name(format!("{stem}{STATE_SUFFIX}"));
     let state = State::read(&Storage::from(default_path.as_path())).ok()??;
     let path = default_path.to_string_lossy();
-    records(&state).then(|| format!("'{path}' records {vm}: pass it with --state {}", shell_word(&path)))
+    records(&state)
+        .then(|| format!("'{path}' records {vm}: `monopile SAME-COMMAND --state {}`", shell_word(&path)))
 }
 
 /// Finds the process that listens at the agent's address, if the run connects to it without a proxy.

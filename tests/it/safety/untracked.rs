@@ -73,13 +73,12 @@ fn listener_with_another_certificate_stops_the_run() {
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
     let stderr = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     assert!(stderr.contains("note: process ") && stderr.contains("(bosh-agent) on this machine"), "{stderr}");
-    assert!(stderr.contains("choose another address in the manifest"), "{stderr}");
+    assert!(stderr.contains("hint: if it is not needed: `kill "), "{stderr}");
     assert!(stderr.contains("note: nothing was changed in the cloud\n"), "{stderr}");
     // The state beside the manifest is found by the address.
     let hidden_state = hello.world.read("lost.json");
     hello.world.write("hello/manifest-state.json", hidden_state);
-    let hint = "'hello/manifest-state.json' records a VM at this address: pass it with --state \
-                hello/manifest-state.json\n";
+    let hint = "'hello/manifest-state.json' records a VM at this address: `monopile ";
     assert_stops(&hello, &[hint]);
     std::fs::remove_file(hello.world.path("hello/manifest-state.json")).unwrap();
     // Errors of the manifest come first.

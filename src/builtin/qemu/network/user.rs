@@ -108,7 +108,7 @@ impl UserNetwork {
             let owner =
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(unsupported_error(format!(
-                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose \
+                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or \
                  {ANOTHER_ADDRESS}"
             )));
         }
