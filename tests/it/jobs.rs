@@ -301,6 +301,8 @@ fn interrupted_wait_names_the_failing_jobs() {
     hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", fails);
     let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
     assert!(run.stderr.contains("in place failed") && !run.stderr.contains("to go back"), "{}", run.stderr);
+    assert!(!run.stderr.contains("--update-strategy"), "the run had it: {}", run.stderr);
+    assert!(run.stderr.contains("it tries on the same VM"), "{}", run.stderr);
     let status = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(1);
     assert!(status.stderr.contains("see how create-env continues: `monopile plan "), "{}", status.stderr);
     assert!(hello.world.finish(hello.command("plan", &[])).success().stderr.find(note).is_none());

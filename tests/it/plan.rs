@@ -223,7 +223,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     set_failing(&mut environment, true);
     let run = environment.hello.create(&["-n"]).exits_with(1);
     assert!(
-        run.stderr.contains("in place failed") && run.stderr.contains("to go back: run create-env"),
+        run.stderr.contains("in place failed") && run.stderr.contains("to go back, restore the manifest"),
         "{}",
         run.stderr
     );

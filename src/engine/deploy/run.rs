@@ -13,7 +13,7 @@ use crate::agent::{Agent, AgentEndpoint, StopReason};
 use crate::effects::Executor;
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{AgentState, Instance, Packages};
-use crate::plan::{DesiredLeaf, DiskRef, Plan, StemcellRef, Step};
+use crate::plan::{DesiredLeaf, DiskRef, Plan, StemcellRef, Step, UpdateStrategy};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
 use crate::run_context::{RunContext, signals};
@@ -31,6 +31,8 @@ pub(super) struct DeployRun<'a> {
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
     pub(super) boot_timeout: Duration,
+    /// True for `--update-strategy in-place`.
+    keeps_vm: bool,
     /// The agent, the registry and the options of the steps that stop and delete.
     pub(super) deletion_run: DeletionRun<'a>,
     /// The cloud properties of a new VM.
@@ -55,6 +57,7 @@ impl<'a> DeployRun<'a> {
         let packages =
             Packages::collect(&prepared_deployment.deployment, &artifacts.releases, &artifacts.stemcell)?;
         let boot_timeout = request.boot_timeout;
+        let keeps_vm = request.strategy == UpdateStrategy::InPlace;
         let (snapshot, rendered_jobs, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
             run,
@@ -62,6 +65,7 @@ impl<'a> DeployRun<'a> {
             artifacts,
             renderer,
             packages,
+            keeps_vm,
             boot_timeout,
             deletion_run,
             vm_cloud_properties: Map::new(),
@@ -269,6 +273,7 @@ impl<'a> DeployRun<'a> {
             deployment: &self.prepared_deployment.deployment,
             packages: &self.packages,
             drain_timeout: self.deletion_run.stop_options.drain_timeout(),
+            keeps_vm: self.keeps_vm,
         }
     }
 

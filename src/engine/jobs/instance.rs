@@ -24,6 +24,8 @@ pub(crate) struct Instance<'a> {
     pub(crate) packages: &'a Packages<'a>,
     /// The drain timeout for replaced jobs; `None` stops them without draining.
     pub(crate) drain_timeout: Option<Duration>,
+    /// True for `--update-strategy in-place`: after a failed update, the next one uses the same VM.
+    pub(crate) keeps_vm: bool,
 }
 
 /// The configuration hash that the bosh CLI sends before jobs are rendered.
@@ -111,17 +113,29 @@ impl<'a> Instance<'a> {
             }
             let error = error
                 .context(format!("the update of instance '{instance}' in place failed"))
-                .with_note("VM and disk are kept; the jobs were stopped, and may not all run now")
-                .with_rerun_hint(
-                    "correct the cause and run the same command again: if the jobs do not run, it creates a \
-                     new VM with the same persistent disk",
-                )
-                .with_hint(
-                    "to try again on the same VM, run the same command with --update-strategy in-place",
-                );
+                .with_note("VM and disk are kept; the jobs were stopped, and may not all run now");
+            let error = match self.keeps_vm {
+                true => error
+                    .with_rerun_hint(
+                        "correct the cause, then run the same command again: it tries on the same VM",
+                    )
+                    .with_hint(
+                        "for a new VM with the same persistent disk: `monopile create-env MANIFEST \
+                         --recreate`",
+                    ),
+                false => error
+                    .with_rerun_hint(
+                        "correct the cause, then run the same command again: if the jobs do not run, it \
+                         creates a new VM with the same persistent disk",
+                    )
+                    .with_hint(
+                        "to try again on the same VM: `monopile SAME-COMMAND --update-strategy in-place`",
+                    ),
+            };
             match has_deployed {
                 true => error.with_hint(
-                    "to go back: run create-env with the manifest and the releases of the last deploy",
+                    "to go back, restore the manifest and the releases of the last deploy, then run the \
+                     same command again",
                 ),
                 false => error,
             }
