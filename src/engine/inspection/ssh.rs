@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::gateway::{SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
 use super::{agent_endpoint, reach, read_state};
-use crate::agent::{Agent, Backoff};
+use crate::agent::{Agent, AgentError, Backoff};
 use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
 use base::files::durable::write_atomically;
@@ -166,6 +166,22 @@ impl SessionFiles {
     }
 }
 
+/// Returns the error for an agent that cannot create the user of a session.
+fn refused_user_error(error: AgentError) -> Error {
+    let has_no_host_key = matches!(&error, AgentError::Exception { message, .. }
+        if message.contains("host public key"));
+    let error = Error::from(error);
+    match has_no_host_key {
+        true => error
+            .context("no ssh session is possible: the VM has no ssh host key, so it runs no sshd")
+            .with_note("a VM of the CPI `local` has the host key of this machine, and no sshd of its own")
+            .with_hint("see the logs instead: `monopile logs MANIFEST`"),
+        false => error
+            .context("the agent cannot create a user for this session")
+            .with_hint("see the log of the agent: `monopile logs MANIFEST --agent`"),
+    }
+}
+
 /// The user and the address of an SSH session, with its files.
 struct VmSession {
     user: String,
@@ -201,7 +217,7 @@ impl VmSession {
             Ok(host) => host,
             Err(error) => {
                 session.end(run);
-                return Err(Error::from(error).context("the agent cannot create a user for this session"));
+                return Err(refused_user_error(error));
             }
         };
         // Behind a gateway or proxy, ssh uses the VM's own address. From this machine, it uses the address at
