@@ -61,7 +61,7 @@ fn missing_vars_store_stops_the_run() {
         status.stderr
     );
     hello.take_requests();
-    let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
+    let store = format!(" --vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_option("--vars-store", &[]);
     assert_stops(&hello, &store);
     hello.set_script(Script::with_info(InfoAnswer::Local));
@@ -111,7 +111,7 @@ fn vars_store_of_another_environment_stops_the_run() {
     assert_eq!(hello.ask_counter(), 1);
     hello.world.write("other.yml", other_store(&hello));
     let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
-    let (right, foreign) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
+    let (right, foreign) = (format!(" --vars-store {}`", path("creds.yml")), path("other.yml"));
     hello.replace_option("--vars-store", &["--vars-store", "other.yml"]);
     hello.take_requests();
     assert_stops(&hello, &right);
@@ -163,7 +163,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     assert_eq!(hello.ask_counter(), 1);
     hello.world.write("edited.yml", hello.world.read("creds.yml").replace(PASSWORD, "v7m2kqz94hwt6xcd"));
     let store_option =
-        format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
+        format!(" --vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_option("--vars-store", &["--vars-store", "edited.yml"]);
     let differs = "(401); mbus_bootstrap_password differs from the deployed value";
     hello.take_requests();
@@ -255,7 +255,11 @@ fn variables_of_the_last_deploy_must_be_given_again() {
     hello.replace_option("-v", &[]);
     let new = hello.create(&[]).exits_with(3);
     assert!(new.stderr.contains("((port))"), "{}", new.stderr);
-    assert!(new.stderr.contains("hint: give a value with --var NAME=VALUE"), "{}", new.stderr);
+    assert!(
+        new.stderr.contains(" --var port=VALUE`, or declare a type under `variables:`"),
+        "{}",
+        new.stderr
+    );
     hello.create(&["-v", port]).success();
     for command in ["plan", "status", "delete-vm"] {
         let more = if command == "delete-vm" { &["vm-1"][..] } else { &[] };
@@ -263,7 +267,7 @@ fn variables_of_the_last_deploy_must_be_given_again() {
         let hints: Vec<&str> =
             run.stderr.lines().filter_map(|line| line.trim_start().strip_prefix("hint: ")).collect();
         assert!(hints[0].starts_with("pass the same variables as for the last create-env "), "{hints:?}");
-        assert!(hints[1].starts_with("for a new variable, give a value with --var NAME=VALUE"), "{hints:?}");
+        assert!(hints[1].starts_with("for a new variable, give a value: `monopile "), "{hints:?}");
     }
     hello.delete(&["-v", port]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -436,7 +440,7 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     let run = status().exits_with(5);
     assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
     let run = hello.world.finish(hello.command("restart", &[])).exits_with(5);
-    for text in ["monopile vars rotate STORE NAME", "clock says"] {
+    for text in ["`monopile vars check creds.yml`", "clock says"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     assert!(!run.stderr.contains("must have signed"), "{}", run.stderr);

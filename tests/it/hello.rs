@@ -190,7 +190,7 @@ fn larger_disk_keeps_its_data() {
     let script = Script::with_info(InfoAnswer::Local);
     hello.set_script(script.clone().fail("resize_disk", 1, "Bosh::Clouds::CloudError", false));
     let run = hello.create(&[]).exits_with(1);
-    assert!(run.stderr.contains("run the same command with --recreate-persistent-disks"), "{}", run.stderr);
+    assert!(run.stderr.contains(" --recreate-persistent-disks`"), "{}", run.stderr);
     assert_eq!((&hello.state()["disks"][0]["size"], hello.calls("create_disk")), (&json!(1536), 0));
 
     // The outcome of the call is not known, so it is repeated, and then declined.

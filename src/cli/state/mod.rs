@@ -76,7 +76,7 @@ impl ConsentArgs {
                 true => error,
                 false => error.with_note(&request.consequence),
             };
-            return Err(error.with_hint("to confirm it, pass --yes"));
+            return Err(error.with_hint("to confirm it: `monopile SAME-COMMAND --yes`"));
         }
         let question = match request.consequence.is_empty() {
             true => request.question.clone(),

@@ -195,7 +195,7 @@ impl AgentError {
                  `cloud_provider.mbus` are those of its agent and that no firewall is in between",
             ),
         };
-        error.with_hint("if it only boots slowly, run the same command with --boot-timeout 30m")
+        error.with_hint("if it only boots slowly: `monopile SAME-COMMAND --boot-timeout 30m`")
     }
 
     /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a
@@ -254,8 +254,8 @@ impl From<AgentError> for Error {
             AgentError::Untrusted { cause: UntrustedReason::Dates, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text)
                     .with_hint(
-                        "to renew the certificate: `monopile vars rotate STORE NAME`, then `monopile \
-                         create-env`, which creates a new VM with it",
+                        "to renew the certificate: `monopile vars check STORE` names the command; then \
+                         `monopile create-env MANIFEST` creates a new VM with it",
                     )
                     .with_hint(format!(
                         "this machine's clock says {}: set it if that is wrong",

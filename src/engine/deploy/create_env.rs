@@ -132,10 +132,10 @@ pub fn create_env(
                     "nothing changed since the last deploy, but the agent of VM {vm} {predicate}"
                 ))
                 .with_hint(
-                    "to replace the VM and keep its persistent disk, run the same command with --recreate",
+                    "to replace the VM and keep its persistent disk: `monopile SAME-COMMAND --recreate`",
                 )
                 .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
-                .with_hint("to skip this check, run the same command with --no-verify"));
+                .with_hint("to skip this check: `monopile SAME-COMMAND --no-verify`"));
         }
         let not_found = describe_not_found(&vm.into());
         run.reporter.warn(format!("{not_found}: creating a new one"));

@@ -374,8 +374,10 @@ impl PlanReport {
     /// Reads a saved plan.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let not_a_plan_error = || {
-            Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
-                .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
+            Error::invalid(format!("'{name}' is not a plan of this version of monopile")).with_hint(format!(
+                "make a new plan: `monopile plan MANIFEST --out {}`",
+                text::shell_word(name)
+            ))
         };
         let mut plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
             let has_format = |value: serde_json::Value| value.get("format").is_some();
@@ -399,8 +401,12 @@ impl PlanReport {
 
     /// Returns the command that applies the plan saved in `file`.
     pub fn command(&self, file: &str) -> String {
-        let options = self.basis.step_options.iter().map(|option| format!(" {option}")).collect::<String>();
-        format!("`monopile create-env MANIFEST{options} --plan {}`", text::shell_word(file))
+        format!("`monopile create-env MANIFEST{} --plan {}`", self.options(), text::shell_word(file))
+    }
+
+    /// Returns the options of the steps, each after a space.
+    fn options(&self) -> String {
+        self.basis.step_options.iter().map(|option| format!(" {option}")).collect()
     }
 
     /// Checks that a run would still take exactly the steps of the saved plan.
@@ -408,7 +414,11 @@ impl PlanReport {
         let refuse = |problem: &str| {
             Err(Error::invalid(format!("the plan is out of date: {problem}"))
                 .with_note("nothing was changed")
-                .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE"))
+                .with_hint(format!(
+                    "make a new plan: `monopile plan MANIFEST{} --out {}`",
+                    self.options(),
+                    text::shell_word(&self.file)
+                )))
         };
         match () {
             () if self.deployment != now.deployment => Err(Error::invalid(format!(

@@ -94,7 +94,7 @@ pub(super) fn call_error(
     let error = with_cpi_context(effect.cpi(), error);
     let error = match effect {
         Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
-            "to copy the data to a new disk instead, run the same command with --recreate-persistent-disks",
+            "to copy the data to a new disk instead: `monopile SAME-COMMAND --recreate-persistent-disks`",
         ),
         _ => error,
     };

@@ -145,7 +145,7 @@ impl Jobs<'_> {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let with_skip_hint = |error: Error| match script {
             "pre-stop" | "drain" => error.with_hint(
-                "to stop the jobs without pre-stop and drain scripts, run the same command with --skip-drain",
+                "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND --skip-drain`",
             ),
             _ => error,
         };

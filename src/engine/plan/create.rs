@@ -290,7 +290,7 @@ fn left_behind_error(disk: &DiskRecord, move_text: &str) -> Error {
     Error::invalid(format!("{move_text}, but its persistent disk {} cannot be moved", disk.handle()))
         .with_note("nothing was changed")
         .with_hint(
-            "back up the data on the disk, then run the same command with --recreate-persistent-disks: it \
+            "back up the data on the disk, then: `monopile SAME-COMMAND --recreate-persistent-disks`. It \
              creates an empty disk, and deletes the old one with its data once the jobs run",
         )
 }

@@ -165,7 +165,7 @@ fn is_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) ->
             identity.version
         ))
         .with_note("nothing was changed")
-        .with_hint("to replace it with this one, pass --fix")),
+        .with_hint("to replace it with this one: `monopile SAME-COMMAND --fix`")),
         false => Ok(false),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                 true => conflict,
                 false => Error::new(conflict.kind(), conflict.to_string())
                     .with_source(format!("it still runs after {}", text::duration(timeout)))
-                    .with_hint("wait longer: run the same command with --wait-for-lock 30m"),
+                    .with_hint("wait longer: `monopile SAME-COMMAND --wait-for-lock 30m`"),
             });
         };
         if !is_reported {

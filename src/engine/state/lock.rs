@@ -223,7 +223,7 @@ pub(super) fn in_use_error(holder: Option<&Holder>, wait_hint: String) -> Error 
     };
     Error::new(ErrorKind::Locked, text)
         .with_hint(hint)
-        .with_hint("to wait for that run, run the same command with --wait-for-lock 30m")
+        .with_hint("to wait for that run: `monopile SAME-COMMAND --wait-for-lock 30m`")
 }
 
 fn in_use_by_error(path: &Path, file: &mut File) -> Error {

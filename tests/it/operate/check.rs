@@ -393,7 +393,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
         "VM {} was created and is on record; the next run replaces it",
         new.to_string().replace('"', "'")
     );
-    for text in [note.as_str(), "run the same command with --boot-timeout 30m"] {
+    for text in [note.as_str(), " --boot-timeout 30m`"] {
         assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
     }
     for text in ["--resolution", "--auto"] {

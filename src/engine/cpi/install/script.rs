@@ -113,7 +113,7 @@ impl ScriptRun<'_> {
             error
         } else {
             error.with_hint(
-                "to keep the directory in which it was compiled, run the same command with --keep-scratch",
+                "to keep the directory in which it was compiled: `monopile SAME-COMMAND --keep-scratch`",
             )
         })
     }
