@@ -46,13 +46,16 @@ fn heading_line(text: &str) -> Line {
 /// Returns a numbered line for each step of the plan that began, and one for the number of others.
 fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(index, step)| {
-        let line = Styled::plain(format!("  {}. {}", index + 1, base::text::clean_line(&step_text(step))));
+        let number = format!("  {}. ", index + 1);
+        let text = base::text::clean_line(&step_text(step));
         let line = match step {
-            StartedStep { is_done: false, .. } => line.and(" ").colored(Color::Red, failure_label),
-            StartedStep { has_failed_later: true, .. } => {
-                line.and(", then ").colored(Color::Red, failure_label)
+            StartedStep { is_done: false, .. } => {
+                Styled::plain(number).colored(Color::Red, failure_label).and(": ").and(text)
             }
-            StartedStep { .. } => line,
+            StartedStep { has_failed_later: true, .. } => {
+                Styled::plain(number + &text).and(", then ").colored(Color::Red, failure_label)
+            }
+            StartedStep { .. } => Styled::plain(number + &text),
         };
         (line, 5)
     });
@@ -180,7 +183,7 @@ mod tests {
           2. Took a snapshot of disk disk-1
           3. Delete VM vm-1 (skipped: it does not exist any more)
           4. Grew disk disk-1 to 9 MiB in place
-          5. Create the VM of 'hello/0' FAILED
+          5. FAILED: Create the VM of 'hello/0'
           6. Attached disk disk-1, then FAILED
           2 more steps were not started
         How long it took

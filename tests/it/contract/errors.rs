@@ -140,7 +140,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
     for (method, outcome) in [
         ("set_vm_metadata", "Created the VM of 'hello/0', then FAILED"),
         ("create_disk", "Created the VM of 'hello/0'\n"),
-        ("attach_disk", "Attach the new disk FAILED"),
+        ("attach_disk", "FAILED: Attach the new disk"),
         ("set_disk_metadata", "Attached the new disk, then FAILED"),
     ] {
         let cloud_error = "Bosh::Clouds::CloudError";
