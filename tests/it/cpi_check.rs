@@ -141,7 +141,11 @@ const DEVIATIONS: [(&str, &str); 7] = [
 ];
 
 const PLANTED: [Planted; 22] = [
-    ("boolean-as-string", &["contract v2: has_vm"], "`has_vm` must return true or false, not \"true\""),
+    (
+        "boolean-as-string",
+        &["contract v2: has_vm"],
+        "`has_vm` must return true or false, but returned \"true\"",
+    ),
     ("second-delete", &["contract v2: delete_vm again"], "RuntimeError: undefined method"),
     ("hint-as-number", &["contract v2: attach_disk"], "not 7"),
     ("v1-shape", &["contract v2: create_vm"], "a CID without networks"),

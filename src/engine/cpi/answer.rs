@@ -107,7 +107,7 @@ impl CheckedAnswer {
     pub fn parse(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.result_shape(terms.api_version);
         let wrong_form_error =
-            || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
+            || format!("`{method}` must return {}, but returned {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
             (ResultShape::Nothing, _) => Answer::Nothing.into(),
             (ResultShape::Anything, value) => Answer::Anything(value.clone()).into(),
@@ -170,12 +170,12 @@ impl ResultShape {
             ResultShape::Nothing => "nothing",
             ResultShape::Anything => "something",
             ResultShape::Info => "a hash with `api_version` and `stemcell_formats`",
-            ResultShape::Cid(_) => "a CID that is not empty",
-            ResultShape::DiskCidOrNothing => "a CID that is not empty, or null",
-            ResultShape::CidAndNetworks => "an array of a CID that is not empty and the networks",
+            ResultShape::Cid(_) => "a non-empty CID",
+            ResultShape::DiskCidOrNothing => "a non-empty CID, or null",
+            ResultShape::CidAndNetworks => "an array of a non-empty CID and the networks",
             ResultShape::Hint => "a string or a hash, or null",
             ResultShape::Boolean => "true or false",
-            ResultShape::DiskCids => "an array of CIDs that are not empty",
+            ResultShape::DiskCids => "an array of non-empty CIDs",
             ResultShape::Hash => "a hash",
             ResultShape::Network => "an id, addresses and cloud properties",
         }
@@ -186,7 +186,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must return a hash, not {}", show_value(result)));
+            return Err(format!("`info` must return a hash, but returned {}", show_value(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,

@@ -52,16 +52,19 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_answer_error("it wrote nothing".to_owned()));
     }
-    let empty_answer_error = || no_answer_error("it has neither `result` nor `error`".to_owned());
     if bytes.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(bytes)
             .map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
-        return Err(empty_answer_error());
+        return Err(no_answer_error(with_beginning(
+            method,
+            bytes,
+            "it is a list, not an object with `result` or `error`",
+        )));
     }
     let Envelope { result, error } =
         serde_json::from_slice(bytes).map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
     if result.is_none() && error.is_none() {
-        return Err(empty_answer_error());
+        return Err(no_answer_error(with_beginning(method, bytes, "it has neither `result` nor `error`")));
     }
     let result = result.unwrap_or_default();
     match error.filter(|error| !error.is_null()) {
@@ -103,12 +106,18 @@ fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
     }
     let problem = match (error.is_eof(), bytes.trim_ascii_start().first()) {
         (true, Some(b'{' | b'[')) => "it is not one JSON document (its end is missing)".to_owned(),
-        _ => format!("it is not one JSON document ({})", json_problem(error)),
+        (false, Some(b'{' | b'[')) => format!("it is not one JSON document ({})", json_problem(error)),
+        _ => "it is not JSON".to_owned(),
     };
+    with_beginning(method, bytes, &problem)
+}
+
+/// Adds the first words of an answer to the problem with it.
+fn with_beginning(method: Method, bytes: &[u8], problem: &str) -> String {
     // The answer to `attach_disk` may hold credentials that are not known yet.
     match Some(beginning(bytes)).filter(|text| !text.is_empty() && method != Method::AttachDisk) {
         Some(text) => format!("{problem}; it begins: {text:?}"),
-        None => problem,
+        None => problem.to_owned(),
     }
 }
 
@@ -135,22 +144,22 @@ mod tests {
         for (text, problem) in [
             ("", "wrote nothing"),
             ("{\"result\": 1", "(its end is missing); it begins: \"{\\\"result\\\": 1\""),
-            ("Traceback: <html>", "(line 1, column 1: a value is missing, or a text is not in double"),
-            ("Traceback: <html>", "; it begins: \"Traceback: <html>\""),
+            ("Traceback: <html>", "it is not JSON; it begins: \"Traceback: <html>\""),
+            ("{'result': 1}", "not one JSON document (line 1, column 2: "),
             ("{\"result\":1}{\"result\":2}", "not one JSON document"),
-            ("[]", "neither"),
-            ("{}", "neither"),
-            ("\u{feff}x", "not one JSON document"),
+            ("[]", "it is a list, not an object with `result` or `error`; it begins: \"[]\""),
+            ("{}", "it has neither `result` nor `error`; it begins: \"{}\""),
+            ("\u{feff}x", "not JSON"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
             (r#"{"error": 7}"#, "malformed"),
             (r#"{"result": 1, "result": 2}"#, "duplicate"),
             (r#"{"error": null, "result": 1, "error": {}}"#, "duplicate"),
             ("7", "malformed"),
-            (r#"[1, null]"#, "neither"),
+            (r#"[1, null]"#, "it is a list"),
             (r#"{"result": 1e999}"#, "not one JSON document"),
             (r#"{"error": {"ok_to_retry": "maybe"}}"#, "malformed"),
             (" \n\t", "wrote nothing"),
-            ("\0", "not one JSON document"),
+            ("\0", "not JSON"),
         ] {
             match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
                 Err(CpiError::NoAnswer { problem: actual, .. }) => {

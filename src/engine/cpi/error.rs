@@ -64,13 +64,12 @@ impl CpiErrorKind {
 
     /// Returns a hint for the operator, which names the rerun. The message of a built-in CPI says more about
     /// the cause than the kind of the error does.
-    fn hint(&self, method: Method, message: &str, is_builtin: bool, log_tail: &str) -> String {
-        // A run that calls a method that changes the IaaS has a log. A second run with --verbose would make
-        // further changes.
+    fn hint(&self, method: Method, message: &str, is_builtin: bool) -> String {
+        // The error of a run that calls a method that changes the IaaS names its log. A second run with
+        // --verbose would make further changes.
         let log_advice = match method.facts().changes_iaas {
-            true if log_tail.trim().is_empty() => "the CPI logged nothing",
-            true => "what the CPI logged is in the file that `log:` names below",
-            false => "--verbose shows the CPI's whole log",
+            true => "",
+            false => "; --verbose shows the CPI's whole log",
         };
         match self {
             CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
@@ -108,7 +107,7 @@ impl CpiErrorKind {
             | CpiErrorKind::Unknown(_)
                 if is_builtin =>
             {
-                format!("correct what the message above names, then run the same command again; {log_advice}")
+                format!("correct what the message above names, then run the same command again{log_advice}")
             }
             CpiErrorKind::NotSupported => {
                 "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
@@ -118,7 +117,7 @@ impl CpiErrorKind {
             CpiErrorKind::VmCreationFailed => {
                 format!(
                     "check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS, \
-                     then run the same command again; {log_advice}"
+                     then run the same command again{log_advice}"
                 )
             }
             CpiErrorKind::NoDiskSpace => {
@@ -134,25 +133,25 @@ impl CpiErrorKind {
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => {
                 format!(
                     "check credentials and permissions in the CPI's properties, then run the same command \
-                     again; {log_advice}"
+                     again{log_advice}"
                 )
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message.is_empty() => {
                 format!(
                     "look for the cause in the log of the IaaS at the time of this call, then run the same \
-                     command again; {log_advice}"
+                     command again{log_advice}"
                 )
             }
             CpiErrorKind::Cloud => {
                 format!(
                     "in the IaaS or in the CPI's properties, correct what the message above names, then run \
-                     the same command again; {log_advice}"
+                     the same command again{log_advice}"
                 )
             }
             CpiErrorKind::Unknown(_) => {
                 format!(
                     "correct what the message above names, then run the same command again: the CPI does \
-                     not say what kind of error this is; {log_advice}"
+                     not say what kind of error this is{log_advice}"
                 )
             }
         }
@@ -407,16 +406,8 @@ impl From<CpiError> for Error {
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
-            CpiError::Answered {
-                method,
-                ref kind,
-                ref message,
-                ok_to_retry,
-                is_builtin,
-                ref log_tail,
-                ..
-            } => {
-                let hint = kind.hint(method, message, is_builtin, log_tail);
+            CpiError::Answered { method, ref kind, ref message, ok_to_retry, is_builtin, .. } => {
+                let hint = kind.hint(method, message, is_builtin);
                 match ok_to_retry {
                     true => with_log(&error)
                         .with_rerun_hint(
@@ -430,12 +421,10 @@ impl From<CpiError> for Error {
             CpiError::NoAnswer { method: Method::Info, .. } => with_log(&error).with_hint(
                 "`monopile cpi info MANIFEST` shows the request, the answer and the log of the CPI",
             ),
-            CpiError::NoAnswer { repetition: Some(ref words), .. } => with_log(&error)
-                .with_hint(format!(
-                    "`monopile cpi call MANIFEST {words}` shows the request, the answer and the log of the \
+            CpiError::NoAnswer { repetition: Some(ref words), .. } => with_log(&error).with_hint(format!(
+                "`monopile cpi call MANIFEST {words}` shows the request, the answer and the log of the \
                      CPI"
-                ))
-                .with_hint("if the CPI is at fault, use another version of it"),
+            )),
             CpiError::NoAnswer { .. } => with_log(&error),
         }
     }
@@ -489,7 +478,7 @@ mod tests {
             Error::from(error.with_arguments(arguments)).hints().to_vec()
         };
         let hints_of_question = hints(Method::HasVm, &["vm 1".into()]);
-        assert_eq!(hints_of_question.len(), 2);
+        assert_eq!(hints_of_question.len(), 1);
         assert!(
             hints_of_question[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "),
             "{hints_of_question:?}"
@@ -544,16 +533,15 @@ mod tests {
             }
         }
         assert_eq!(hints.len(), 10);
-        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", false, "");
+        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", false);
         assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
-            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, false, "x");
+            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, false);
             assert!(hint.starts_with("check quotas and capacity in the IaaS, "), "{message}: {hint}");
         }
         for kind in ["NotSupported", "VMCreationFailed", "NoDiskSpace", "CloudError", "InvalidCall"] {
-            let hint = CpiErrorKind::of(kind, "").hint(Method::CreateVm, "the port is in use", true, "");
-            let expected = "correct what the message above names, then run the same command again; the CPI \
-                            logged nothing";
+            let hint = CpiErrorKind::of(kind, "").hint(Method::CreateVm, "the port is in use", true);
+            let expected = "correct what the message above names, then run the same command again";
             assert_eq!(hint, expected, "{kind}");
         }
         // Ruby CPIs call every error of an SDK `Unknown`.
@@ -566,7 +554,7 @@ mod tests {
                 ("you have reached your quota", "check quotas and "),
                 ("", "look for the cause in the log of the IaaS "),
             ] {
-                let hint = kind.hint(Method::CreateVm, message, false, "x");
+                let hint = kind.hint(Method::CreateVm, message, false);
                 assert!(hint.starts_with(start), "{message}: {hint}");
             }
             for message in [
@@ -575,7 +563,7 @@ mod tests {
                 "no zone (RequestId: 9b40-403-aa)",
                 "the author of the image is gone",
             ] {
-                let hint = kind.hint(Method::CreateVm, message, false, "x");
+                let hint = kind.hint(Method::CreateVm, message, false);
                 assert!(hint.contains("correct what ") && hint.contains(" names, then"), "{message}: {hint}");
             }
         }

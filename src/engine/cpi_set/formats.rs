@@ -22,8 +22,9 @@ pub(crate) fn check_formats(
         (Some(formats), name) => {
             let cpi_label = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
-                "{}{cpi_label} accepts the stemcell formats {}, but this stemcell has {}",
+                "{}{cpi_label} accepts the stemcell format{} {}, but this stemcell has {}",
                 origin.prefix(),
+                if formats.len() == 1 { "" } else { "s" },
                 formats.join(", "),
                 stemcell.join(", ")
             ))

@@ -252,7 +252,12 @@ fn announce_and_make(
 ) -> Result<Result<Answer, CpiError>> {
     let EffectCall { stage, reason, effect, arguments, registry } = effect_call;
     let cpi = connection.name();
-    signals::check(run)?;
+    signals::check(run).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted(_) => {
+            Error::new(error.kind(), format!("interrupted before the CPI's `{}` was called", effect.method()))
+        }
+        _ => error,
+    })?;
     let _in_flight = run.signals.begin_call();
     // The director id must be on record before a CPI tags anything with it.
     lock_store(store).write_if_new()?;

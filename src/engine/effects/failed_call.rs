@@ -9,7 +9,7 @@ use crate::cpi::{CpiError, CpiErrorKind, MissingMethodConsequence};
 use crate::cpi_set::with_cpi_context;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
-use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect};
+use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect, SuspectGroup};
 use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -134,13 +134,24 @@ fn search_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
         1 => ("drop the record", format!("--call {}", suspect.request_id)),
         _ => ("drop the records of all failed calls", "--failed-calls".to_owned()),
     };
-    format!(
-        "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, \
-         delete it. Then, or if you find nothing, {advice}: `{}`",
-        suspect.how_to_find(),
-        suspect.failed_at,
-        forget_command(run, &option)
-    )
+    let command = forget_command(run, &option);
+    let groups = SuspectGroup::all(&state.monopile.suspects);
+    let is_of_group = |group: &&SuspectGroup<'_>| {
+        group.suspects().iter().any(|other| other.request_id == suspect.request_id)
+    };
+    match groups.iter().find(is_of_group) {
+        Some(group) if group.suspects().len() > 1 => format!(
+            "look in the IaaS for {}. Delete those that you find, unless another environment uses them. \
+             Then, or if you find nothing, {advice}: `{command}`",
+            group.how_to_find()
+        ),
+        _ => format!(
+            "look in the IaaS for {}, created shortly before {}. If you find it, and no other environment \
+             uses it, delete it. Then, or if you find nothing, {advice}: `{command}`",
+            suspect.how_to_find(),
+            suspect.failed_at
+        ),
+    }
 }
 
 /// Returns a `state forget` command with this option, ready to paste.

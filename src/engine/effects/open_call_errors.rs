@@ -5,6 +5,7 @@ use std::path::Path;
 use super::effect::Effect;
 use crate::state::OpenCall;
 use base::Error;
+use base::text::shell_word;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &OpenCall) -> Error {
@@ -31,15 +32,18 @@ pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
 pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
     let mut error = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
-    let mut has_output = false;
+    let mut files = Vec::new();
     for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
         if has_content(&path) {
-            has_output = true;
+            files.push(shell_word(&path.display().to_string()).into_owned());
             error = error.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
         }
     }
-    if has_output {
-        error = error.with_hint("if that names a cause, correct it first: the next call would fail as well");
+    if !files.is_empty() {
+        let paths = files.join(" ");
+        error = error.with_hint(format!(
+            "look for the cause, and correct it first, or the next call fails as well: `cat {paths}`"
+        ));
     }
     error.with_rerun_hint(how_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`"))
 }

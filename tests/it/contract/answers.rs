@@ -20,11 +20,11 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     ("white space", "printf ' \\n\\t\\r\\n'", "it wrote nothing"),
     ("truncated", "printf '{\"result\": [\"vm\", {'", "not one JSON document"),
     ("one byte", "printf '{'", "not one JSON document"),
-    ("no JSON", "echo 'undefined method for nil:NilClass (NoMethodError)'", "not one JSON document"),
+    ("no JSON", "echo 'undefined method for nil:NilClass (NoMethodError)'", "it is not JSON; it begins: "),
     (
         "a log line first",
         "echo 'I, [2026] INFO -- :'; printf '{\"result\": \"vm\"}'",
-        "not one JSON document",
+        "it is not JSON; it begins: ",
     ),
     ("a log line last", "printf '{\"result\": \"vm\"}'; echo done", "not one JSON document"),
     ("two documents", "printf '{\"result\": \"vm\"}{\"result\": \"vm\"}'", "not one JSON document"),
@@ -32,7 +32,7 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     ("invalid UTF-8", "printf '{\"result\": \"v\\xffm\"}'", "not one JSON document"),
     ("half a character", "printf '{\"result\": \"v\\xc3'", "not one JSON document"),
     ("a lone surrogate", "printf '{\"result\": \"\\\\ud800\"}'", "not one JSON document"),
-    ("a byte order mark", "printf '\\xef\\xbb\\xbf{\"result\": \"vm\"}'", "not one JSON document"),
+    ("a byte order mark", "printf '\\xef\\xbb\\xbf{\"result\": \"vm\"}'", "it is not JSON"),
     ("UTF-16", "printf '{\"result\": \"vm\"}' | sed 's/./&\\x00/g'", "not one JSON document"),
     ("a NUL at the end", "printf '{\"result\": \"vm\"}\\0'", "not one JSON document"),
     ("a NUL inside", "printf '{\"result\": \"v\\0m\"}'", "not one JSON document"),
@@ -48,7 +48,7 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     ("not a number", "printf '{\"result\": NaN}'", "not one JSON document"),
     ("an empty document", "printf '{}'", "neither `result` nor `error`"),
     ("another document", "printf '{\"cid\": \"vm\"}'", "neither `result` nor `error`"),
-    ("an array", "printf '[\"vm\", {}]'", "neither `result` nor `error`"),
+    ("an array", "printf '[\"vm\", {}]'", "it is a list, not an object"),
     ("a bare string", "printf '\"vm\"'", "it is malformed"),
     ("null", "printf 'null'", "it is malformed"),
     (
@@ -67,23 +67,27 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     (
         "a null result",
         "printf '{\"result\": null, \"error\": null}'",
-        "`create_vm` must return an array of a CID",
+        "`create_vm` must return an array of a non-empty CID",
     ),
-    ("an empty CID", "printf '{\"result\": \"\"}'", "must return an array of a CID that is not empty"),
-    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "must return an array of a CID that is not empty"),
-    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return an array of a CID"),
+    ("an empty CID", "printf '{\"result\": \"\"}'", "must return an array of a non-empty CID"),
+    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "must return an array of a non-empty CID"),
+    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return an array of a non-empty CID"),
     (
         "a CID that is a list",
         "printf '{\"result\": [[\"vm\"], {}]}'",
-        "`create_vm` must return an array of a CID",
+        "`create_vm` must return an array of a non-empty CID",
     ),
     (
         "networks that are text",
         "printf '{\"result\": [\"vm\", \"net\"]}'",
-        "`create_vm` must return an array of a CID",
+        "`create_vm` must return an array of a non-empty CID",
     ),
-    ("a hash", "printf '{\"result\": {\"cid\": \"vm\"}}'", "`create_vm` must return an array of a CID"),
-    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return an array of a CID"),
+    (
+        "a hash",
+        "printf '{\"result\": {\"cid\": \"vm\"}}'",
+        "`create_vm` must return an array of a non-empty CID",
+    ),
+    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return an array of a non-empty CID"),
     ("17 MiB of white space", "head -c 17M /dev/zero | tr '\\0' ' '", "larger than 16 MiB"),
     (
         "17 MiB of text",
@@ -164,7 +168,11 @@ fn next_run_knows_how_the_process_ended() {
     hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     let run = hello.create(&[]).exits_with(1);
     let first = run.stderr.split("  hint: ").nth(1).unwrap();
-    assert!(first.starts_with("if that names a cause, correct it first"), "{}", run.stderr);
+    assert!(
+        first.starts_with("look for the cause, and correct it first, or the next call fails as well: `cat /"),
+        "{}",
+        run.stderr
+    );
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
         (
@@ -277,10 +285,16 @@ fn rejects_wrong_result_types_of_every_method() {
         assert_fails(&hello, "info", result, problem, false);
         assert!(!hello.world.exists("state.json"), "{result}");
     }
-    assert_fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a CID", false);
-    assert_fails(&hello, "create_stemcell", "[\"image\"]", "`create_stemcell` must return a CID", true);
-    assert_fails(&hello, "create_disk", "null", "`create_disk` must return a CID", true);
-    assert_fails(&hello, "create_disk", "\"\"", "`create_disk` must return a CID", true);
+    assert_fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a non-empty CID", false);
+    assert_fails(
+        &hello,
+        "create_stemcell",
+        "[\"image\"]",
+        "`create_stemcell` must return a non-empty CID",
+        true,
+    );
+    assert_fails(&hello, "create_disk", "null", "`create_disk` must return a non-empty CID", true);
+    assert_fails(&hello, "create_disk", "\"\"", "`create_disk` must return a non-empty CID", true);
     for result in ["7", "true", "[]"] {
         assert_fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }

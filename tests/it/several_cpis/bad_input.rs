@@ -129,7 +129,7 @@ fn rejects_a_stemcell_of_an_unsupported_format() {
         &clouds,
         "z-west",
         3,
-        &["CPI 'west' accepts the stemcell formats local, but this stemcell has local-directory"],
+        &["CPI 'west' accepts the stemcell format local, but this stemcell has local-directory"],
     );
     clouds.hello.set_script(Script::with_info(InfoAnswer::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();

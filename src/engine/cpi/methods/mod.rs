@@ -139,7 +139,7 @@ impl fmt::Display for ArgumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ArgumentKind::Text => "a string",
-            ArgumentKind::Cid => "a cloud ID that is not empty",
+            ArgumentKind::Cid => "a non-empty cloud ID",
             ArgumentKind::Integer => "a whole number",
             ArgumentKind::Hash => "a hash",
             ArgumentKind::Cids => "an array of cloud IDs",

@@ -51,7 +51,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     clouds.run("delete-stemcell", &[NAME, "--cpi", "west"]).success();
     clouds.change_config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
     let run = clouds.run(UPLOAD, &["hello/stemcell"]).success();
-    assert_output_contains(&run, "CPI 'west' accepts the stemcell formats raw");
+    assert_output_contains(&run, "CPI 'west' accepts the stemcell format raw");
     assert_eq!(counts(&clouds), [0, 1, 0, 1]);
     clouds.change_config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
     clouds.run(UPLOAD, &["hello/stemcell"]).success();
@@ -77,13 +77,13 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
         clouds.run(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).exits_with(3);
     assert_output_contains(
         &run,
-        "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local",
+        "CPI 'east' accepts the stemcell format local-directory, but this stemcell has local",
     );
     clouds.set_formats("vsphere-ova");
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = clouds.run(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
     for text in
-        ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
+        ["CPI 'east' accepts the stemcell format local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
         assert_output_contains(&run, text);
     }
