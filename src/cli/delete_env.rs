@@ -80,13 +80,13 @@ impl DeleteEnvArgs {
         if !session.is_interactive() {
             return match other {
                 None => Ok(true),
-                Some(other) => {
-                    Err(Error::invalid(other.to_string()).with_note("nothing was deleted").with_hint(
-                        "check --state and the manifest: they may be of two environments; if only the \
-                         manifest's `name` has changed, run delete-env on a terminal, without -n, and \
-                         confirm, or give the manifest its earlier `name` for this command",
-                    ))
-                }
+                Some(other) => Err(Error::invalid(other.to_string())
+                    .with_note("nothing was deleted")
+                    .with_hint("check --state and the manifest: they may be of two environments")
+                    .with_hint(
+                        "if only the `name` in the manifest has changed, run `monopile delete-env \
+                             MANIFEST` on a terminal, without -n: it asks first",
+                    )),
             };
         }
         if let Some(other) = other {

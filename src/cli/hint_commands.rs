@@ -292,9 +292,12 @@ impl Sink for CompletingSink {
                 self.next.emit(&Event::PlanShown { lines });
             }
             Event::Note { text } => self.next.emit(&Event::Note { text: self.words.complete(text) }),
-            Event::RunFinished { hints, .. } if hints.iter().any(|hint| hint.contains(PROGRAM)) => {
+            Event::RunFinished { summary, hints, .. }
+                if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM)) =>
+            {
                 let mut event = event.clone();
-                if let Event::RunFinished { hints, .. } = &mut event {
+                if let Event::RunFinished { summary, hints, .. } = &mut event {
+                    *summary = self.words.complete(summary);
                     hints.iter_mut().for_each(|hint| *hint = self.words.complete(hint));
                 }
                 self.next.emit(&event);

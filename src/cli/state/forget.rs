@@ -92,7 +92,7 @@ impl RecordArgs {
             (None, Some(call)) => Ok(Forgettable::Call(call)),
             (None, None) if self.failed_calls => Ok(Forgettable::FailedCalls),
             // clap ensures that exactly one is given.
-            (None, None) => Err(Error::usage("nothing to forget is named")),
+            (None, None) => Err(Error::usage("no record to forget is given")),
         }
     }
 }

@@ -121,7 +121,8 @@ pub(crate) fn contact(
             (false, Some(other)) => {
                 other.explain(other_credentials::explain_error(error, run, state, run_credentials))
             }
-            (false, None) => other_credentials::explain_error(error, run, state, run_credentials),
+            (false, None) => other_credentials::explain_error(error, run, state, run_credentials)
+                .context(format!("the agent of VM {vm} cannot be used")),
         }
     })?;
     ForeignAgent::check(&agent, state).map_err(|error| match &other_address {

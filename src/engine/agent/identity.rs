@@ -17,8 +17,8 @@ pub(crate) struct ForeignAgent {
 impl fmt::Display for ForeignAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id.is_empty() {
-            true => f.write_str("it gives no id"),
-            false => write!(f, "its id is {}", self.id),
+            true => f.write_str("it gives no agent id"),
+            false => write!(f, "its agent id is {}", self.id),
         }
     }
 }

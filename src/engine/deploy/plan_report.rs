@@ -198,8 +198,8 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
                 .with_hint(how_to_forget(&intent.effect, command)));
             }
             OpenCallStatus::Running => run.reporter.note(format!(
-                "create-env first waits for the `{method}` of an earlier run (request {request_id}), which \
-                 changes the plan"
+                "create-env first waits for the `{method}` that is still running (request {request_id}), \
+                 which changes the plan"
             )),
             OpenCallStatus::Settles | OpenCallStatus::Unknown => run.reporter.note(format!(
                 "create-env first settles the `{method}` of an earlier run (request {request_id}), which may \
@@ -266,10 +266,7 @@ impl PlanReport {
             PlanAction::Recreate => "Replace the VM",
             PlanAction::Examine => {
                 let predicate = self.agent_trouble.as_deref().unwrap_or("does not answer");
-                return format!(
-                    "Unknown: nothing changed in the manifest, but the agent {predicate}. If the VM is gone, \
-                     create-env creates a new one; if it exists, create-env fails and changes nothing"
-                );
+                return format!("Unknown: nothing changed in the manifest, but the agent {predicate}");
             }
         };
         match self.reason() {
@@ -307,10 +304,11 @@ impl PlanReport {
             }
         }));
         lines.splice(1..1, self.changed_leaves());
-        lines.extend(
-            (self.action == PlanAction::Examine)
-                .then(|| "To see whether it exists: `monopile status MANIFEST`".to_owned()),
-        );
+        if self.action == PlanAction::Examine {
+            lines.push("If the VM is gone, create-env creates a new one".to_owned());
+            lines.push("If the VM exists, create-env fails and changes nothing".to_owned());
+            lines.push("To see whether it exists: `monopile status MANIFEST`".to_owned());
+        }
         lines.extend(self.deletions());
         lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
         lines.extend(self.describe_changed_credentials());

@@ -16,5 +16,5 @@ pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     let jobs = environment.jobs(run);
     jobs.start(environment.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();
-    Ok("Started the jobs: all of them run".to_owned())
+    Ok("Started all jobs".to_owned())
 }

@@ -18,7 +18,7 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     let stage = run.reporter.stage("Stopping");
     environment.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
-    Ok("Stopped the jobs; start-env starts them again".to_owned())
+    Ok("Stopped the jobs. To start them again: `monopile start-env MANIFEST`".to_owned())
 }
 
 /// Returns the error for a VM that is off, and whose jobs therefore do not run.

@@ -105,9 +105,10 @@ pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -
             if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
             }
-            let hint = error.hints().first().map(String::as_str).unwrap_or_default();
+            // The deletion goes ahead, so a hint how to pass the right ones would come too late.
             run.reporter.warn(format!(
-                "{error}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
+                "{error}. The VM's agent refuses other credentials, so the VM is deleted without stopping \
+                 its jobs"
             ));
         }
         Ok(())

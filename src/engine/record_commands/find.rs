@@ -25,15 +25,13 @@ pub(crate) fn find<K: CidKind>(
             let cpi_phrase = cpi.map_or_else(String::new, |cpi| {
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
-            Err(Error::invalid(format!("no {kind} '{cid}'{cpi_phrase} is on record")).with_nearest(
+            let other_phrase =
+                if cids.is_empty() { format!(", nor any other {kind}") } else { String::new() };
+            let message = format!("no {kind} '{cid}'{cpi_phrase} is on record{other_phrase}");
+            Err(Error::invalid(message).with_nearest(
                 cid.as_str(),
                 cids.iter().copied().filter(|other| *other != cid.as_str()),
-                || {
-                    Some(match cids.is_empty() {
-                        true => format!("no {kind} is on record at all"),
-                        false => format!("on record: {}", comma_list(&cids)),
-                    })
-                },
+                || (!cids.is_empty()).then(|| format!("on record: {}", comma_list(&cids))),
             ))
         }
         several => {

@@ -91,7 +91,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
             }
-            Ok(format!("Forgot {calls}: look in the IaaS for {places_to_look}"))
+            Ok(format!("Forgot {calls}, which may have created: {places_to_look}"))
         }
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;
@@ -105,13 +105,16 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                     question: "Forget the failed call?".to_owned(),
                 })?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
-                return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
+                return Ok(format!(
+                    "Forgot the failed call, which may have created: {}",
+                    suspect.how_to_find()
+                ));
             }
             let failed_ids = suspects.iter().map(|suspect| suspect.request_id.to_string());
             let request_ids: Vec<String> =
                 open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed_ids).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
-                return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
+                return Err(Error::invalid(format!("there is no open or failed call '{id}'")).with_nearest(
                     id.as_str(),
                     request_ids.iter().map(String::as_str),
                     || {
@@ -143,7 +146,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                 question: format!("Forget the call of `{}`?", intent.method),
             })?;
             call.settle()?;
-            Ok(format!("Forgot the call of `{}`: look in the IaaS for {may_exist}", intent.method))
+            Ok(format!("Forgot the call of `{}`, which may have created: {may_exist}", intent.method))
         }
     }
 }

@@ -212,23 +212,22 @@ fn write_holder(mut file: &File, holder: &Holder) -> std::io::Result<()> {
 }
 
 /// Returns the error for a state that another run holds.
-pub(super) fn in_use_error(holder: Option<&Holder>, wait_hint: String) -> Error {
+pub(super) fn in_use_error(holder: Option<&Holder>, lock_note: String) -> Error {
     let holder_name = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
-    let (text, hint) = match holder {
-        Some(Holder { is_prompting: true, pid, host, .. }) => (
+    let error = match holder {
+        Some(Holder { is_prompting: true, pid, host, .. }) => Error::new(
+            ErrorKind::Locked,
             format!("{holder_name} is using this environment, and waits for an answer on its terminal"),
-            format!("answer its question there, or end that run on {host}: `kill -INT {pid}`"),
-        ),
-        _ => (format!("{holder_name} is using this environment"), wait_hint),
+        )
+        .with_hint(format!("answer its question there, or end that run on {host}: `kill -INT {pid}`")),
+        _ => Error::new(ErrorKind::Locked, format!("{holder_name} is using this environment"))
+            .with_note(lock_note),
     };
-    Error::new(ErrorKind::Locked, text)
-        .with_hint(hint)
-        .with_hint("to wait for that run: `monopile SAME-COMMAND --wait-for-lock 30m`")
+    error.with_hint("to wait for that run: `monopile SAME-COMMAND --wait-for-lock 30m`")
 }
 
 fn in_use_by_error(path: &Path, file: &mut File) -> Error {
-    let wait_hint = format!("wait until that run ends; it then releases the lock '{}'", path.display());
-    in_use_error(holder_of(file).as_ref(), wait_hint)
+    in_use_error(holder_of(file).as_ref(), format!("its lock is '{}'", path.display()))
 }
 
 /// Reads the holder from the lock file. Tries several times, because a new holder may not have written it

@@ -585,8 +585,14 @@ impl State {
             }
             let has_backup =
                 storage.keeps_backup() && std::path::Path::new(&storage.path_or_url_of(BACKUP)).exists();
+            let location = shell_word(&storage.to_string()).into_owned();
+            let error = match has_backup {
+                true => error.with_hint(format!(
+                    "restore the version before it: `monopile state backup --restore bak --state {location}`"
+                )),
+                false => error,
+            };
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
-                let location = shell_word(&storage.to_string()).into_owned();
                 return error
                     .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }

@@ -76,7 +76,9 @@ fn status_of_a_healthy_environment() {
     assert!(!status.to_string().contains(password) && !text.contains(password));
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
-    run(&hello, "stop-env", &[]).success();
+    let stop_run = run(&hello, "stop-env", &[]).success();
+    assert!(stop_run.stdout.contains("To start them again: `monopile start-env "), "{stop_run:?}");
+    assert!(!stop_run.stdout.contains("start-env MANIFEST"), "{stop_run:?}");
     let stopped_status = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
         stopped_status.stderr.contains("error: the jobs are stopped, by stop-env at 20")

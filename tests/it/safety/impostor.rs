@@ -35,7 +35,8 @@ fn foreign_agent_gets_no_commands() {
     let proxy = disguise_agent(&mut hello);
     for id in [OTHER, ""] {
         hello.world.write(FILE, id);
-        let expected = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
+        let expected =
+            if id.is_empty() { "it gives no agent id".to_owned() } else { format!("its agent id is {id}") };
 
         // Two runs create a new VM. The second one deletes the VM of the first one without any other message
         // to the foreign agent.

@@ -118,7 +118,14 @@ impl CloudReport {
         let mut cids = BTreeSet::new();
         let distinct = drifted.iter().filter(|finding| cids.insert(&finding.cid));
         let name = |finding: &Finding| match finding.kind {
-            AGENT => format!("the agent of VM '{}'", finding.cid),
+            AGENT => {
+                let predicate = match finding.problem {
+                    Some(ProblemKind::RefusedCredentials) => "refuses the credentials",
+                    Some(ProblemKind::ForeignAgent) => "is another one",
+                    _ => "does not answer",
+                };
+                format!("the agent of VM '{}' ({predicate})", finding.cid)
+            }
             kind => format!("{kind} '{}'", finding.cid),
         };
         let names: Vec<String> = distinct.map(|finding| name(finding)).collect();
@@ -133,12 +140,10 @@ impl CloudReport {
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
             // Their rows say how to find what the calls made.
-            false if drifted.iter().all(|finding| finding.kind == OPEN_CALL) => {
-                error.with_hint("look first for what the calls made, as the table says")
-            }
-            false => {
-                error.with_hint("drop a record without deleting anything: `monopile state forget --help`")
-            }
+            false if drifted.iter().all(|finding| finding.kind == OPEN_CALL) => error
+                .with_hint("look in the IaaS for what these calls may have created; the table describes it"),
+            false => error
+                .with_hint("to drop a record without deleting anything, see `monopile state forget --help`"),
         })
     }
 }

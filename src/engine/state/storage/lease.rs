@@ -472,10 +472,7 @@ fn in_use_by_error(client: &BucketClient, object: &Object, remaining_time: Durat
     let lock = client.url(LOCK);
     in_use_error(
         holder.as_ref(),
-        format!(
-            "wait until that run ends; if it was killed, its lease '{lock}' expires in {} seconds",
-            remaining_time.as_secs()
-        ),
+        format!("if that run was killed, its lease '{lock}' expires in {} seconds", remaining_time.as_secs()),
     )
 }
 
