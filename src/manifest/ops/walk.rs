@@ -105,15 +105,23 @@ impl<'a> TokenAt<'a> {
             0 => String::new(),
             _ => format!(" ({})", node.position.describe()),
         };
-        self.error(
-            PathErrorKind::WrongType,
-            format!(
-                "'{}' needs a {expected}, but {}{place} is {}",
-                self.path_so_far(),
-                self.parent(),
-                kind_with_article(node)
-            ),
-        )
+        let message = format!(
+            "'{}' needs a {expected}, but {}{place} is {}",
+            self.path_so_far(),
+            self.parent(),
+            kind_with_article(node)
+        );
+        let hint = match (&node.data, self.path.tokens().get(self.at)) {
+            (Data::Seq(_), Some(Token::Key { key, .. })) if key != "-" => {
+                let list = self.path.prefix(self.at);
+                Some(format!(
+                    "name an item of the list by an entry or its index: {list}/{}=VALUE or {list}/0",
+                    key
+                ))
+            }
+            _ => None,
+        };
+        PathError { hint, ..self.error(PathErrorKind::WrongType, message) }
     }
 
     pub(super) fn map(self, node: &Node) -> Result<&Mapping, PathError> {

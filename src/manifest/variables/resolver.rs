@@ -185,11 +185,13 @@ impl<'a> Resolver<'a> {
                     let from = self.making.iter().position(|other| other == name).unwrap_or_default();
                     let mut cycle = self.making[from..].to_vec();
                     cycle.push(name.to_owned());
-                    return Err(Error::invalid(format!(
-                        "{}: dependency cycle of variables: {}",
-                        position.describe(),
-                        cycle.join(" -> ")
-                    )));
+                    let problem = match cycle.len() {
+                        2 => format!("variable '{name}' depends on itself"),
+                        _ => format!("dependency cycle of variables: {}", cycle.join(" -> ")),
+                    };
+                    return Err(Error::invalid(format!("{}: {problem}", position.describe())).with_hint(
+                        "in `variables:`, correct the `ca` or the other option that refers back to it",
+                    ));
                 }
                 self.making.push(name.to_owned());
                 let value = self.generate_value(definition, &kind, stored_value);

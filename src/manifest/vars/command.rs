@@ -241,9 +241,9 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
         _ => ("New values", "The old ones are", "the new ones"),
     };
     let mut text = format!(
-        "{values} in '{}': {}\nRun create-env to deploy {new}. It replaces the VM if the certificate or the \
-         password of its agent changes: `monopile plan MANIFEST` shows that. {old} kept under '{}' until \
-         then, so that the agent of the VM can be reached.\n",
+        "{values} in '{}': {}\nTo see whether {new} will replace the VM: `monopile plan MANIFEST`\nTo deploy \
+         {new}: `monopile create-env MANIFEST`\n{old} kept under '{}' until then, so that the agent of the \
+         VM can be reached.\n",
         path.display(),
         rotation.renewed_names.join(", "),
         previous::KEY,

@@ -200,8 +200,9 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
                     Error::at_line_column(position, problem).with_hint("write 'key: value'")
                 } else if let Some((position, bracket)) = problem::unclosed_bracket(&text, &error) {
                     Error::at_line_column(position, format!("the bracket '{bracket}' is not closed"))
+                        .with_hint(problem::CLOSE_BRACKET)
                 } else {
-                    parser_error(&error)
+                    parser_error(&text, &error)
                 }
             }
             Failure::Rejected { position, problem, hint } => {
@@ -391,8 +392,8 @@ fn is_cut_off(span: &Span, text: &str) -> bool {
 }
 
 /// Returns the error for a problem that the parser found.
-fn parser_error(error: &ScanError) -> Error {
-    let (problem, hint) = problem::describe(error.kind());
+fn parser_error(text: &str, error: &ScanError) -> Error {
+    let (problem, hint) = problem::describe(text, error);
     let syntax_error = Error::at_line_column(LineColumn::from(*error.marker()), problem);
     match hint {
         Some(hint) => syntax_error.with_hint(hint),

@@ -8,6 +8,9 @@ use crate::position::{LineColumn, narrow};
 
 const INDENT: &str = "indent the line like the lines around it";
 const QUOTE: &str = "put the value in quotes";
+/// The hint about an open bracket.
+pub(super) const CLOSE_BRACKET: &str =
+    "add the closing bracket, or put a value that begins with it in quotes";
 
 /// Returns the line and column of a key without a ':' after it. The parser takes such a line for the
 /// beginning of a value that goes on, and finds its error in the next line.
@@ -84,11 +87,37 @@ fn scan_brackets(line: &str, number: u32, open: &mut Vec<(LineColumn, char)>) {
     }
 }
 
+/// Returns the name of the alias at an error.
+fn alias<'t>(text: &'t str, error: &ScanError) -> Option<&'t str> {
+    let rest = text.get(error.marker().byte_offset()?..)?.strip_prefix('*')?;
+    let end = rest.find(|letter: char| letter.is_whitespace() || ",]}".contains(letter));
+    Some(&rest[..end.unwrap_or(rest.len())]).filter(|name| !name.is_empty())
+}
+
+/// Compares the indentation of the line of an error with those of the lines before it.
+fn indentation_problem(text: &str, error: &ScanError) -> Cow<'static, str> {
+    let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let is_blank = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let lines: Vec<&str> = text.lines().take(error.marker().line()).filter(|line| !is_blank(line)).collect();
+    match lines.split_last() {
+        Some((line, before)) if before.iter().all(|other| indentation(other) != indentation(line)) => {
+            let count = indentation(line);
+            let spaces = if count == 1 { "space" } else { "spaces" };
+            format!("this line is indented by {count} {spaces}, but no line before it is").into()
+        }
+        _ => "this line is not indented like the lines around it".into(),
+    }
+}
+
 /// Describes an error, with a hint if one helps.
-pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>) {
-    let (problem, hint) = match kind {
+pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Option<&'static str>) {
+    let (problem, hint) = match error.kind() {
         Kind::UnknownAnchor => {
-            ("this alias names an anchor that does not exist", "put a value that begins with '*' in quotes")
+            let problem = match alias(text, error) {
+                Some(name) => format!("there is no anchor '&{name}' for the alias '*{name}'").into(),
+                None => "this alias names an anchor that does not exist".into(),
+            };
+            return (problem, Some("put a value that begins with '*' in quotes"));
         }
         Kind::UnexpectedCharacter { character } => {
             let problem = match character {
@@ -102,7 +131,7 @@ pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>)
             "indent the line like the lines around it, or put a value that contains ': ' in quotes",
         ),
         Kind::ExpectedBlockMappingKey | Kind::InvalidIndentation | Kind::ExpectedBlockSequenceEntry => {
-            ("this line is indented in another way than the lines around it", INDENT)
+            return (indentation_problem(text, error), Some(INDENT));
         }
         Kind::SimpleKeyExpected | Kind::InvalidSimpleKey => (
             "this line is neither 'key: value' nor part of the value before it",
@@ -142,7 +171,7 @@ pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>)
         ),
         Kind::ExpectedFlowSequenceSeparator => ("a ',' or ']' is missing", "close the list that '[' begins"),
         Kind::UnclosedFlowCollection { open } => {
-            return (format!("the bracket '{open}' is not closed").into(), None);
+            return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET));
         }
         Kind::MismatchedFlowCollectionEnd { open, close } => {
             return (format!("the bracket '{open}' is closed by '{close}'").into(), None);

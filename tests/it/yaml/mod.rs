@@ -85,14 +85,11 @@ fn errors_name_position_and_problem() {
     let cases = [
         ("a: 1\nb: 2\na: 3\n", "test.yml:3:1: the key 'a' is already set at line 1, column 1"),
         ("a:\n  1: x\n  0x1: y\n", "test.yml:3:3: the key '1' is already set at line 2, column 3"),
-        ("a: *b\n", "test.yml:1:4: this alias names an anchor that does not exist"),
+        ("a: *b\n", "test.yml:1:4: there is no anchor '&b' for the alias '*b'"),
         ("a: 1\n c\nb\n", "test.yml:3:1: this line is neither 'key: value' nor part of the value before it"),
         ("a:\n\t- b\n", "test.yml:2:2: a tab cannot indent a line"),
         ("a: @b\n", "test.yml:1:4: a value cannot begin with '@'"),
-        (
-            "a:\n  b: 1\n c: 2\n",
-            "test.yml:3:2: this line is indented in another way than the lines around it",
-        ),
+        ("a:\n  b: 1\n c: 2\n", "test.yml:3:2: this line is indented by 1 space, but no line before it is"),
         ("a: \"x\" y\n", "test.yml:1:8: there is text after the closing quote"),
         ("a: &b [*b]\n", "test.yml:1:8: this alias is inside the value that it refers to"),
         ("? [a]\n: b\n", "test.yml:1:3: a list cannot be a key"),
