@@ -219,6 +219,13 @@ impl Error {
                     .with_hint(format!("the file system of '{path}' is full: free space on it{or_other}"));
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
+            // A directory of `/proc`, for example.
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                return match other {
+                    Some(other) => self.with_hint(other),
+                    None => self,
+                };
+            }
             _ => return self,
         }
         let failed_path = path;

@@ -45,7 +45,15 @@ pub fn unpack_file(
     options: &Options<'_>,
     progress: Progress<'_>,
 ) -> Result<Unpacked> {
-    let read_error = |error| Error::io(format!("reading {source_name} ('{}')", file.display()), error);
+    let read_error = |error| {
+        let path = format!("'{}'", file.display());
+        let name_and_path = if source_name.contains(&path) {
+            source_name.to_owned()
+        } else {
+            format!("{source_name} ({path})")
+        };
+        Error::io(format!("reading {name_and_path}"), error)
+    };
     let input = File::open(file).map_err(read_error)?;
     let total = input.metadata().map_err(read_error)?.len();
     if total < MIN_THREAD_BYTES {

@@ -144,6 +144,10 @@ impl<'k> BundleWriter<'k> {
 impl Bundle {
     /// Unpacks a bundle into the new directory `directory`. Its content is not verified yet.
     pub fn unpack(file: &Path, directory: &Path, stage: &Stage) -> Result<Self> {
+        if file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            return Err(base::files::input::missing_error("the bundle", file)
+                .with_hint("make one on a machine with a network: `monopile cache export MANIFEST FILE`"));
+        }
         let title = format!("the bundle '{}'", file.display());
         let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(file, &title, directory, None, &Options::default(), &mut report)?;

@@ -133,7 +133,7 @@ fn changed_and_foreign_files_are_not_imported() {
     for (file, code, part) in [
         ("short.tgz", 3, "short.tgz"),
         ("other.tgz", 3, "is not a bundle"),
-        ("missing.tgz", 1, "missing.tgz"),
+        ("missing.tgz", 3, "the bundle 'missing.tgz' does not exist"),
     ] {
         let failed_run = world.run(["cache", "import", file, "--cache-dir", "c"]).exits_with(code);
         assert!(failed_run.stderr.contains(part), "{}", failed_run.stderr);
