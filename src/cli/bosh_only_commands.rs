@@ -112,16 +112,19 @@ pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR_COMMANDS.contains(&name) {
+        let env_purpose = "for an environment of create-env: ";
         let advice = match name {
-            "deploy" => ", or `monopile create-env` for an environment of create-env".to_owned(),
-            "vms" | "instances" => ", or `monopile status` for an environment of create-env".to_owned(),
-            "events" => ", or `monopile help events` for the events that monopile prints".to_owned(),
-            "start" | "stop" => format!(", or `monopile {name}-env` for an environment of create-env"),
+            "deploy" => format!("\n  hint: {env_purpose}`monopile create-env MANIFEST`"),
+            "vms" | "instances" => format!("\n  hint: {env_purpose}`monopile status MANIFEST`"),
+            "events" => "\n  hint: for the events that monopile prints: `monopile help events`".to_owned(),
+            "start" | "stop" => format!("\n  hint: {env_purpose}`monopile {name}-env MANIFEST`"),
             _ => String::new(),
         };
-        format!("'{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`{advice}")
+        format!(
+            "'{name}' needs a BOSH director\n\n  hint: with a director: `bosh -e ENVIRONMENT {name}`{advice}"
+        )
     } else if RELEASE_COMMANDS.contains(&name) {
-        format!("'{name}' is a command for developing releases: use `bosh {name}`")
+        format!("'{name}' is a command for developing releases\n\n  hint: use the bosh CLI: `bosh {name}`")
     } else {
         return error;
     };
@@ -143,12 +146,18 @@ mod tests {
     fn bosh_only_commands_get_an_explanation() {
         for name in DIRECTOR_COMMANDS {
             let text = error_text(&format!("monopile {name} -n"));
-            let expected = format!("error: '{name}' needs a BOSH director: use `bosh -e ENVIRONMENT {name}`");
+            let expected = format!(
+                "error: '{name}' needs a BOSH director\n\n  hint: with a director: `bosh -e ENVIRONMENT \
+                 {name}`"
+            );
             assert!(text.starts_with(&expected), "{text}");
             assert!(!text.contains("similar"), "{text}");
         }
         for name in RELEASE_COMMANDS {
-            assert!(error_text(&format!("monopile {name}")).contains(&format!("use `bosh {name}`\n")));
+            assert!(
+                error_text(&format!("monopile {name}"))
+                    .contains(&format!("hint: use the bosh CLI: `bosh {name}`\n"))
+            );
         }
         assert!(error_text("monopile creat-env").contains("unrecognized subcommand"));
     }

@@ -156,7 +156,7 @@ impl Cli {
             let commands = base::text::and_list(scope::BOSH_JSON);
             command.error(
                 clap::error::ErrorKind::ArgumentConflict,
-                format!("--json=bosh works with {commands}; other commands have --json"),
+                format!("--json=bosh works only with {commands}; for this command, use --json"),
             )
         })
     }
@@ -330,7 +330,7 @@ enum Command {
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteStemcell(LazyArgs<resources::DeleteStemcellArgs>),
-    /// Delete the VM of the environment, or another by CID
+    /// Delete a VM by its CID, that of the environment or another
     ///
     /// Deletes the VM at once, without stopping its jobs: run stop-env first. All data outside its persistent
     /// disk is lost. The disk stays on record, and the next create-env attaches it to a new VM. A VM that is

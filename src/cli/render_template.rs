@@ -50,8 +50,11 @@ impl RenderTemplateArgs {
         };
         let message = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let text = read(&self.context)?;
-        let json = serde_json::from_str(&text)
-            .map_err(|error| Error::invalid(message.clone()).with_source(json_problem(&error)))?;
+        let json = serde_json::from_str(&text).map_err(|error| {
+            let path = self.context.display();
+            Error::invalid(format!("'{path}' (--context) is not valid JSON: {}", json_problem(&error)))
+                .with_hint("for its keys, see `monopile render-template --help`")
+        })?;
         templates::check_context(&text).map_err(|error| error.context(message.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(message))?;
         let renderer = templates::renderer(self.renderer.into(), &paths::env_vars())?;

@@ -58,7 +58,7 @@ impl StateSelectionArgs {
     /// Returns the path or URL of the state.
     pub(super) fn path(&self) -> Result<PathBuf> {
         self.named()?.ok_or_else(|| {
-            Error::usage("no environment is named").with_hint(
+            Error::usage("no environment is given").with_hint(
                 "name its manifest, or its state with --state FILE|URL, or write an env file .monopile.yml",
             )
         })

@@ -97,10 +97,12 @@ fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
         command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
     let help = (command.get_name() == "monopile").then_some(help::HELP.0);
-    let names = names.chain(help);
+    let names: Vec<&str> = names.chain(help).collect();
     let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
-    synonym.or_else(|| nearest(given_word, names)).map(question)
+    let is_group = command.get_name() != "monopile";
+    let list = || is_group.then(|| format!("its commands: {}", names.join(", ")));
+    synonym.or_else(|| nearest(given_word, names.iter().copied())).map(question).or_else(list)
 }
 
 /// Names the option for one that the command does not have. Hidden options have no effect or another name.

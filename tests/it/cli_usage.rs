@@ -142,11 +142,13 @@ fn unknown_page_gets_a_hint() {
     let error = world.run(["help", "troubleshoting"]).exits_with(2).stderr;
     assert!(error.starts_with("error: there is no command or page 'troubleshoting'\n"), "{error}");
     assert!(error.contains("hint: did you mean `monopile help troubleshooting`?"), "{error}");
+    assert!(!error.contains("list the pages") && !error.contains("Usage"), "{error}");
+    assert!(error.ends_with("For more information: `monopile help -h`\n"), "{error}");
+    let error = world.run(["help", "xyzzyxyzzy"]).exits_with(2).stderr;
     assert!(
-        error.contains("hint: `monopile help` lists the commands, ") && !error.contains("Usage"),
+        error.contains("\n\n  hint: to list the commands: `monopile help`\n  hint: to list the pages: "),
         "{error}"
     );
-    assert!(error.ends_with("For more information: `monopile help -h`\n"), "{error}");
     let error = world.run(["help", "deploy"]).exits_with(2).stderr;
     assert!(error.contains("'deploy' needs a BOSH director"), "{error}");
 }
@@ -232,9 +234,11 @@ fn director_commands_are_not_taken_for_typos() {
         [vec!["deploy", "m.yml"], vec!["-e", "vbox", "-d", "x", "vms"], vec!["-n", "run-errand", "smoke"]]
     {
         let run = World::new().run(&words).exits_with(2);
-        assert!(run.stderr.contains("needs a BOSH director: use `bosh -e "), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: with a director: `bosh -e "), "{}", run.stderr);
         assert!(!run.stderr.contains("did you mean"), "{}", run.stderr);
     }
+    let run = World::new().run(["vars", "show"]).exits_with(2);
+    assert!(run.stderr.contains("hint: its commands: list, get, check, rotate\n"), "{}", run.stderr);
     let run = World::new().run(["cloudcheck", "absent.yml"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
 }

@@ -91,17 +91,17 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 fn manifest_is_required_without_an_env_file() {
     let world = world();
     let failed_run = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
-    let expected = "error: no manifest is named\n  hint: name it: `monopile interpolate MANIFEST …`\n";
+    let expected = "error: no manifest is given\n  hint: name it: `monopile interpolate MANIFEST …`\n";
     assert_eq!(failed_run.stderr, expected);
     for (args, expected) in [
         (
             &["status"][..],
-            "error: no environment is named\n  hint: name it: `monopile status MANIFEST`, or in an env file \
+            "error: no environment is given\n  hint: name it: `monopile status MANIFEST`, or in an env file \
              .monopile.yml, here or in a directory above\n",
         ),
         (
             &["vars", "list"],
-            "error: no vars store is named\n  hint: name it: `monopile vars list STORE`, or ",
+            "error: no vars store is given\n  hint: name it: `monopile vars list STORE`, or ",
         ),
         // The usage shows the manifest as optional, so it is not among the missing arguments.
         (
@@ -204,7 +204,7 @@ fn vars_and_state_commands_use_the_env_file() {
     let run = world.run(["state", "show"]).exits_with(3);
     assert!(run.stderr.contains("dir/s.json"), "{}", run.stderr);
     let run = world.run(["state", "show", "--no-env-file"]).exits_with(2);
-    assert!(run.stderr.contains("no environment is named"), "{}", run.stderr);
+    assert!(run.stderr.contains("no environment is given"), "{}", run.stderr);
     let run = world.run(["state", "backup", "--state", "t.json", "--keep"]).exits_with(3);
     assert!(run.stderr.contains("t.json") && !run.stderr.contains("s.json"), "{}", run.stderr);
 }

@@ -231,13 +231,16 @@ fn render_template_errors_name_the_line() {
 fn rejects_an_invalid_context() {
     let world = world();
     world.write("a.erb", "x");
-    for bad_context in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
+    let problem = "is not an evaluation context";
+    for (bad_context, problem) in [
+        ("", "is not valid JSON: "),
+        ("[]", problem),
+        ("{\"default_properties\": []}", problem),
+        ("{\"job\": 1}", problem),
+    ] {
         world.write("context.json", bad_context);
         let error = render_template(&world, &[]).exits_with(3).stderr;
-        assert!(
-            error.contains("'context.json' (--context) is not an evaluation context"),
-            "{bad_context}: {error}"
-        );
+        assert!(error.contains(&format!("'context.json' (--context) {problem}")), "{bad_context}: {error}");
     }
     std::fs::remove_file(world.path("context.json")).unwrap();
     assert!(

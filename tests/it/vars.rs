@@ -451,7 +451,7 @@ fn slips_in_the_words_of_vars_are_explained() {
     for command in ["get", "rotate"] {
         let run = with_env_file(&[command, "bosh-vars.yml"]).exits_with(2);
         assert!(
-            run.stderr.contains("no variable of the vars store 'bosh-vars.yml' is named"),
+            run.stderr.contains("no variable is given, only the vars store 'bosh-vars.yml'"),
             "{}",
             run.stderr
         );

@@ -153,10 +153,10 @@ impl Connection {
             api_version: nonempty(&self.os_baremetal_api_version),
         };
         let access = settings.check(&session.redactor).map_err(|error| {
-            error.with_hint(
-                "each setting is an option and a variable: `endpoint` is --os-endpoint or \
-                    OS_ENDPOINT; see `monopile baremetal node list --help`",
-            )
+            let text = error.to_string();
+            let setting = text.split('`').nth(1).unwrap_or("endpoint");
+            let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
+            error.with_hint(format!("`{setting}` is --os-{option}, or the variable OS_{variable}"))
         })?;
         Ok(Client::connect(access)?)
     }

@@ -173,10 +173,8 @@ impl SourceArgs {
                 manifest_cpi = None;
             }
             (None, None, None) => {
-                return Err(Error::usage("no CPI is given").with_hint(
-                    "name a manifest, here or in an env file, an executable with --path EXE, or a transcript \
-                     with --replay FILE",
-                ));
+                return Err(Error::usage("no CPI is given")
+                    .with_hint("add MANIFEST, --path EXECUTABLE or --replay TRANSCRIPT to the command"));
             }
         }
         let record = self.record.as_ref().map(|path| {

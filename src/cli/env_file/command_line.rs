@@ -151,7 +151,10 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
     if !lacks_positional(&error) {
         return error;
     }
-    let words = command.get_positionals().map(|arg| arg.get_id().as_str().to_uppercase());
+    let words = command.get_positionals().map(|arg| match arg.get_value_names() {
+        Some([name, ..]) => name.to_string(),
+        _ => arg.get_id().as_str().to_uppercase(),
+    });
     let words: Vec<String> = words.collect();
     let mut value_names = command.get_positionals().filter_map(Arg::get_value_names);
     if value_names.nth(1).is_some_and(|names| names == ["CID"])
@@ -194,9 +197,9 @@ fn lacks_positional(error: &clap::Error) -> bool {
 /// Describes a missing argument that an env file may supply: the error message, and its word in a command.
 fn supplied_word(name: &str) -> Option<(&'static str, &'static str)> {
     match name {
-        "<MANIFEST>" => Some(("no manifest is named", "MANIFEST")),
-        "<MANIFEST|STATE>" => Some(("no environment is named", "MANIFEST")),
-        "<STORE>" => Some(("no vars store is named", "STORE")),
+        "<MANIFEST>" => Some(("no manifest is given", "MANIFEST")),
+        "<MANIFEST|STATE>" => Some(("no environment is given", "MANIFEST")),
+        "<STORE>" => Some(("no vars store is given", "STORE")),
         _ => None,
     }
 }
@@ -324,7 +327,7 @@ fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile
         return None;
     }
     let store = shell_word(word);
-    let error = Error::usage(format!("no variable of the vars store '{word}' is named"));
+    let error = Error::usage(format!("no variable is given, only the vars store '{word}'"));
     Some(error.with_hint(format!(
         "name it: `monopile {command} {store} {placeholder}`. To list the names: `monopile vars list \
          {store}`"

@@ -395,14 +395,15 @@ fn no_page(word: &str, grammar: &Command) -> clap::Error {
     let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let suggestion = base::error::nearest(word, pages.chain(commands));
-    let suggestion =
-        suggestion.map(|name| format!("  hint: did you mean `monopile help {name}`?\n")).unwrap_or_default();
+    let suggestion = suggestion.map(|name| format!("did you mean `monopile help {name}`?"));
     if DEVELOPER_PAGES.contains(&word) {
         let text = format!("'{word}' is a page for developers, in the repository only: docs/{word}.md\n");
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
-    let lists = "`monopile help` lists the commands, `monopile help help` the pages";
-    let text = format!("there is no command or page '{word}'\n\n{suggestion}  hint: {lists}\n\n{MORE}");
+    let hint = suggestion.unwrap_or_else(|| {
+        "to list the commands: `monopile help`\n  hint: to list the pages: `monopile help help`".to_owned()
+    });
+    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error

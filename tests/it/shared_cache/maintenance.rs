@@ -51,7 +51,7 @@ fn shared_needs_a_cache() {
     let world = &fetching.world;
     for words in [["cache", "list"], ["cache", "prune"], ["cache", "verify"]] {
         let failed_run = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);
-        assert!(failed_run.stderr.contains("no shared cache is named"), "{}", failed_run.stderr);
+        assert!(failed_run.stderr.contains("no shared cache is given"), "{}", failed_run.stderr);
     }
     // Unlike in a run, a failure is an error.
     let failed_run =
