@@ -204,12 +204,21 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
                    credentials";
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
-        let stop_hint = "stop-env can stop them first, with the deployed credentials. Pass the vars store of";
+        let stop_hint = "to stop them first, with the deployed credentials: `monopile stop-env ";
         for text in [warning, differs, stop_hint, &store_option] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
     }
     assert_eq!(hello.ask_counter(), 2);
+
+    // A silent agent cannot stop the jobs either.
+    hello.world.write("edited.yml", hello.world.read("creds.yml"));
+    hello.kill_vm();
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    let warning = "the jobs cannot be stopped before the VM is replaced, because its agent does not answer: ";
+    assert!(plan.stderr.contains(warning), "{}", plan.stderr);
+    assert!(plan.stdout.contains("1. Leave the jobs on VM "), "{}", plan.stdout);
+    assert!(!plan.stdout.contains("downtime"), "{}", plan.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

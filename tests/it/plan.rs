@@ -364,7 +364,7 @@ fn saved_plan_is_executed_or_rejected() {
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     let assert_out_of_date = |environment: &ChangingEnvironment, reason: &str| {
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
-        assert!(run.stderr.contains("out of date") && run.stderr.contains(reason), "{}", run.stderr);
+        assert!(run.stderr.contains("the plan is outdated") && run.stderr.contains(reason), "{}", run.stderr);
     };
     assert_out_of_date(&environment, "the state changed");
     environment

@@ -5,12 +5,13 @@ use super::request::CreateEnvRequest;
 use super::run::DeployRun;
 use super::{mbus_certificate, mbus_url};
 use crate::agent::AgentEndpoint;
+use crate::cpi_set::Cpis;
 use crate::jobs::AgentState;
 use crate::plan::{self, Plan, PlanOptions, UpdateStrategy};
 use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::run_context::RunContext;
-use crate::state::{DiskRecord, State};
+use crate::state::{DiskRecord, State, VmHandle};
 use base::events::Stage;
 use base::{Result, text};
 
@@ -44,6 +45,9 @@ pub(super) struct DraftPlan {
     pub(super) agent_state: Option<AgentState>,
     /// True if the plan deploys nothing, and the jobs are stopped, as `stop-env` leaves them.
     pub(super) jobs_are_stopped: bool,
+    /// The VM on record, if its agent cannot be reached because its processes on this machine have ended. Set
+    /// only if the plan deploys nothing.
+    pub(super) stopped_vm: Option<VmHandle>,
 }
 
 impl DraftPlan {
@@ -80,6 +84,7 @@ impl DraftPlan {
             unreachable_agent: None,
             agent_state: None,
             jobs_are_stopped: false,
+            stopped_vm: None,
         };
         draft.plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
@@ -130,7 +135,16 @@ impl DraftPlan {
                 running_jobs_warnings(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
                 draft.plan.leave_jobs("the agent refuses the new credentials");
             }
-            Some(Liveness::Unreachable(_)) | None => {}
+            Some(Liveness::Unreachable(agent)) => {
+                run.reporter.warn(format!(
+                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}. To look \
+                     first: `monopile cloud-check MANIFEST --report`",
+                    agent.predicate(),
+                    agent.error
+                ));
+                draft.plan.leave_jobs(&format!("the agent {}", agent.predicate()));
+            }
+            None => {}
         }
         if draft.plan.creates_vm() {
             mbus_url::check_credentials(&draft.prepared_deployment.deployment)?;
@@ -187,6 +201,18 @@ impl DraftPlan {
     }
 }
 
+/// Returns the VM on record if its agent cannot be reached and its processes on this machine have ended.
+pub(super) fn find_stopped_vm(
+    unreachable_agent: Option<&UnreachableAgent>,
+    cpis: &Cpis<'_>,
+    state: &State,
+) -> Result<Option<VmHandle>> {
+    match state.vm_handle().filter(|_| unreachable_agent.is_some()) {
+        Some(vm) if cpis.is_off(&vm)? => Ok(Some(vm)),
+        _ => Ok(None),
+    }
+}
+
 /// Returns the warnings for a VM that is replaced although its agent refuses the new credentials: the
 /// problem, and the way to stop the jobs first.
 fn running_jobs_warnings(agent: &UnreachableAgent) -> [String; 2] {
@@ -197,6 +223,9 @@ fn running_jobs_warnings(agent: &UnreachableAgent) -> [String; 2] {
              credentials: {}",
             agent.error
         ),
-        format!("stop-env can stop them first, with the deployed credentials. {}", hints.join(". ")),
+        format!(
+            "to stop them first, with the deployed credentials: `monopile stop-env MANIFEST`. {}",
+            hints.join(". ")
+        ),
     ]
 }

@@ -54,6 +54,11 @@ pub(super) fn check_liveness(
             let other = OtherCredentials::explain(&error, run, state, run_credentials);
             let has_other_credentials = other.is_some();
             let error = other.map_or_else(|| error.into(), Error::from);
+            checking.give_up(if is_silent {
+                "its agent does not answer"
+            } else {
+                "its agent cannot be used"
+            });
             let unreachable_agent = UnreachableAgent { error, is_silent, has_other_credentials };
             return Ok(Some(Liveness::Unreachable(unreachable_agent)));
         }
@@ -64,6 +69,7 @@ pub(super) fn check_liveness(
             Ok(Some(Liveness::Alive(agent_state)))
         }
         Err(error) => {
+            checking.give_up("its agent cannot be used");
             let unreachable_agent =
                 UnreachableAgent { error, is_silent: false, has_other_credentials: false };
             Ok(Some(Liveness::Unreachable(unreachable_agent)))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::draft_plan::{DraftPlan, keep_applied_jobs};
+use super::draft_plan::{DraftPlan, find_stopped_vm, keep_applied_jobs};
 use super::request::CreateEnvRequest;
 use super::validate::validate;
 use crate::effects::{Effect, how_to_forget};
@@ -68,6 +68,9 @@ pub struct PlanReport {
     /// The trouble with the agent, with its cause, if the plan depends on it.
     #[serde(skip)]
     agent_trouble: Option<String>,
+    /// The description of the VM, if nothing changed and it is stopped.
+    #[serde(skip)]
+    stopped_vm: Option<String>,
     /// The variables whose values were generated for this plan only. No later run has the same values.
     #[serde(skip)]
     pub generated: Vec<String>,
@@ -172,6 +175,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         let agent_state = draft.agent_state.as_ref();
         keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared_deployment.deployment.cpi(), &state, &validating)?;
+        draft.stopped_vm = find_stopped_vm(draft.unreachable_agent.as_ref(), &cpis, &state)?;
         if !is_vm_expected {
             draft.prepared_deployment.check_untracked(run, inputs)?;
         }
@@ -249,6 +253,7 @@ impl PlanReport {
                 .unreachable_agent
                 .as_ref()
                 .map(|agent| format!("{} ({})", agent.predicate(), agent.error.summary())),
+            stopped_vm: draft.stopped_vm.as_ref().map(cpi_set::describe_off),
             generated: draft.prepared_deployment.generated_names.clone(),
             basis: PlanInputs::of(request, draft, state, storage),
             file: String::new(),
@@ -264,6 +269,9 @@ impl PlanReport {
             PlanAction::KeepJobs => "Update without stopping the jobs",
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
+            PlanAction::Examine if let Some(description) = &self.stopped_vm => {
+                return format!("Nothing changed in the manifest, but create-env would fail: {description}");
+            }
             PlanAction::Examine => {
                 let predicate = self.agent_trouble.as_deref().unwrap_or("does not answer");
                 return format!("Unknown: nothing changed in the manifest, but the agent {predicate}");
@@ -304,10 +312,16 @@ impl PlanReport {
             }
         }));
         lines.splice(1..1, self.changed_leaves());
-        if self.action == PlanAction::Examine {
-            lines.push("If the VM is gone, create-env creates a new one".to_owned());
-            lines.push("If the VM exists, create-env fails and changes nothing".to_owned());
-            lines.push("To see whether it exists: `monopile status MANIFEST`".to_owned());
+        match (self.action, &self.stopped_vm) {
+            (PlanAction::Examine, Some(_)) => {
+                lines.push("To start it and its jobs: `monopile start-env MANIFEST`".to_owned());
+            }
+            (PlanAction::Examine, None) => {
+                lines.push("If the VM is gone, create-env creates a new one".to_owned());
+                lines.push("If the VM exists, create-env fails and changes nothing".to_owned());
+                lines.push("To see whether it exists: `monopile status MANIFEST`".to_owned());
+            }
+            _ => {}
         }
         lines.extend(self.deletions());
         lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
@@ -410,7 +424,7 @@ impl PlanReport {
     /// Checks that a run would still take exactly the steps of the saved plan.
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
         let refuse = |problem: &str| {
-            Err(Error::invalid(format!("the plan is out of date: {problem}"))
+            Err(Error::invalid(format!("the plan is outdated: {problem}"))
                 .with_note("nothing was changed")
                 .with_hint(format!(
                     "make a new plan: `monopile plan MANIFEST{} --out {}`",

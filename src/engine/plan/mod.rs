@@ -259,23 +259,23 @@ impl Plan {
         self.steps.iter().map(report_step).collect()
     }
 
-    /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, or if no step
-    /// counts. Steps that delete unused resources do not count, because the jobs do not wait for them.
+    /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, if no step
+    /// counts, or if the plan leaves the jobs, because the time that it waits for their agent is unknown.
+    /// Steps that delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
         let steps =
             self.steps.iter().map(|planned_step| &planned_step.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
-        if names.is_empty() {
+        if names.is_empty() || self.leaves_jobs() {
             return None;
         }
         names.into_iter().map(|name| durations.usual_duration(name)).sum()
     }
 
-    /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
-    /// is affected.
+    /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown, as for jobs
+    /// that the plan leaves, or if no running VM is affected.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
-        let is_stop = |step: &Step| matches!(step, Step::StopJobs(_) | Step::LeaveJobs(_));
-        let stops = self.steps.iter().any(|planned_step| is_stop(&planned_step.step));
+        let stops = self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::StopJobs(_)));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
             false if stops => DOWNTIME_BY_NEW_VM,
@@ -333,7 +333,7 @@ impl Plan {
         }
     }
 
-    /// Replaces the stop of the jobs, for an agent that refuses it for this reason.
+    /// Replaces the stop of the jobs, for an agent that cannot be asked for this reason.
     pub fn leave_jobs(&mut self, reason: &str) {
         for planned_step in &mut self.steps {
             if let Step::StopJobs(vm) = &planned_step.step {
@@ -341,6 +341,10 @@ impl Plan {
                 reason.clone_into(&mut planned_step.reason);
             }
         }
+    }
+
+    fn leaves_jobs(&self) -> bool {
+        self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::LeaveJobs(_)))
     }
 
     /// Returns true if the plan records a manifest while the jobs run on.
