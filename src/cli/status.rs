@@ -351,7 +351,9 @@ fn processes(status: &Status) -> Option<Table> {
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
         let or_none = Option::unwrap_or_default;
-        let state = process.state.clone();
+        // Agents report no state of a process that they were told to stop.
+        let is_stopped = status.job_state.as_deref() == Some("stopped") && process.state == "unknown";
+        let state = if is_stopped { "stopped".to_owned() } else { process.state.clone() };
         table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
     }
     (!status.processes.is_empty()).then_some(table)

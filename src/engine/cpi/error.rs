@@ -262,6 +262,8 @@ pub enum CpiError {
     Local {
         /// The operation that failed.
         message: String,
+        /// The file, or a file in the directory that could not be used.
+        path: Option<std::path::PathBuf>,
         /// The error of the operating system.
         #[source]
         source: std::io::Error,
@@ -388,7 +390,14 @@ impl From<CpiError> for Error {
                     .with_source(source)
                     .with_hint(hint)
             }
-            CpiError::Local { message, source } => Error::failure(message).with_source(source),
+            CpiError::Local { message, path, source } => {
+                let local_error =
+                    Error::failure(message).with_source(source).with_note("the CPI was not called");
+                match path {
+                    Some(path) => local_error.with_owner_hint(&path, ""),
+                    None => local_error,
+                }
+            }
             CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_rerun_hint(RERUN_WAITS)

@@ -52,17 +52,18 @@ pub struct OutputFiles {
 impl Executable {
     /// Starts the CPI with request, answer and log in files, so that it can go on when this process ends.
     fn spawn(&self, request: &[u8], files: &OutputFiles) -> Result<std::process::Child, CpiError> {
-        let local_error = |message: &str| {
-            let message = message.to_owned();
-            move |source| CpiError::Local { message, source }
-        };
         let directory = files.log_path.parent().unwrap_or(Path::new("."));
-        let mut input = tempfile::tempfile_in(directory)
-            .map_err(local_error("creating a file for the CPI's request failed"))?;
+        let local_error = |action: &str| {
+            let message = format!("{action} in '{}' failed", directory.display());
+            let path = Some(files.log_path.clone());
+            move |source| CpiError::Local { message, path, source }
+        };
+        let mut input =
+            tempfile::tempfile_in(directory).map_err(local_error("creating a file for the CPI's request"))?;
         input
             .write_all(request)
             .and_then(|()| input.rewind())
-            .map_err(local_error("writing the CPI's request failed"))?;
+            .map_err(local_error("writing the CPI's request"))?;
         let log = File::options()
             .create(true)
             .truncate(true)
@@ -70,9 +71,8 @@ impl Executable {
             .mode(0o600)
             .open(&files.log_path)
             .and_then(|log| give_file_to_owner_of(&log, directory).map(|()| log))
-            .map_err(local_error("creating a file for the CPI's log failed"))?;
-        let answer =
-            files.answer.try_clone().map_err(local_error("preparing the CPI's answer file failed"))?;
+            .map_err(local_error("creating a file for the CPI's log"))?;
+        let answer = files.answer.try_clone().map_err(local_error("preparing the CPI's answer file"))?;
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -81,8 +81,7 @@ impl Executable {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));
-        let rename =
-            AnswerFileRename::of(files).map_err(local_error("preparing the CPI's answer file failed"))?;
+        let rename = AnswerFileRename::of(files).map_err(local_error("preparing the CPI's answer file"))?;
         // SAFETY: setsid, rename and fsync are async-signal-safe, and their arguments were created before the
         // fork.
         #[expect(unsafe_code, reason = "a session of its own can only be entered between fork and exec")]
@@ -121,6 +120,7 @@ impl Executable {
             })
             .map_err(|source| CpiError::Local {
                 message: "starting a thread that waits for the CPI failed".to_owned(),
+                path: None,
                 source,
             })?;
         let child = self.spawn(request, &files)?;
@@ -227,7 +227,11 @@ pub(super) fn create_scratch_files(
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =
         File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {
-            CpiError::Local { message: "creating a file for the CPI's answer failed".to_owned(), source }
+            CpiError::Local {
+                message: format!("creating '{}' for the CPI's answer failed", answer_path.display()),
+                path: Some(answer_path.clone()),
+                source,
+            }
         })?;
     let log_path = directory.join(format!("{request_id}.log"));
     Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path, end_path: None })

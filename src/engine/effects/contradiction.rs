@@ -6,6 +6,7 @@ use crate::agent::{Agent, still_answers};
 use crate::protocol::ResourceKind;
 use crate::state::{ANOTHER_KIND, DiskHandle, DiskRecord, Resource, State, VmHandle};
 use base::events::Stage;
+use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -77,6 +78,14 @@ pub(crate) fn describe_denied(vm: &VmHandle, agent_address: &str) -> String {
 /// Describes that a CPI denies a disk that the agent has mounted.
 pub(crate) fn describe_denied_mount(disk: &DiskHandle) -> String {
     format!("{} says that disk {disk} does not exist, but the agent has it mounted", label(disk.cpi()))
+}
+
+/// The note if a CPI finds the VM, and denies a disk that is mounted on it.
+pub(crate) const DENIED_MOUNT: &str = "the CPI finds the VM, but not its disk: its `has_disk` may be wrong";
+
+/// Returns the hint for a disk that is mounted on a VM which the same CPI finds.
+pub(crate) fn hint_for_denied_mount(disk: &DiskHandle) -> String {
+    format!("ask the CPI: `monopile cpi call MANIFEST has_disk {}`", shell_word(disk.cid.as_str()))
 }
 
 /// Describes that a CPI denies a resource, and that no agent shows that it exists. The CPI may look in the

@@ -73,7 +73,11 @@ pub(crate) fn delete(
                     changed_properties.join(", ")
                 ));
             }
-            deleting.finish();
+            match executor.was_denied(resource) {
+                // Some CPIs delete a resource that does not exist with success.
+                true => deleting.skip("the CPI does not find it"),
+                false => deleting.finish(),
+            }
             return Ok(None);
         }
         Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,

@@ -1,6 +1,7 @@
 //! Makes the CPI calls of a run. Announces each call that has an [`Effect`] in the journal first, and then
 //! records its outcome in the state. Questions, metadata and reboots are not announced.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 
@@ -32,6 +33,8 @@ pub(crate) struct Executor<'a> {
     store: Store,
     /// The registry that serves calls under contract v1.
     registry: Option<RegistryEndpoint>,
+    /// The resources whose existence a CPI has denied in this run.
+    denied_resources: RefCell<Vec<Resource>>,
 }
 
 /// One of several calls made in parallel.
@@ -57,7 +60,7 @@ struct EffectCall<'c> {
 impl<'a> Executor<'a> {
     /// Creates an executor without writing anything, so that a CPI that fails `info` leaves no trace.
     pub(crate) fn new(run: &'a RunContext, cpis: Cpis<'a>, store: Store) -> Self {
-        Executor { run, cpis, store, registry: None }
+        Executor { run, cpis, store, registry: None, denied_resources: RefCell::default() }
     }
 
     /// Returns the CPIs of the run.
@@ -175,7 +178,16 @@ impl<'a> Executor<'a> {
 
     /// Asks the CPI of a resource whether the resource exists.
     pub(crate) fn ask_presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
-        self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)
+        let presence = self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)?;
+        if presence == Presence::Gone {
+            self.denied_resources.borrow_mut().push(resource.clone());
+        }
+        Ok(presence)
+    }
+
+    /// Returns true if the CPI denied in this run that the resource exists.
+    pub(crate) fn was_denied(&self, resource: &Resource) -> bool {
+        self.denied_resources.borrow().contains(resource)
     }
 
     /// Makes a call that changes nothing on record, and therefore announces no intent. The call must be safe
@@ -218,7 +230,11 @@ impl<'a> Executor<'a> {
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn may_have_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
-        self.cpis.connect_in_own_stage(vm.cpi())?.may_have_vm(stage, &vm.cid)
+        let may_exist = self.cpis.connect_in_own_stage(vm.cpi())?.may_have_vm(stage, &vm.cid)?;
+        if !may_exist {
+            self.denied_resources.borrow_mut().push(vm.clone().into());
+        }
+        Ok(may_exist)
     }
 
     /// Sets the metadata of a VM. Succeeds if the CPI does not implement the method.
@@ -390,13 +406,15 @@ fn run_announced_call(
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
     let answer = answer.map_err(|source| CpiError::Local {
-        message: "creating the answer file of a call failed".to_owned(),
+        message: format!("creating '{}' for the CPI's answer failed", open_call.answer_path().display()),
+        path: Some(open_call.answer_path()),
         source,
     })?;
     let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
     scratch_claim::record(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
         CpiError::Local {
             message: "recording the CPI's use of the scratch directory failed".to_owned(),
+            path: Some(connection.scratch().to_owned()),
             source,
         }
     })?;

@@ -14,8 +14,8 @@ mod open_call_errors;
 mod run_registry;
 
 pub(crate) use contradiction::{
-    Contradiction, describe_denied, describe_denied_mount, describe_not_found, probable_cause,
-    probable_cause_of_denial,
+    Contradiction, DENIED_MOUNT, describe_denied, describe_denied_mount, describe_not_found,
+    hint_for_denied_mount, probable_cause, probable_cause_of_denial,
 };
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelCall};

@@ -96,7 +96,7 @@ impl LogsRequest {
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
-                let known_jobs_hint = || Some(format!("its jobs are: {}", text::comma_list(&vm_jobs)));
+                let known_jobs_hint = || Some(format!("its jobs are {}", text::comma_list(&vm_jobs)));
                 let glob = format!("{other}/**/*");
                 let filter = text::shell_word(&glob);
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))

@@ -14,7 +14,8 @@ use crate::agent::{
 };
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
-    describe_denied, describe_denied_mount, describe_not_found, probable_cause, probable_cause_of_denial,
+    DENIED_MOUNT, describe_denied, describe_denied_mount, describe_not_found, hint_for_denied_mount,
+    probable_cause, probable_cause_of_denial,
 };
 use crate::history::{RecordedRun, RunOutcome, RunRecord};
 use crate::prepare;
@@ -803,13 +804,28 @@ impl Status {
             }
         };
         if vm.exists == PresenceStatus::No {
-            return Some(not_found_error(vm.handle.clone().into()).with_hint(next(
+            let error = not_found_error(vm.handle.clone().into());
+            // A new VM could not have the address.
+            if self.agent.answers == AgentAnswers::Foreign
+                && let (Some(address), Some(problem)) = (&self.agent.address, &self.agent.problem)
+            {
+                return Some(error.with_note(format!("{address}: {problem}")).with_hint(
+                    "if that VM is of this environment, an earlier version of the state may record it: \
+                     `monopile state backup MANIFEST`",
+                ));
+            }
+            return Some(error.with_hint(next(
                 "if the VM is gone, check the disks with `monopile cloud-check MANIFEST --report`, then \
                  create a new VM: `monopile create-env MANIFEST`",
             )));
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
             return Some(match disk.is_mounted {
+                Some(true) if vm.exists == PresenceStatus::Yes => {
+                    drift_error(describe_denied_mount(&disk.handle))
+                        .with_note(DENIED_MOUNT)
+                        .with_hint(hint_for_denied_mount(&disk.handle))
+                }
                 Some(true) => contradiction_error(describe_denied_mount(&disk.handle), ResourceKind::Disk),
                 _ => not_found_error(disk.handle.clone().into())
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),

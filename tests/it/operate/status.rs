@@ -216,6 +216,10 @@ fn stopped_vm_of_this_machine_is_started_again() {
     check_status();
     run("create-env", &[]).exits_with(5);
     check_status();
+    let plan = run("plan", &[]).success();
+    for text in ["but create-env would fail: VM ", "To start it and its jobs: `monopile start-env "] {
+        assert!(plan.stdout.contains(text), "{text}: {}", plan.stdout);
+    }
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
     let findings = document(&report);
     let finding_of =
@@ -255,7 +259,9 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert!(missing.stdout.contains("the VM is off: it does not exist"), "{}", missing.stdout);
     assert!(missing.stderr.contains(&format!("error: VM '{}' does not exist on this machine", call[1])));
     assert!(missing.stderr.contains("`monopile cloud-check "), "{}", missing.stderr);
-    run("delete-env", &["-n"]).success();
+    let deletion = run("delete-env", &["-n"]).success();
+    let skip_line = format!("Deleting VM '{}': skipped (the CPI does not find it)", call[1]);
+    assert!(deletion.stdout.contains(&skip_line), "{}", deletion.stdout);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

@@ -12,7 +12,10 @@ use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::{Presence, describe_off, with_cpi_context};
-use crate::effects::{Contradiction, describe_denied_mount, describe_not_found, probable_cause_of_denial};
+use crate::effects::{
+    Contradiction, DENIED_MOUNT, describe_denied_mount, describe_not_found, hint_for_denied_mount,
+    probable_cause_of_denial,
+};
 use crate::jobs::AgentState;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
@@ -147,6 +150,9 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         .filter(|disk| find_resource(disk.clone().into()).is_some_and(CheckedResource::is_denied))
         .collect();
     let is_attachable = state.current_disk().is_none_or(|disk| !denied_disks.contains(&disk.handle()));
+    let is_vm_found = state.vm_handle().is_some_and(|vm| {
+        find_resource(vm.into()).is_some_and(|checked_vm| checked_vm.presence == Presence::Exists)
+    });
     let mut evidence = AgentEvidence::default();
     let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
@@ -184,7 +190,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             }
         } else if checked_vm.is_some_and(|checked_vm| checked_vm.presence != Presence::Gone) {
             match ask_mounted_disks(probe, &vm, timeout)? {
-                Err(AgentProblem { problem, hints: agent_hints }) => {
+                Err(AgentProblem { problem, hints: agent_hints, other_server }) => {
                     hints = agent_hints;
                     if let Some(other) = OtherAddress::find(probe.endpoint, &probe.state) {
                         probe.run.reporter.note(other.note());
@@ -192,9 +198,16 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                         has_other_address = true;
                     }
                     agent_finding = Some(match problem.kind {
-                        ProblemKind::StoppedVm => {
-                            silent_agent_finding(&vm, "it does not answer, because its VM is stopped")
-                        }
+                        ProblemKind::StoppedVm => silent_agent_finding(
+                            &vm,
+                            &match other_server {
+                                Some(answer) => format!(
+                                    "its VM is stopped, and another server has its address {}: {answer}",
+                                    probe.agent.address()
+                                ),
+                                None => "it does not answer, because its VM is stopped".to_owned(),
+                            },
+                        ),
                         _ => Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()),
                     });
                     vm_problems.push(problem);
@@ -231,7 +244,17 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             denied_vm.chain(&disk_problems).filter_map(|problem| problem.affected.resource()).collect();
         let changed_properties = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
         let cause = probable_cause_of_denial(state, &denied_resources, changed_properties)?;
-        if is_contradicted || cause.is_some() {
+        let denied_mount = disk_problems
+            .iter()
+            .filter(|problem| problem.kind == ProblemKind::Contradiction && cause.is_none() && is_vm_found)
+            .find_map(|problem| match &problem.affected {
+                Affected::Disk(disk) => Some(disk),
+                _ => None,
+            });
+        if let Some(disk) = denied_mount {
+            probe.run.reporter.note(DENIED_MOUNT);
+            hints.push(hint_for_denied_mount(disk));
+        } else if is_contradicted || cause.is_some() {
             let cpi = denied_resources.first().and_then(Resource::cpi);
             hints.push(probe.executor.cpis().check_hint(cpi));
         }
@@ -386,6 +409,8 @@ impl AgentEvidence {
 struct AgentProblem {
     problem: Problem,
     hints: Vec<String>,
+    /// The answer of another server at the address of a stopped VM.
+    other_server: Option<String>,
 }
 
 /// Asks the VM's own agent for its mounted disks.
@@ -404,7 +429,16 @@ fn ask_mounted_disks(
         let affected = Affected::Vm(vm.clone());
         Problem { kind, affected, description, repairs }
     };
-    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new() }));
+    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_server: None }));
+    if !matches!(answer, Ok(None)) && probe.executor.cpis().is_off(vm)? {
+        let other_server = match &answer {
+            Ok(other) => other.as_ref().map(|other| format!("it is another VM: {other}")),
+            Err(error) => (!error.is_transient()).then(|| error.to_string()),
+        };
+        let repairs = vec![Repair::RebootVm, Repair::RecreateVm];
+        let problem = problem(ProblemKind::StoppedVm, describe_off(vm), repairs);
+        return Ok(Err(AgentProblem { problem, hints: Vec::new(), other_server }));
+    }
     match answer {
         Ok(None) => {
             let mounted_disks = probe.agent.list_disk()?;
@@ -427,7 +461,7 @@ fn ask_mounted_disks(
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());
-            Ok(Err(AgentProblem { problem, hints }))
+            Ok(Err(AgentProblem { problem, hints, other_server: None }))
         }
         Err(error) => {
             // Rebooting does not help if the agent is reachable but rejects requests.
@@ -438,9 +472,6 @@ fn ask_mounted_disks(
             let symptom = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let boot = error.is_transient().then(|| probe.executor.last_boot(vm)).flatten();
             let boot_problem = boot.as_ref().and_then(LastBoot::problem);
-            if error.is_transient() && probe.executor.cpis().is_off(vm)? {
-                return without_hints(problem(ProblemKind::StoppedVm, describe_off(vm), repairs));
-            }
             // The VM may write secrets to its console.
             let redacted_suffix = |text: String| format!("; {}", probe.run.redactor.redact(&text));
             let cause = boot_problem.map(|problem| redacted_suffix(problem.describe(vm.cid.as_str())));
