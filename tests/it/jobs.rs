@@ -238,6 +238,20 @@ fn failed_script_is_named_with_its_output() {
 }
 
 #[test]
+fn failed_drain_script_stops_no_job() {
+    let hello = Hello::new();
+    hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nexit 9\n");
+    hello.create(&[]).success();
+    let run = hello.world.finish(hello.command("stop-env", &[])).exits_with(1);
+    for text in ["note: the jobs were not stopped\n", "hint: see why: `monopile logs ", " --job hello`\n"] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert_eq!(hello.ask_counter(), 1, "the job runs");
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn failed_script_does_not_show_the_log_of_an_earlier_run() {
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -295,6 +309,7 @@ fn interrupted_wait_names_the_failing_jobs() {
     let hint = end["hints"][0].as_str().unwrap();
     assert!(hint.starts_with("see why: `monopile logs hello/manifest.yml"), "{hint}");
     assert!(hint.ends_with(" --job hello`"), "{hint}");
+    assert_eq!(end["hints"][1], "run the same command again to continue", "{end}");
 
     // The VM is ready now. The update of its jobs fails, and no earlier deploy succeeded.
     let fails = "#!/bin/bash\nexit 1\n";

@@ -60,7 +60,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
                 Some((_, release)) => release,
                 None => {
                     return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
-                        .with_hint(format!("its jobs are: {}", text::comma_list(&job_names))));
+                        .with_note(format!("its jobs are {}", text::comma_list(&job_names))));
                 }
             }
         }

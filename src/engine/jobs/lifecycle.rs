@@ -143,13 +143,16 @@ impl Jobs<'_> {
     /// logs only leaves the other one from an earlier run, which is not shown.
     fn explain(&self, error: AgentError, script: &str, start_time: SystemTime) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
+        let jobs = failed_scripts::failed_jobs(message);
+        let see_why = format!("see why: `{}`", logs_command(&jobs));
         let with_skip_hint = |error: Error| match script {
-            "pre-stop" | "drain" => error.with_hint(
-                "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND --skip-drain`",
-            ),
+            "pre-stop" | "drain" => {
+                error.with_note("the jobs were not stopped").with_hint(&see_why).with_hint(
+                    "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND --skip-drain`",
+                )
+            }
             _ => error,
         };
-        let jobs = failed_scripts::failed_jobs(message);
         if jobs.is_empty() {
             return with_skip_hint(error.into());
         }
@@ -272,6 +275,7 @@ impl Jobs<'_> {
         let names = text::comma_list(&quoted_names(&failing));
         Error::new(ErrorKind::Interrupted(signal), format!("{text} (failing: {names})"))
             .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
+            .with_rerun_hint("run the same command again to continue")
     }
 
     fn never_ran_error(
@@ -310,9 +314,9 @@ fn quoted_names(processes: &[(String, String)]) -> Vec<String> {
 }
 
 /// Returns the command that shows the logs of these jobs.
-fn logs_command(jobs: &[String]) -> String {
+fn logs_command(jobs: &[impl AsRef<str>]) -> String {
     let mut command = "monopile logs MANIFEST".to_owned();
-    jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job))));
+    jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job.as_ref()))));
     command
 }
 
