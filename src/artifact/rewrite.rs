@@ -17,6 +17,8 @@ use super::limits::MAX_DOCUMENT_BYTES;
 use super::release::{self, Release};
 use super::{Source, stemcell};
 use base::events::{Stage, Unit};
+use base::files::directory::check_directory;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// Changes to a stemcell. The default changes nothing.
@@ -44,6 +46,12 @@ pub fn repack_stemcell(
 ) -> Result<()> {
     let source_name = source.describe("stemcell");
     refuse_directory(source, &source_name)?;
+    if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
+        && old == new
+    {
+        return Err(Error::invalid(format!("{source_name} would be overwritten by its changed copy"))
+            .with_hint("name another file for the copy"));
+    }
     let directory = work.join("stemcell");
     let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
     archive::unpack_file(&source.path, &source_name, &directory, None, &Options::default(), &mut progress)?;
@@ -220,8 +228,9 @@ impl ManifestEntry {
 
 fn refuse_directory(source: &Source, source_name: &str) -> Result<()> {
     if source.is_dir {
+        let directory = shell_word(&source.path.to_string_lossy()).into_owned();
         return Err(Error::invalid(format!("{source_name} is a directory, but a tarball is needed"))
-            .with_hint("give the path of a .tgz file"));
+            .with_hint(format!("pack it: `tar -czf FILE.tgz -C {directory} .`")));
     }
     Ok(())
 }
@@ -241,6 +250,7 @@ fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -
     let write_error =
         |error| Error::io(format!("writing '{}'", result.display()), error).with_owner_hint(result, "");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    check_directory(parent, "")?;
     let temporary_file =
         tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
     let mut packer = Packer::create(temporary_file.path())?;

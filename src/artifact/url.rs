@@ -36,6 +36,18 @@ impl ArtifactUrl {
     /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
     /// and `~` stands for `home`.
     pub fn parse(url: &str, manifest_directory: &Path, home: Option<&Path>) -> Result<Self> {
+        const KIND: &str = "the `url` of a stemcell or release";
+        Self::parse_of(KIND, "http://, https://, file:// or a path", url, manifest_directory, home)
+    }
+
+    /// Parses like [`Self::parse`]. `kind` and `forms` describe the value in errors.
+    fn parse_of(
+        kind: &str,
+        forms: &str,
+        url: &str,
+        manifest_directory: &Path,
+        home: Option<&Path>,
+    ) -> Result<Self> {
         let url = url.trim();
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         let path = match scheme.as_deref() {
@@ -56,16 +68,13 @@ impl ArtifactUrl {
                 .with_hint("use http://, https://, file:// or a path"));
             }
             Some(other) => {
-                return Err(Error::invalid(format!(
-                    "the `url` '{other}://…' of a stemcell or release has an unsupported scheme"
-                ))
-                .with_hint("use http://, https://, file:// or a path"));
+                return Err(Error::invalid(format!("{kind} has the unsupported scheme '{other}://'"))
+                    .with_hint(format!("use {forms}")));
             }
             None => url,
         };
         if path.is_empty() {
-            return Err(Error::invalid("the `url` of a stemcell or release is empty")
-                .with_hint("set `url` to a path, or to a URL with http://, https:// or file://"));
+            return Err(Error::invalid(format!("{kind} is empty")).with_hint(format!("use {forms}")));
         }
         let path = match (path.strip_prefix("~/"), path, home) {
             (Some(rest), _, Some(home)) => home.join(rest),
@@ -84,7 +93,10 @@ impl ArtifactUrl {
     pub fn parse_userland(url: &str, manifest_directory: &Path, home: Option<&Path>) -> Result<Self> {
         match ImageUrl::parse(url.trim())? {
             Some(url) => Ok(ArtifactUrl::Image(url)),
-            None => Self::parse(url, manifest_directory, home),
+            None => {
+                let forms = "oci://, http://, https://, file:// or a path";
+                Self::parse_of("the URL of the userland", forms, url, manifest_directory, home)
+            }
         }
     }
 

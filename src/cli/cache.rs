@@ -142,7 +142,13 @@ impl CacheArgs {
                         let keys = shared_cache::trusted_keys(&session.globals)?;
                         artifact::shared_cache::verify(&*storage()?, &keys)?
                     }
-                    false => engine::cpi::install::verify_cache(&session.cache_dir()?)?,
+                    false => {
+                        let directory = session.cache_dir()?;
+                        if !directory.exists() {
+                            session.reporter.note(format!("there is no cache '{}'", directory.display()));
+                        }
+                        engine::cpi::install::verify_cache(&directory)?
+                    }
                 };
                 let output = match prints_json {
                     true => CommandResult::json(&verification)?,
@@ -156,7 +162,8 @@ impl CacheArgs {
                             verification.entries
                         ))
                         .with_hint(
-                            "a run replaces those that it needs; in a shared cache, one with --cache-write",
+                            "a run replaces the entries that it needs; those of a shared cache only with \
+                             --cache-write",
                         ),
                     )),
                 }
@@ -187,6 +194,15 @@ impl ExportArgs {
             bundle,
         };
         let content = bundle::export(&request, &prepared_run.run)?;
+        if content.downloads == 0 && content.packages == 0 {
+            let packages = match request.signing_key {
+                Some(_) => "none of its packages is compiled",
+                None => "packages are exported only with --cache-sign KEY",
+            };
+            session
+                .reporter
+                .warn(format!("nothing was exported: the manifest names no URL to download, and {packages}"));
+        }
         match session.globals.prints_json() {
             true => CommandResult::json(&content),
             false => Ok(text_output(content_text(content))),
@@ -201,6 +217,10 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     let keys = shared_cache::trusted_keys(&session.globals)?;
     let verification = bundle::import(&file, &keys, &prepared_run.run)?;
     let count = verification.damaged_entries.len();
+    if verification.entries == 0 {
+        let text = format!("the bundle '{}' is empty: nothing was imported", file.display());
+        session.reporter.warn(text);
+    }
     let output = match (session.globals.prints_json(), count) {
         (true, _) => CommandResult::json(&verification)?,
         (false, 0) => text_output(format!("{} entries imported\n", verification.entries)),

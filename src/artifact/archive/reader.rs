@@ -141,7 +141,9 @@ impl<R: Read> Entries<R> {
                     let mut global = ExtensionFields::default();
                     self.read_pax_fields(size, &mut global)?;
                     if global.name.is_some() || global.link.is_some() || global.size.is_some() {
-                        return Err(ArchiveError::Damaged("a global header names or sizes entries".into()));
+                        return Err(ArchiveError::Damaged(
+                            "a global header sets the name or the size of entries".into(),
+                        ));
                     }
                 }
                 _ => {

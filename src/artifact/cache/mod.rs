@@ -44,6 +44,10 @@ impl Cache {
     /// Opens the cache in the directory `root`, which is created if necessary. Waits while it is being
     /// pruned.
     pub fn open(root: &Path) -> Result<Self> {
+        if root.is_file() {
+            return Err(Error::failure(format!("the cache '{}' is a file, not a directory", root.display()))
+                .with_hint("name a directory with --cache-dir DIR"));
+        }
         create_private_directory(root)
             .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))
             .map_err(|error| error.with_owner_hint(root, "--cache-dir DIR"))?;

@@ -237,7 +237,7 @@ impl Ext4<'_> {
         let FileSystem { inodes, inodes_per_group, inode_bytes, descriptors, descriptor_bytes, .. } =
             self.file_system;
         let Some(index) = number.checked_sub(1).filter(|_| number <= inodes) else {
-            return Err(damaged_error("an entry of a directory has the number of no inode"));
+            return Err(damaged_error("an entry of a directory names an inode that does not exist"));
         };
         let group = u64::from(index / inodes_per_group);
         let mut descriptor = [0; 64];

@@ -24,7 +24,7 @@ pub fn fetch_document(
     env_vars: &[(String, String)],
 ) -> Result<Vec<u8>> {
     if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
-        return Err(Error::usage(format!("'{url}' is no URL of a document"))
+        return Err(Error::usage(format!("'{url}' is not the URL of a document"))
             .with_hint("name a URL that begins with https://"));
     }
     let url = HttpUrl::new(url);
@@ -62,7 +62,7 @@ pub fn fetch_document(
         }
         let target = redirect::target(&response, &at);
         let target =
-            target.ok_or_else(|| request_error("it redirects to no URL of a document".to_owned()))?;
+            target.ok_or_else(|| request_error("it redirects to a text that is not a URL".to_owned()))?;
         if at.is_https() && !target.is_https() {
             return Err(request_error(format!("it redirects to '{target}', which is not encrypted")));
         }
@@ -118,7 +118,7 @@ mod tests {
         let redirecting_server =
             Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
         let error = fetch(&redirecting_server.url("/feed"), 5).unwrap_err();
-        assert!(error.ends_with("it redirects to no URL of a document"), "{error}");
+        assert!(error.ends_with("it redirects to a text that is not a URL"), "{error}");
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     fn other_schemes_are_refused() {
         assert_eq!(
             fetch("file:///etc/passwd", 5).unwrap_err(),
-            "'file:///etc/passwd' is no URL of a document"
+            "'file:///etc/passwd' is not the URL of a document"
         );
     }
 }

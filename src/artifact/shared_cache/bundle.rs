@@ -24,7 +24,7 @@ use crate::archive::{self, Input, Options, Packer};
 use crate::cache::{Cache, Verified};
 use crate::digest::{Algorithm, Digest};
 use base::events::{Stage, Unit};
-use base::files::directory::parent;
+use base::files::directory::{check_directory, parent};
 use base::{Error, Result};
 use net::ssh::{SshKey, VerifyingKey};
 
@@ -82,6 +82,7 @@ impl<'k> BundleWriter<'k> {
             return Err(Error::invalid(format!("'{}' exists already", path.display()))
                 .with_hint("choose another name for the bundle, or delete the file"));
         }
+        check_directory(parent(path), "")?;
         let file = tempfile::Builder::new()
             .prefix(".bundle-")
             .tempfile_in(parent(path))
@@ -152,7 +153,9 @@ impl Bundle {
         let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(file, &title, directory, None, &Options::default(), &mut report)?;
         let storage = SharedDirectory::new(directory, false);
-        if maintenance::list(&storage)?.is_empty() {
+        // An export without downloads and packages makes an empty archive.
+        let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+        if !is_empty && maintenance::list(&storage)?.is_empty() {
             return Err(Error::invalid(format!("'{}' is not a bundle", file.display()))
                 .with_source("it has neither downloads nor compiled packages")
                 .with_hint("make one on a machine with a network: `monopile cache export MANIFEST FILE`"));

@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::archive::{self, Links, Options};
+use crate::archive::{self, ArchiveError, Links, Options};
 use crate::cache::Cache;
 use crate::digest::{Algorithm, Digest};
 use crate::limits::MAX_DOCUMENT_BYTES;
@@ -70,6 +70,10 @@ pub fn open(
     let source_name = source.describe("userland");
     if source.is_dir {
         source.refuse_digest("userland", expected)?;
+        if fs::canonicalize(&source.path).is_ok_and(|path| path == Path::new("/")) {
+            return Err(Error::invalid(format!("{source_name} is the root of this machine"))
+                .with_hint("to use this machine, run the same command with --cpi-userland host"));
+        }
         check_root(&source.path, &source_name)?;
         let digest = tree::digest(cache, &source.path)?;
         let root = fs::canonicalize(&source.path)
@@ -164,7 +168,15 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
     }
     let file = File::open(path).map_err(read_error)?;
     let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES);
-    manifest.map(|manifest| manifest.is_some()).map_err(|error| error.about(source_name))
+    manifest.map(|manifest| manifest.is_some()).map_err(|error| match error {
+        ArchiveError::NotAnArchive(_) => {
+            Error::invalid(format!("{source_name} cannot be unpacked")).with_source(error).with_hint(
+                "check the path or URL: a userland is a tar archive, an image of a disk, a stemcell or a \
+                 directory",
+            )
+        }
+        error => error.about(source_name),
+    })
 }
 
 /// Unpacks an image to `root`: a disk, an OCI image, or an archive with a disk or with the root file system

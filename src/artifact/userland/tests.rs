@@ -134,6 +134,8 @@ fn trees_that_are_no_root_file_system_are_refused() {
         let entries = fs::read_dir(world.directory.path().join("cache/userlands")).unwrap().flatten();
         assert_eq!(entries.filter(|entry| entry.path().is_dir()).count(), 0, "{expected}");
     }
+    let error = world.open(Path::new("/"), None).unwrap_err();
+    assert!(error.to_string().ends_with("is the root of this machine"), "{error}");
 }
 
 #[test]

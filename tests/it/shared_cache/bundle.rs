@@ -119,7 +119,8 @@ fn changed_and_foreign_files_are_not_imported() {
         echo x >>changed/downloads/sha1-*
         tar -czf changed.tgz -C changed downloads
         head -c 1000 bundle.tgz >short.tgz
-        mkdir other && echo x >other/x && tar -czf other.tgz other",
+        mkdir other && echo x >other/x && tar -czf other.tgz other
+        tar -czf empty.tgz -T /dev/null",
     );
     let failed_import = world.run(["cache", "import", "changed.tgz", "--cache-dir", "b"]).exits_with(1);
     assert!(failed_import.stdout.contains("downloads\tsha1-"), "{failed_import:?}");
@@ -127,6 +128,9 @@ fn changed_and_foreign_files_are_not_imported() {
         failed_import.stderr.contains("1 of 2 entries of 'changed.tgz' cannot be used"),
         "{failed_import:?}"
     );
+    // An export of a manifest without downloads makes such a file.
+    let empty_import = world.run(["cache", "import", "empty.tgz", "--cache-dir", "c"]).success();
+    assert!(empty_import.stderr.contains("'empty.tgz' is empty: nothing was imported"), "{empty_import:?}");
     // The other entry is there.
     let list = world.run(["cache", "list", "--cache-dir", "b"]).success();
     assert_eq!(list.stdout.matches("downloads\t").count(), 1, "{}", list.stdout);
