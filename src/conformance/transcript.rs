@@ -214,11 +214,11 @@ impl Transcript {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let read_error = |error| {
             Error::input(format!("reading the transcript '{}'", path.display()), error)
-                .with_hint("`monopile cpi check --record FILE` writes a transcript")
+                .with_hint("write a transcript: `monopile cpi check --path EXE --record FILE`")
         };
         let line_error = |number: usize, reason: String| {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {reason}", path.display()))
-                .with_hint("`monopile cpi check --record FILE` writes a transcript")
+                .with_hint("write a transcript: `monopile cpi check --path EXE --record FILE`")
         };
         let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(read_error)?;
         let mut file = text.as_slice();

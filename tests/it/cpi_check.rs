@@ -259,6 +259,8 @@ fn text_report_tells_violations_from_unspecified_behaviour() {
         .run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
     assert!(run.stdout.contains("FAIL: not promised by the contract"), "{}", run.stdout);
     assert!(run.stdout.contains("(0 violate the contract, "), "{}", run.stdout);
+    let hint = "hint: to see a request with its answer: `monopile cpi call --path ";
+    assert!(run.stdout.contains(hint), "{}", run.stdout);
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.

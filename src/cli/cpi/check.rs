@@ -180,6 +180,9 @@ impl CheckArgs {
                 if settings.stemcell.is_none() {
                     text += "note: no VM was tested: name a manifest, or a stemcell with --stemcell PATH\n";
                 }
+                if let Some(hint) = self.source.hint_for_failed_checks().filter(|_| report.counts.fail > 0) {
+                    text += &format!("hint: {}\n", session.complete_commands(&hint));
+                }
                 let text = match session.columns() {
                     Some(columns) => ui::wrap(&text, columns),
                     None => text,

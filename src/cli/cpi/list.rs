@@ -29,8 +29,10 @@ impl ListArgs {
         };
         Ok(match silent_cpis.is_empty() {
             true => output,
-            false => output
-                .with_problem(Error::failure(format!("not every CPI answers: {}", silent_cpis.join(", ")))),
+            false => output.with_problem(
+                Error::failure(format!("not every CPI answers: {}", silent_cpis.join(", ")))
+                    .with_hint("see why: `monopile cpi info MANIFEST`"),
+            ),
         })
     }
 }

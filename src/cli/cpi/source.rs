@@ -103,6 +103,22 @@ impl SourceArgs {
         self.options.manifest_of_env_file()
     }
 
+    /// Returns the hint after failed checks, unless the answers are those of a transcript.
+    pub(super) fn hint_for_failed_checks(&self) -> Option<String> {
+        let source = match &self.path {
+            Some(path) => format!("--path {}", shell_word(&path.to_string_lossy())),
+            None => "MANIFEST".to_owned(),
+        };
+        let arguments = self.path_args.iter().map(|argument| format!(" --path-arg={}", shell_word(argument)));
+        let source = source + &arguments.collect::<String>();
+        let record = match self.record {
+            Some(_) => "",
+            None => "; to record all of them, run the same command with --record FILE",
+        };
+        let hint = format!("to see a request with its answer: `monopile cpi call {source} info`{record}");
+        self.replay.is_none().then_some(hint)
+    }
+
     /// Prepares the CPI. With `needs_vm_and_disk`, also prepares the properties of a VM and a disk.
     pub(super) fn open(
         &self,
@@ -320,7 +336,7 @@ pub(super) fn parse_json_object(option: &str, text: &str) -> Result<Map<String, 
     match document(option, text)? {
         Value::Object(object) => Ok(object),
         _ => Err(Error::usage(format!("{option} is not a JSON object"))
-            .with_hint(format!("for instance {option} '{{\"key\": \"value\"}}'"))),
+            .with_hint(format!("for example {option} '{{\"key\": \"value\"}}'"))),
     }
 }
 

@@ -187,10 +187,9 @@ impl Report {
             self.checks.iter().filter(|check| check.deviation == Some(Deviation::Violation)).count();
         let deviations = match fail {
             0 => String::new(),
-            _ => format!(
-                " ({violations} violate the contract, {} are about what it does not promise)",
-                fail - violations
-            ),
+            _ => {
+                format!(" ({violations} violate the contract, {} break no promise of it)", fail - violations)
+            }
         };
         let mut text = format!("{pass} passed, {fail} failed{deviations}, {skip} skipped");
         if self.signal.is_some() {
