@@ -110,8 +110,11 @@ impl Encryption {
                 ));
             }
             // The parser's error is dropped, because it may quote a line.
-            let parsed_identities = identities_in(text)
-                .map_err(|_| identity_file_error("one of its lines is not an identity".into()))?;
+            let parsed_identities = identities_in(text).map_err(|_| {
+                let is_invalid = |line: &str| identities_in(line).is_err();
+                let number = text.lines().position(is_invalid).map_or(1, |index| index + 1);
+                identity_file_error(format!("line {number} is not an identity"))
+            })?;
             if parsed_identities.is_empty() {
                 return Err(identity_file_error("it is empty".into()));
             }

@@ -84,7 +84,7 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
     }
     if recipients.is_empty() {
         return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))
-            .with_hint("write one age recipient per line, for instance with `age-keygen -y key.txt`"));
+            .with_hint("write one age recipient per line, for example with `age-keygen -y key.txt`"));
     }
     Ok(recipients)
 }

@@ -180,7 +180,7 @@ fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
         (None, _) if recorded_run.record.begun_steps == Some(0) => {
             Some("killed before it began a step".to_owned())
         }
-        (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
+        (None, _) => Some("killed before its end".to_owned()),
     }
 }
 

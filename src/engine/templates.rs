@@ -88,14 +88,15 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
                     }
                 },
                 None if problem.class == "SyntaxError" => invalid.with_hint(
-                    "correct the Ruby code in that line or before it: mostly, a bracket, a quote or an `end` \
-                     is missing",
+                    "correct the Ruby code in that line or before it: usually, a bracket, a quote or an \
+                     `end` is missing",
                 ),
                 None => invalid,
             }
         }
-        RenderError::Unsupported { .. } => Error::invalid(text)
-            .with_hint("with Ruby installed, --renderer auto or ruby renders this template with it"),
+        RenderError::Unsupported { .. } => Error::invalid(text).with_hint(
+            "install Ruby, which renders this template, then run the same command without --renderer native",
+        ),
         RenderError::Interrupted { signal, .. } => interrupted_error(signal, text),
         RenderError::RendererFailed { .. } => Error::failure(text)
             .with_hint("run it again, or with another renderer: --renderer native or ruby"),

@@ -396,6 +396,13 @@ impl PartialInputs {
             let config = read_config(path, CLOUD_CONFIG)?;
             // Other environments may use the parts that this one does not.
             resolver.mark_used(&config);
+            if config.get("instance_groups").is_some() || config.get("cloud_provider").is_some() {
+                return Err(Error::invalid(format!(
+                    "'{}' (--cloud-config) is a manifest, not a cloud config",
+                    path.display()
+                ))
+                .with_hint("save the cloud config of the director: `bosh cloud-config > cloud-config.yml`"));
+            }
             let (config, notes) = CloudConfig::reduce(config, &self.root);
             self.notes.extend(notes);
             resolver.interpolate(&mut self.cloud_config.insert(config).node)?;

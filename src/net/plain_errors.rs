@@ -63,7 +63,9 @@ pub fn tls_problem(error: &rustls::Error) -> String {
             other if is_of_authority(other) => {
                 "its certificate is that of a certificate authority".to_owned()
             }
-            CertificateError::BadEncoding => "its certificate is damaged, or no X.509 certificate".to_owned(),
+            CertificateError::BadEncoding => {
+                "its certificate is damaged, or is not an X.509 certificate".to_owned()
+            }
             CertificateError::Other(other) if other.0.to_string().contains("UnsupportedCertVersion") => {
                 "its certificate is of X.509 version 1, and version 3 is needed: sign it with extensions, \
                  such as subjectAltName (`openssl x509 -req -extfile FILE`)"
@@ -205,7 +207,7 @@ mod tests {
         for (error, problem) in [
             (other("UnsupportedCriticalExtension"), "cannot be used: unsupported critical extension"),
             (tls_error(CertificateError::Revoked), "cannot be used: revoked"),
-            (tls_error(CertificateError::BadEncoding), "is damaged, or no X.509 certificate"),
+            (tls_error(CertificateError::BadEncoding), "is damaged, or is not an X.509 certificate"),
         ] {
             assert_eq!(tls_problem(&error), format!("its certificate {problem}"));
         }

@@ -111,7 +111,7 @@ fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
     if patch.is_empty() {
         let example = if verb == "set" { "--extra KEY=VALUE" } else { "--extra KEY" };
         return Err(Error::usage(format!("nothing to {verb}"))
-            .with_hint(format!("name at least one field, for instance {example}")));
+            .with_hint(format!("name at least one field, for example {example}")));
     }
     let (name, collection) = (call.resource().name, call.resource().collection);
     call.run_for_each(name, &call.texts("id"), "was not changed", &|id| {

@@ -13,7 +13,7 @@ fn plain_token(token: &str) -> String {
     let text = match token {
         "END_OF_INPUT" => "end of the template",
         // The code of a tag ends in one of these.
-        "tSEMI" => "';' or end of the tag",
+        "tSEMI" => "end of the tag, or ';'",
         "tNL" => "end of the line",
         "tIDENTIFIER" | "tFID" => "name",
         "tCONSTANT" => "constant",
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn tokens_have_plain_names() {
         for (message, plain) in [
-            ("unexpected tSEMI", "unexpected ';' or end of the tag"),
+            ("unexpected tSEMI", "unexpected end of the tag, or ';'"),
             ("unexpected tRPAREN", "unexpected ')'"),
             ("unexpected kEND", "unexpected `end`"),
             ("unexpected kRESCUE_MOD", "unexpected `rescue`"),

@@ -297,7 +297,8 @@ pub(super) fn interfaces(
             continue;
         };
         let ips = membership.texts("static_ips", problems);
-        if network.kind == NetworkKind::Manual && ips.is_empty() {
+        let is_given = membership.get("static_ips").is_some();
+        if network.kind == NetworkKind::Manual && ips.is_empty() && !is_given {
             membership
                 .add_problem(problems, format!("needs `static_ips`, because network '{name}' is manual"));
         }
