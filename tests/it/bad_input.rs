@@ -29,7 +29,8 @@ fn code_and_error(run: &Run) -> (i32, String) {
     let lines = run.stderr[at..].lines().filter(|line| !line.starts_with("  log: "));
     let lines = lines.map(|line| match line.split_once("this machine's clock says ") {
         Some((before, _)) => format!("{before}this machine's clock says …"),
-        None => line.to_owned(),
+        // A hint may repeat the command line.
+        None => line.replace("`monopile plan ", "`monopile create-env "),
     });
     (run.code, lines.collect::<Vec<_>>().join("\n"))
 }

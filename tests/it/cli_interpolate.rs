@@ -98,9 +98,9 @@ fn file_beside_the_manifest_that_has_the_values_is_named() {
     assert!(some.len() == 2 && some[0] == vars_file_hint, "{some:?}");
     assert!(some[1].starts_with("give the vars store, which keeps generated values: "), "{some:?}");
     world.write("env/creds.yml", "x: secret\n");
-    let both = " --var-errs --vars-file env/vars.yml --vars-store env/creds.yml`";
+    let options = " --var-errs --vars-store env/creds.yml --vars-file env/vars.yml`";
     let hints = hints();
-    assert!(hints.len() == 1 && hints[0].ends_with(both), "{hints:?}");
+    assert!(hints.len() == 1 && hints[0].ends_with(options), "{hints:?}");
 }
 
 #[test]

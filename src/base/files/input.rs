@@ -81,10 +81,10 @@ pub fn bare_missing_error(kind: &str, path: &Path) -> Error {
 /// Returns the error for a file that the operator named and that does not exist, with a hint about the files
 /// that do.
 pub fn missing_error(kind: &str, path: &Path) -> Error {
-    let shown = path.to_string_lossy();
-    if shown.starts_with("http://") || shown.starts_with("https://") {
-        return Error::invalid(format!("{kind} '{shown}' must be a file, not a URL"))
-            .with_hint(format!("download it first: `curl -LO {}`", shell_word(&shown)));
+    let path_text = path.to_string_lossy();
+    if path_text.starts_with("http://") || path_text.starts_with("https://") {
+        return Error::invalid(format!("{kind} '{path_text}' must be a file, not a URL"))
+            .with_hint(format!("download it first: `curl -LO {}`", shell_word(&path_text)));
     }
     let error = bare_missing_error(kind, path);
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
@@ -96,15 +96,17 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
         return error;
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
-    let shown = directory.display();
+    let directory_name = directory.display().to_string();
     let names = names_of_kind(path);
     match names.as_slice() {
-        _ if !directory.is_dir() => error.with_hint(format!("there is no directory '{shown}' either")),
+        _ if !directory.is_dir() => {
+            error.with_hint(format!("there is no directory '{directory_name}' either"))
+        }
         [] if kind == "manifest" => error
-            .with_hint(format!("give the path of a manifest: '{shown}' has none"))
+            .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
-        [] => error.with_hint(format!("see what is there: `ls {}`", shell_word(&shown.to_string()))),
-        names => error.with_hint(format!("correct the path: '{shown}' has {}", and_list(names))),
+        [] => error.with_hint(format!("see what is there: `ls {}`", shell_word(&directory_name))),
+        names => error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(names))),
     }
 }
 
@@ -214,6 +216,8 @@ pub fn check_signals() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -234,11 +238,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("manifest.yml"), "").unwrap();
-        let expected = format!("; did you mean '{}'?", path("manifest.yml").display());
-        assert_eq!(did_you_mean(&path("manifst.yml")), expected);
-        assert_eq!(did_you_mean(&path("creds.json")), "");
-        assert_eq!(did_you_mean(&path("manifest/x.yml")), "");
-        assert_eq!(did_you_mean(Path::new("/")), "");
+        assert_eq!(similar_name(&path("manifst.yml")).map(PathBuf::from), Some(path("manifest.yml")));
+        for other_path in [path("creds.json"), path("manifest/x.yml"), PathBuf::from("/")] {
+            assert_eq!(similar_name(&other_path), None);
+        }
     }
 
     #[test]

@@ -148,7 +148,8 @@ impl Jobs<'_> {
         let with_skip_hint = |error: Error| match script {
             "pre-stop" | "drain" => {
                 error.with_note("the jobs were not stopped").with_hint(&see_why).with_hint(
-                    "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND --skip-drain`",
+                    "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND \
+                     --skip-drain`",
                 )
             }
             _ => error,

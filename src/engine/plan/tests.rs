@@ -599,7 +599,7 @@ fn finished_deploy_is_not_blamed_for_later_changes() {
         (UndeployedBy::DiskChoice, "attach-disk chose another disk"),
         (UndeployedBy::ForgottenStemcell, "the record of its stemcell was dropped"),
     ] {
-        let mut state = deployed();
+        let mut state = deployed_state();
         state.apply(Change::DeployRequired(cause)).unwrap();
         let plan = Case::default().plan(&state);
         assert!(plan.creates_vm());
