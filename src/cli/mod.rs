@@ -330,7 +330,7 @@ enum Command {
     ///
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteStemcell(LazyArgs<resources::DeleteStemcellArgs>),
-    /// Delete a VM by its CID, that of the environment or another
+    /// Delete a VM by its CID, on record or not
     ///
     /// Deletes the VM at once, without stopping its jobs: run stop-env first. All data outside its persistent
     /// disk is lost. The disk stays on record, and the next create-env attaches it to a new VM. A VM that is

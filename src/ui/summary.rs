@@ -204,7 +204,7 @@ mod tests {
                  21 s    21 other stages
         ");
         let interrupted_lines = lines(&report, 130, false);
-        assert_eq!(interrupted_lines[5].0.to_text(false), "  5. Create the VM of 'hello/0' INTERRUPTED");
+        assert_eq!(interrupted_lines[5].0.to_text(false), "  5. INTERRUPTED: Create the VM of 'hello/0'");
         assert_eq!(interrupted_lines.len(), 8, "durations are shown only in full");
         assert!(lines(&report, 0, false).is_empty(), "success is one line");
     }
