@@ -332,7 +332,7 @@ mod tests {
         let message = error.chain().join(": ");
         assert!(message.contains("is not an age recipient") && !message.contains("age1x"), "{message}");
         for (text, part) in [
-            ("AGE-SECRET-KEY-1WRONG", "one of its lines"),
+            ("AGE-SECRET-KEY-1WRONG", "line 1 is not an identity"),
             ("# nothing\n", "empty"),
             ("age-encryption.org/v1\n", "passphrase"),
         ] {

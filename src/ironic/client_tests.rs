@@ -236,7 +236,7 @@ fn server_certificate_is_checked_against_the_given_ca() {
 fn server_other_than_ironic_is_an_error() {
     let server = Server::start(|_, _| answer("200 OK", &[], b"<html>"));
     let error = connect(settings(&server)).err().unwrap().to_string();
-    assert!(error.contains("is this Ironic?"), "{error}");
+    assert!(error.contains("is not the API of Ironic"), "{error}");
     let settings =
         AccessSettings { endpoint: Some("http://127.0.0.1:9".into()), ..AccessSettings::default() };
     assert!(matches!(connect(settings), Err(IronicError::Unreachable { .. })));
