@@ -97,7 +97,7 @@ fn change(
     }
     if let Some(text) = &changes.cloud_properties {
         let not_a_mapping_error = || {
-            Error::usage(format!("the cloud properties '{text}' are not a YAML mapping"))
+            Error::usage("the cloud properties are not a YAML mapping")
                 .with_hint("write them as a mapping, such as '{key: value}'")
         };
         let more: Mapping = documents::decode(text.as_bytes(), "--cloud-properties")

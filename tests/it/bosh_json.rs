@@ -219,8 +219,8 @@ fn create_and_delete_print_lines() {
 fn other_commands_reject_json_bosh() {
     let world = World::new();
     for (args, reason) in [
-        (&["status", "m.yml"][..], "--json=bosh works with create-env"),
-        (&["plan", "m.yml"], "--json=bosh works with create-env"),
+        (&["status", "m.yml"][..], "--json=bosh works only with create-env"),
+        (&["plan", "m.yml"], "--json=bosh works only with create-env"),
         (&["create-env", "m.yml", "--dry-run"], "--json=bosh does not work with --dry-run"),
     ] {
         let run = world.run([args, &["--json=bosh"]].concat()).exits_with(2);

@@ -96,9 +96,8 @@ fn failed_drain_script_can_be_skipped() {
     hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nexit 1\n");
     hello.create(&[]).success();
     let run = stop(&hello, &[]).exits_with(1);
-    let hint = "hint: to stop the jobs without pre-stop and drain scripts, run the same command with \
-                --skip-drain\n";
-    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let hint = "hint: to stop the jobs without pre-stop and drain scripts: `monopile stop-env ";
+    assert!(run.stderr.contains(hint) && run.stderr.contains(" --skip-drain`\n"), "{}", run.stderr);
     stop(&hello, &["--skip-drain"]).success();
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -377,7 +377,7 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
         error_of("- {type: remove, name: drop it, path: /nope, error: is this a director?}\n");
     assert_eq!(
         chain[0],
-        "change.yml:1:38: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
+        "change.yml:1:39: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
     );
     assert_eq!(hints, ["write '/nope?' if it need not exist"]);
 }

@@ -99,9 +99,7 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
     let directory_name = directory.display().to_string();
     let names = names_of_kind(path);
     match names.as_slice() {
-        _ if !directory.is_dir() => {
-            error.with_hint(format!("there is no directory '{directory_name}' either"))
-        }
+        _ if !directory.is_dir() => error.with_hint("its directory does not exist either"),
         [] if kind == "manifest" => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
