@@ -152,7 +152,7 @@ fn stemcell_is_repacked_with_requested_changes() {
     let run =
         world.run(["repack-stemcell", "--cloud-properties", &deep, "stemcell.tgz", "x.tgz"]).exits_with(2);
     assert!(run.stderr.contains("recursion limit"), "{}", run.stderr);
-    world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).exits_with(1);
+    world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).exits_with(3);
     assert!(!world.exists("x.tgz"));
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }

@@ -37,7 +37,7 @@ fn dead_environment_is_not_reported_unchanged() {
     let plan = hello.world.finish(hello.command("plan", &[])).success().stdout;
     for text in [
         "Unknown: nothing changed in the manifest, but the agent does not answer (https://",
-        "if it exists, create-env fails and changes nothing\n",
+        "If the VM exists, create-env fails and changes nothing\n",
         "To see whether it exists: `monopile status hello/manifest.yml ",
     ] {
         assert!(plan.contains(text), "{text}: {plan}");

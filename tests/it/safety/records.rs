@@ -228,7 +228,7 @@ fn forget_needs_confirmation() {
     let run = run_state(&hello, &["forget", "--disk", &unknown_cid, "--yes"]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
-    assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no open or failed call 'none'"), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
     assert!(
         run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and -n does not ask"),
