@@ -10,6 +10,8 @@ use base::{Error, Result};
 
 /// The scheme, with its separator.
 const SCHEME: &str = "oci://";
+/// The part of the URLs of indexes and manifests after the name of the image.
+const DOCUMENTS: &str = "manifests";
 /// The tag of an address without tag and digest.
 const DEFAULT_TAG: &str = "latest";
 /// The maximum length of a tag.
@@ -35,24 +37,27 @@ pub struct ImageUrl {
 }
 
 impl ImageUrl {
+    /// Returns true for a text that begins with `oci://`.
+    pub(super) fn has_scheme(text: &str) -> bool {
+        text.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+    }
+
     /// Parses an address. Returns `None` if it does not begin with `oci://`.
     pub(super) fn parse(text: &str) -> Result<Option<Self>> {
-        let Some((scheme, rest)) = text.split_at_checked(SCHEME.len()) else { return Ok(None) };
-        if !scheme.eq_ignore_ascii_case(SCHEME) {
+        if !Self::has_scheme(text) {
             return Ok(None);
         }
-        let invalid_error = |problem: String| {
-            let authority = rest.split('/').next().unwrap_or_default();
-            // The part before the host may be a password.
-            let rest = authority.rsplit_once('@').map_or(rest, |(user, _)| &rest[user.len() + 1..]);
-            Error::invalid(format!("'{SCHEME}{rest}' is not a valid address of an image"))
-                .with_source(problem)
-                .with_hint("write it as oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:DIGEST")
-        };
+        let rest = &text[SCHEME.len()..];
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, host) = match authority.rsplit_once('@') {
             Some((user, host)) => (format!("{user}@"), host),
             None => (String::new(), authority),
+        };
+        let invalid_error = |problem: String| {
+            let rest = &rest[user.len()..];
+            Error::invalid(format!("'{SCHEME}{rest}' is not a valid address of an image"))
+                .with_source(problem)
+                .with_hint("write it as oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:DIGEST")
         };
         let (path, digest) = match path.split_once('@') {
             Some((path, digest)) => (path, Some(digest)),
@@ -115,18 +120,23 @@ impl ImageUrl {
     pub(super) fn first_document_url(&self) -> HttpUrl {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => self.document_url(digest),
-            (None, tag) => self.url("manifests", tag.as_deref().unwrap_or(DEFAULT_TAG)),
+            (None, tag) => self.url(DOCUMENTS, tag.as_deref().unwrap_or(DEFAULT_TAG)),
         }
     }
 
     /// Returns the URL of an index or a manifest of the image.
     pub(super) fn document_url(&self, digest: &Digest) -> HttpUrl {
-        self.url("manifests", &reference(digest))
+        self.url(DOCUMENTS, &reference(digest))
     }
 
     /// Returns the URL of a layer of the image.
     pub(super) fn layer_url(&self, digest: &Digest) -> HttpUrl {
         self.url("blobs", &reference(digest))
+    }
+
+    /// Returns true for a URL of an index or a manifest of the image.
+    pub(super) fn is_document_url(&self, url: &HttpUrl) -> bool {
+        url.with_credentials().starts_with(self.url(DOCUMENTS, "").with_credentials())
     }
 
     fn url(&self, kind: &str, reference: &str) -> HttpUrl {

@@ -37,7 +37,14 @@ impl ArtifactUrl {
     /// and `~` stands for `home`.
     pub fn parse(url: &str, manifest_directory: &Path, home: Option<&Path>) -> Result<Self> {
         const KIND: &str = "the `url` of a stemcell or release";
-        Self::parse_of(KIND, "http://, https://, file:// or a path", url, manifest_directory, home)
+        const FORMS: &str = "http://, https://, file:// or a path";
+        if ImageUrl::has_scheme(url.trim()) {
+            return Err(Error::invalid(format!(
+                "only a userland can be an image: {KIND} begins with oci://"
+            ))
+            .with_hint(format!("use {FORMS}")));
+        }
+        Self::parse_of(KIND, FORMS, url, manifest_directory, home)
     }
 
     /// Parses like [`Self::parse`]. `kind` and `forms` describe the value in errors.
@@ -61,12 +68,6 @@ impl ArtifactUrl {
                 };
             }
             Some("file") => &url["file://".len()..],
-            Some("oci") => {
-                return Err(Error::invalid(
-                    "only a userland can be an image: the `url` of a stemcell or release begins with oci://",
-                )
-                .with_hint("use http://, https://, file:// or a path"));
-            }
             Some(other) => {
                 return Err(Error::invalid(format!("{kind} has the unsupported scheme '{other}://'"))
                     .with_hint(format!("use {forms}")));

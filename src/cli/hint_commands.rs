@@ -96,14 +96,16 @@ impl EnvironmentWords {
             let word = words[index].clone();
             let option = words[index - 1].as_str();
             words[index] = match word.split_once('=') {
-                _ if ["-v", "--var"].contains(&option) => without_secrets("vars", word),
+                _ if option == "--var" || end_of_short_var(option) == Some(option.len()) => {
+                    without_secrets("vars", word)
+                }
                 _ if option == "--vars-exec" => PLACEHOLDER.to_owned(),
                 Some(("--vars-exec", _)) => format!("--vars-exec={PLACEHOLDER}"),
                 Some(("--var", value)) => format!("--var={}", without_secrets("vars", value.to_owned())),
-                Some((name, _)) if name.starts_with("-v") => {
-                    format!("-v{}", without_secrets("vars", word[2..].to_owned()))
-                }
-                _ => word,
+                _ => match end_of_short_var(&word).filter(|end| *end < word.len()) {
+                    Some(end) => word[..end].to_owned() + &without_secrets("vars", word[end..].to_owned()),
+                    None => word,
+                },
             };
         }
         self.command_line = words.into_iter().skip(1).collect();
@@ -246,6 +248,15 @@ impl EnvironmentWords {
     }
 }
 
+/// Returns the end of the short form of `--var` in a word of short options, such as `-v` and `-nv`.
+fn end_of_short_var(word: &str) -> Option<usize> {
+    /// The short options that take the rest of the word as their value.
+    const WITH_VALUE: [char; 5] = ['c', 'i', 'l', 'm', 'o'];
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let (before, _) = letters.split_once('v')?;
+    (!before.contains(WITH_VALUE)).then_some("-v".len() + before.len())
+}
+
 /// Leaves out what may be secret before the redactor knows it: values of variables that are no numbers,
 /// booleans or addresses, and arguments of programs that print values.
 fn without_secrets(id: &str, value: String) -> String {
@@ -364,6 +375,18 @@ mod tests {
             ("`monopile vars check STORE`", "`monopile vars check STORE`"),
         ] {
             assert_eq!(same_command.complete(text), expected);
+        }
+        for (words, expected) in [
+            (&["-nv", "pin=123456789"][..], "-nv 'pin=…'"),
+            (&["-nvpin=123456789"], "'-nvpin=…'"),
+            (&["-v", "port=8580", "-o", "v=1.yml", "-ov=1.yml"], "-v port=8580 -o v=1.yml -ov=1.yml"),
+        ] {
+            let args = ["monopile", "plan"].iter().chain(words).map(OsString::from);
+            let same_command = same_command.clone().with_command_line(&Vec::from_iter(args));
+            assert_eq!(
+                same_command.complete("`monopile SAME-COMMAND`"),
+                format!("`monopile plan {expected}`")
+            );
         }
         assert_eq!(without_secrets("vars", "admin_token=x=y".to_owned()), "admin_token=…");
         for plain in ["port=8580", "internal_ip=10.0.0.6", "cidr=fd00::/64", "secure=true"] {

@@ -86,18 +86,20 @@ impl fmt::Debug for AccessSettings {
 }
 
 impl AccessSettings {
-    /// Checks the settings. The error names the setting that is missing or wrong. The password becomes a
-    /// secret of `redactor`.
-    pub fn check(self, redactor: &Redactor) -> Result<CheckedAccess> {
+    /// Checks the settings. The password becomes a secret of `redactor`.
+    pub fn check(self, redactor: &Redactor) -> Result<CheckedAccess, SettingError> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
             (Some(auth_type), ..) => auth_type,
             (None, Some(_), _) => "password",
             (None, None, Some(_)) => "http_basic",
             (None, None, None) => "none",
         };
-        let require = |value: &Option<String>, name: &str| match value {
+        let require = |value: &Option<String>, setting| match value {
             Some(value) if !value.is_empty() => Ok(value.clone()),
-            _ => Err(Error::invalid(format!("authentication '{auth_type}' at Ironic needs `{name}`"))),
+            _ => Err(SettingError::new(
+                setting,
+                format!("authentication '{auth_type}' at Ironic needs `{setting}`"),
+            )),
         };
         let password = || require(&self.password, "password").map(|password| Secret::new(password, redactor));
         let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
@@ -105,7 +107,7 @@ impl AccessSettings {
             "none" => Auth::None,
             "http_basic" => Auth::Basic { user: require(&self.username, "username")?, password: password()? },
             "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
-                url: check_http_url(&require(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
+                url: check_url_setting(&require(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
                 user: require(&self.username, "username")?,
                 password: password()?,
                 user_domain: or_default(&self.user_domain_name),
@@ -116,7 +118,8 @@ impl AccessSettings {
                     },
                     Some("all") => Scope::System,
                     Some(other) => {
-                        return Err(Error::invalid(format!("`system_scope` must be 'all', not '{other}'")));
+                        let problem = format!("`system_scope` must be 'all', not '{other}'");
+                        return Err(SettingError::new("system_scope", problem));
                     }
                 },
                 region: self.region_name.clone(),
@@ -127,38 +130,67 @@ impl AccessSettings {
                         url.trim_end_matches("URL").to_owned()
                     }
                     other => {
-                        return Err(Error::invalid(format!(
-                            "`interface` must be public, internal or admin, not '{other}'"
-                        )));
+                        let problem = format!("`interface` must be public, internal or admin, not '{other}'");
+                        return Err(SettingError::new("interface", problem));
                     }
                 },
             })),
             other => {
-                return Err(Error::invalid(format!("unknown `auth_type` '{other}' for Ironic"))
-                    .with_hint("set it to one of: none, http_basic, password"));
+                let error = Error::invalid(format!("unknown `auth_type` '{other}' for Ironic"))
+                    .with_hint("set it to one of: none, http_basic, password");
+                return Err(SettingError { setting: "auth_type", error });
             }
         };
         let endpoint = match &self.endpoint {
-            Some(endpoint) => Some(check_http_url(endpoint, "endpoint", "/v1")?),
+            Some(endpoint) => Some(check_url_setting(endpoint, "endpoint", "/v1")?),
             None if matches!(auth, Auth::Keystone(_)) => None,
             None => {
-                return Err(Error::invalid("no Ironic endpoint: `endpoint` is missing")
-                    .with_hint("set it to Ironic's URL, usually http://HOST:6385"));
+                let error = Error::invalid("no Ironic endpoint: `endpoint` is missing")
+                    .with_hint("set it to Ironic's URL, usually http://HOST:6385");
+                return Err(SettingError { setting: "endpoint", error });
             }
         };
         let roots = match &self.cacert {
             None => None,
             Some(pem) => Some(
                 tls_roots::pem_roots(pem)
-                    .ok_or_else(|| Error::invalid("`cacert` contains no certificate in PEM"))?,
+                    .ok_or_else(|| SettingError::new("cacert", "`cacert` contains no certificate in PEM"))?,
             ),
         };
         let version = match &self.api_version {
-            Some(text) => Some(text.parse().map_err(Error::invalid)?),
+            Some(text) => {
+                Some(text.parse().map_err(|problem: String| SettingError::new("api_version", problem))?)
+            }
             None => None,
         };
         Ok(CheckedAccess { endpoint, auth, roots, version })
     }
+}
+
+/// The error for a setting that is missing or wrong. It names the setting.
+#[derive(Debug)]
+pub struct SettingError {
+    /// The setting, a field of [`AccessSettings`].
+    pub setting: &'static str,
+    /// The error.
+    pub error: Error,
+}
+
+impl SettingError {
+    fn new(setting: &'static str, problem: impl Into<String>) -> Self {
+        SettingError { setting, error: Error::invalid(problem) }
+    }
+}
+
+impl From<SettingError> for Error {
+    fn from(SettingError { error, .. }: SettingError) -> Self {
+        error
+    }
+}
+
+/// Checks the URL of a setting with [`check_http_url`].
+fn check_url_setting(text: &str, setting: &'static str, suffix: &str) -> Result<String, SettingError> {
+    check_http_url(text, setting, suffix).map_err(|error| SettingError { setting, error })
 }
 
 /// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` is the setting,
@@ -190,7 +222,10 @@ mod tests {
     use super::*;
 
     fn settings(value: serde_json::Value) -> Result<CheckedAccess> {
-        serde_json::from_value::<AccessSettings>(value).unwrap().check(&Redactor::default())
+        serde_json::from_value::<AccessSettings>(value)
+            .unwrap()
+            .check(&Redactor::default())
+            .map_err(Error::from)
     }
 
     #[test]

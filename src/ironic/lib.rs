@@ -41,7 +41,7 @@ mod values;
 mod version;
 mod wire;
 
-pub use access::{AccessSettings, CheckedAccess};
+pub use access::{AccessSettings, CheckedAccess, SettingError};
 pub use client::Client;
 pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};

@@ -630,7 +630,8 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     }
     let all_near = names.iter().all(|name| resolver.near_name(name).is_some());
     let general = give_values_hint(&names, definitions);
-    let (mut hints, remaining_names) = hints_for_files(&names, inputs, definitions);
+    let (hint, remaining_names) = hint_for_files(&names, inputs, definitions);
+    let mut hints = Vec::from_iter(hint);
     match (hints.as_slice(), remaining_names.as_slice()) {
         ([], _) if inputs.is_deployed => {
             hints.push(match all_near {
@@ -669,13 +670,13 @@ fn give_values_hint(names: &[&str], definitions: &Definitions) -> String {
     }
 }
 
-/// Returns the hint for the files beside the manifest that have values of these variables, and the variables
-/// that none of them has.
-fn hints_for_files<'n>(
+/// Returns the hint for the files beside the manifest that have values of these variables, if there are any,
+/// and the variables that none of them has.
+fn hint_for_files<'n>(
     missing: &[&'n str],
     inputs: &Inputs,
     definitions: &Definitions,
-) -> (Vec<String>, Vec<&'n str>) {
+) -> (Option<String>, Vec<&'n str>) {
     let other_paths = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
     let (mut descriptions, mut options) = (Vec::new(), Vec::new());
     let (mut missing_names, mut has_store) = (missing.to_vec(), false);
@@ -699,13 +700,17 @@ fn hints_for_files<'n>(
         missing_names = remaining_names;
     }
     let hint =
-        || format!("pass {}: `monopile SAME-COMMAND {}`", descriptions.join(" and "), options.join(" "));
-    ((!options.is_empty()).then(hint).into_iter().collect(), missing_names)
+        (!options.is_empty()).then(|| pass_options_hint(&descriptions.join(" and "), &options.join(" ")));
+    (hint, missing_names)
 }
 
 /// Formats the hint for a file with variables that the operator left out.
 pub fn pass_file_hint(description: &str, option: &str, path: &str) -> String {
-    format!("pass {description}: `monopile SAME-COMMAND {option} {}`", shell_word(path))
+    pass_options_hint(description, &format!("{option} {}", shell_word(path)))
+}
+
+fn pass_options_hint(description: &str, options: &str) -> String {
+    format!("pass {description}: `monopile SAME-COMMAND {options}`")
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.

@@ -17,7 +17,7 @@ use ureq::typestate::AgentScope;
 use super::InterruptCheck;
 use super::arriving::Arrival;
 use super::connection::ProxyDialer;
-use super::image::RegistryAccess;
+use super::image::{RegistryAccess, refusal_hint};
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
@@ -364,7 +364,7 @@ impl Download<'_> {
             match error.is_temporary {
                 true => AttemptFailure::Temporary(request_error, None),
                 false => {
-                    let hint = registry.hint(StatusCode::UNAUTHORIZED.as_u16());
+                    let hint = refusal_hint(StatusCode::UNAUTHORIZED.as_u16());
                     AttemptFailure::Final(request_error.with_hint(hint))
                 }
             }
@@ -434,7 +434,7 @@ impl Download<'_> {
                 AttemptFailure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
             }
             status => AttemptFailure::Final(error.with_hint(match (self.registry, status) {
-                (Some(registry), _) => registry.hint(status),
+                (Some(_), _) => refusal_hint(status).to_owned(),
                 (None, 401 | 403) => {
                     "check the credentials in the URL: https://USER:PASSWORD@HOST/PATH".to_owned()
                 }

@@ -4,8 +4,6 @@
 //! A registry that wants a token answers a request with the address of its token server (the challenge
 //! `Bearer` of RFC 6750). The token server gets the user and password of the image's address.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use parking_lot::Mutex;
@@ -23,6 +21,7 @@ use crate::oci::{self, ImageDocument};
 use crate::source::{ImageBlob, Source};
 use base::encoding::basic_authorization;
 use base::events::Reporter;
+use base::files::input;
 use base::{Error, Result};
 use net::plain_errors::{http_problem, is_untrusted};
 
@@ -72,10 +71,16 @@ impl Fetcher<'_> {
     }
 }
 
+/// Returns the hint for a request that a registry refuses with `status`.
+pub(super) fn refusal_hint(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "check the name of the image, and the credentials: oci://USER:PASSWORD@HOST/NAME",
+        _ => "check the name of the image, its tag and its digest",
+    }
+}
+
 fn read_document(path: &Path, image_name: &str) -> Result<ImageDocument> {
-    let mut json = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut json))
+    let json = input::read(path, MAX_DOCUMENT_BYTES)
         .map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?;
     ImageDocument::decode(&json, &format!("the manifest of {image_name}"))
 }
@@ -83,21 +88,12 @@ fn read_document(path: &Path, image_name: &str) -> Result<ImageDocument> {
 impl RegistryAccess<'_> {
     /// Returns the types of a document that a request for `url` accepts; `None` for a layer.
     pub(super) fn accepted_types(&self, url: &HttpUrl) -> Option<&'static str> {
-        url.with_credentials().contains("/manifests/").then_some(DOCUMENT_TYPES)
+        self.url.is_document_url(url).then_some(DOCUMENT_TYPES)
     }
 
     /// Returns the header `Authorization` with the token of the registry.
     pub(super) fn authorization(&self) -> Option<String> {
         self.authorization.lock().clone()
-    }
-
-    /// Returns the hint for a request that the registry refuses with `status`.
-    pub(super) fn hint(&self, status: u16) -> String {
-        match status {
-            401 | 403 => "check the name of the image, and the credentials: oci://USER:PASSWORD@HOST/NAME",
-            _ => "check the name of the image, its tag and its digest",
-        }
-        .to_owned()
     }
 
     /// Gets a token if the headers of an answer 401 ask for one. Returns false if they do not.

@@ -11,7 +11,7 @@ use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, ReleaseEntry, ReleaseManifest};
 use crate::limits::MAX_DOCUMENT_BYTES;
-use crate::{Source, Stamp, source_form};
+use crate::{Source, Stamp, source_form, stemcell};
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
@@ -19,8 +19,6 @@ use base::files::input;
 use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
-/// The file that shows that an archive is a stemcell.
-const STEMCELL_MANIFEST: &str = "stemcell.MF";
 
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
@@ -29,9 +27,10 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
         fs::File::open(&source.path).map_err(|error| input::read_error("release", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&source_name))?
-        .ok_or_else(|| match holds(&source.path, STEMCELL_MANIFEST) {
-            true => stemcell_error(&source_name),
-            false => no_manifest_error(&source_name),
+        .ok_or_else(|| {
+            let file = fs::File::open(&source.path).ok();
+            let is_stemcell = file.is_some_and(|file| stemcell::is_stemcell(file).unwrap_or(false));
+            no_release_error(&source_name, is_stemcell)
         })?;
     let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {source_name}"))?;
     Ok((manifest.name, manifest.version))
@@ -68,18 +67,12 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     })
 }
 
-/// Returns true if the archive has this file at its top.
-fn holds(archive: &Path, name: &str) -> bool {
-    let Ok(file) = fs::File::open(archive) else { return false };
-    archive::read_member(file, Path::new(name), MAX_DOCUMENT_BYTES).is_ok_and(|member| member.is_some())
-}
-
-fn stemcell_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} is a stemcell"))
-        .with_hint("to inspect a stemcell: `monopile inspect-local-stemcell FILE`")
-}
-
-fn no_manifest_error(source_name: &str) -> Error {
+/// Returns the error for an archive without a `release.MF`.
+fn no_release_error(source_name: &str, is_stemcell: bool) -> Error {
+    if is_stemcell {
+        return Error::invalid(format!("{source_name} is a stemcell"))
+            .with_hint("to inspect a stemcell: `monopile inspect-local-stemcell FILE`");
+    }
     Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
         "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
     )
@@ -100,10 +93,8 @@ impl Loader<'_> {
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
         let manifest_path = self.directory.join(MANIFEST);
         if !manifest_path.is_file() {
-            return Err(match self.directory.join(STEMCELL_MANIFEST).is_file() {
-                true => stemcell_error(self.source_name),
-                false => no_manifest_error(self.source_name),
-            });
+            let is_stemcell = self.directory.join(stemcell::MANIFEST).is_file();
+            return Err(no_release_error(self.source_name, is_stemcell));
         }
         let text = read_document(&manifest_path)?;
         let file = format!("{MANIFEST} of {}", self.source_name);

@@ -25,6 +25,11 @@ pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";
 const A_STEMCELL: &str = "give a stemcell tarball, which has stemcell.MF and image at its top";
 
+/// Returns true if an archive has a `stemcell.MF` at its top.
+pub(super) fn is_stemcell(archive: fs::File) -> Result<bool, ArchiveError> {
+    archive::read_member(archive, Path::new(MANIFEST), MAX_DOCUMENT_BYTES).map(|member| member.is_some())
+}
+
 /// A verified and unpacked stemcell.
 #[derive(Debug, Clone)]
 pub struct Stemcell {

@@ -7,7 +7,7 @@
 //! directory.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use crate::digest::Digest;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::oci::{self, ImageDocument};
 use crate::source::ImageBlob;
+use base::files::input;
 use base::files::{open_inside, remove_tree};
 use base::text::json_problem;
 use base::{Error, Result};
@@ -105,10 +106,7 @@ fn blob_path(digest: &Digest) -> PathBuf {
 
 fn read(image: &Path, path: &Path, image_name: &str) -> Result<Vec<u8>> {
     let read_error = |error| Error::io(format!("reading '{}' of {image_name}", path.display()), error);
-    let mut content = Vec::new();
-    let file = open_inside(image, path).map_err(read_error)?;
-    file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut content).map_err(read_error)?;
-    Ok(content)
+    open_inside(image, path).and_then(|file| input::read_file(&file, MAX_DOCUMENT_BYTES)).map_err(read_error)
 }
 
 /// Unpacks the layers of an image into the new directory `root`. `work` is for single layers.

@@ -167,8 +167,7 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
         return Ok(false);
     }
     let file = File::open(path).map_err(read_error)?;
-    let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES);
-    manifest.map(|manifest| manifest.is_some()).map_err(|error| match error {
+    stemcell::is_stemcell(file).map_err(|error| match error {
         ArchiveError::NotAnArchive(_) => {
             Error::invalid(format!("{source_name} cannot be unpacked")).with_source(error).with_hint(
                 "check the path or URL: a userland is a tar archive, an image of a disk, a stemcell or a \

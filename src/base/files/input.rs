@@ -73,8 +73,12 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
 /// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
 /// file with a similar name.
 pub fn bare_missing_error(kind: &str, path: &Path) -> Error {
-    let suggestion = similar_name(path);
-    let suggestion = suggestion.map(|name| format!("; {}", question(&name))).unwrap_or_default();
+    suggest(kind, path, similar_name(path))
+}
+
+/// Returns the error for a missing file, with the name that was probably meant.
+fn suggest(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
+    let suggestion = similar_name.map(|name| format!("; {}", question(&name))).unwrap_or_default();
     Error::invalid(format!("{kind} '{}' does not exist{suggestion}", path.display()))
 }
 
@@ -86,13 +90,15 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
         return Error::invalid(format!("{kind} '{path_text}' must be a file, not a URL"))
             .with_hint(format!("download it first: `curl -LO {}`", shell_word(&path_text)));
     }
-    let error = bare_missing_error(kind, path);
+    let similar_name = similar_name(path);
+    let has_suggestion = similar_name.is_some();
+    let error = suggest(kind, path, similar_name);
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     if path.file_name().is_some_and(is_number) {
         // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
         return error.with_hint("name the manifest of the environment, which has one instance");
     }
-    if similar_name(path).is_some() {
+    if has_suggestion {
         return error;
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());

@@ -17,7 +17,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
-use ironic::Client;
+use ironic::{Client, SettingError};
 
 /// The context of one request: connections, configuration and log.
 pub(super) struct IronicCall<'a, 'l> {
@@ -95,7 +95,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let (deploy_timeout, power_timeout) = (config.deploy_timeout(), config.power_timeout());
     let outage_timeout = config.outage_timeout();
     // The run that started this process redacts the output that it shows.
-    let access = config.ironic.check(&Redactor::default()).map_err(|error| {
+    let access = config.ironic.check(&Redactor::default()).map_err(|SettingError { error, .. }| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
         CpiFailure::cloud(format!(

@@ -8,7 +8,7 @@ use crate::cli::paths;
 use crate::cli::session::Session;
 use base::Result;
 use base::files::input;
-use ironic::{AccessSettings, Client};
+use ironic::{AccessSettings, Client, SettingError};
 
 /// Options with the names and variables of `openstack` (python-openstackclient, "Authentication").
 #[derive(Clone, Args)]
@@ -152,9 +152,8 @@ impl Connection {
             cacert,
             api_version: nonempty(&self.os_baremetal_api_version),
         };
-        let access = settings.check(&session.redactor).map_err(|error| {
-            let text = error.to_string();
-            let setting = text.split('`').nth(1).unwrap_or("endpoint");
+        let access = settings.check(&session.redactor).map_err(|SettingError { setting, error }| {
+            let setting = if setting == "api_version" { "baremetal_api_version" } else { setting };
             let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
             error.with_hint(format!("`{setting}` is --os-{option}, or the variable OS_{variable}"))
         })?;

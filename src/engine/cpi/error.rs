@@ -271,6 +271,12 @@ pub enum CpiError {
 }
 
 impl CpiError {
+    /// Creates the error for the file at `path` that should get the CPI's answer.
+    pub(crate) fn answer_file(path: &std::path::Path, source: std::io::Error) -> Self {
+        let message = format!("creating '{}' for the CPI's answer failed", path.display());
+        CpiError::Local { message, path: Some(path.to_owned()), source }
+    }
+
     /// Returns the type of the CPI's error, if it answered with one.
     pub fn kind(&self) -> Option<&CpiErrorKind> {
         match self {

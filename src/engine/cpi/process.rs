@@ -225,14 +225,12 @@ pub(super) fn create_scratch_files(
     request_id: &RequestId,
 ) -> Result<OutputFiles, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
-    let answer =
-        File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {
-            CpiError::Local {
-                message: format!("creating '{}' for the CPI's answer failed", answer_path.display()),
-                path: Some(answer_path.clone()),
-                source,
-            }
-        })?;
+    let answer = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&answer_path)
+        .map_err(|source| CpiError::answer_file(&answer_path, source))?;
     let log_path = directory.join(format!("{request_id}.log"));
     Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path, end_path: None })
 }

@@ -405,11 +405,7 @@ fn run_announced_call(
     answer: io::Result<File>,
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
-    let answer = answer.map_err(|source| CpiError::Local {
-        message: format!("creating '{}' for the CPI's answer failed", open_call.answer_path().display()),
-        path: Some(open_call.answer_path()),
-        source,
-    })?;
+    let answer = answer.map_err(|source| CpiError::answer_file(&open_call.answer_path(), source))?;
     let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
     scratch_claim::record(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
         CpiError::Local {
