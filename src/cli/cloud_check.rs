@@ -136,7 +136,7 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
         true => CommandResult::json(&cloud_report.findings)?,
         false => CommandResult::Output(findings_table(&cloud_report, session).into_bytes()),
     };
-    Ok(match cloud_report.problem() {
+    Ok(match cloud_report.problem_error() {
         Some(error) => output.with_problem(error),
         None => output,
     })

@@ -44,7 +44,7 @@ impl PlanArgs {
             check_directory(parent(path), "--out")?;
         }
         let (plan_report, inputs) = make_plan(self.deploy, session)?;
-        if let (Some(path), false) = (&self.out, plan_report.generated.is_empty()) {
+        if let (Some(path), false) = (&self.out, plan_report.generated_variables.is_empty()) {
             return Ok(show(&plan_report, session)?.with_problem(unsaved_plan_error(
                 &plan_report,
                 &inputs,
@@ -106,7 +106,7 @@ fn note_run_in_progress(run: &RunContext) {
 
 /// Returns the error for a plan that no later run could take, because each run generates other values.
 fn unsaved_plan_error(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
-    let names = comma_list(&plan_report.generated);
+    let names = comma_list(&plan_report.generated_variables);
     // The hint gets the options of the command line, or the env file that names the vars store.
     let store = inputs.default_vars_store.as_ref().filter(|_| inputs.vars_store.is_none());
     let store = store.map(|store| format!(" --vars-store {}", shell_word(&store.to_string_lossy())));

@@ -46,7 +46,7 @@ fn copy_action(paths: &[String], recursive: bool) -> Result<SshAction> {
     }
     match paths.split_last() {
         Some((to, from)) if !from.is_empty() => {
-            Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
+            Ok(SshAction::Copy { recursive, sources: from.to_vec(), target: to.clone() })
         }
         _ => Err(Error::usage("scp needs a source and a destination")
             .with_hint("for example: `monopile scp bosh.yml :/var/vcap/sys/log/syslog .`")),

@@ -113,7 +113,7 @@ impl StatusArgs {
         };
         let request = StatusRequest {
             inputs,
-            ask_cpi: !self.no_cpi,
+            asks_cpi: !self.no_cpi,
             renderer_choice: self.renderer.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
@@ -135,7 +135,7 @@ impl StatusArgs {
         if let Some(doubt) = &status.cpi_doubt {
             session.reporter.warn(doubt);
         }
-        Ok(match status.problem() {
+        Ok(match status.problem_error() {
             Some(error) => output.with_problem(error),
             None => output,
         })
@@ -199,7 +199,7 @@ fn json_line(status: &Status) -> Result<String> {
 fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
-    if let Some(recorded_run) = status.running() {
+    if let Some(recorded_run) = status.run_in_progress() {
         let RunRecord { command, started_at, pid, .. } = &recorded_run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started_at} (pid {pid})")));
     }
@@ -217,7 +217,7 @@ fn status_text(session: &Session, status: &Status) -> String {
             },
         ));
     }
-    let unfinished_reason = status.record.not_deployed_because.filter(|_| status.running().is_none());
+    let unfinished_reason = status.record.not_deployed_because.filter(|_| status.run_in_progress().is_none());
     if let Some(reason) = unfinished_reason {
         facts.push(("Deployed", format!("no: {reason}")));
     }

@@ -11,7 +11,7 @@ use base::{Error, Result};
 use engine::protocol::{
     AnyCid, DiskCid, DiskKind, RequestId, SnapshotCid, SnapshotKind, StemcellCid, StemcellKind, VmCid, VmKind,
 };
-use engine::record_commands::{self, ConsentRequest, Forgettable};
+use engine::record_commands::{self, ConsentRequest, ForgettableRecord};
 
 /// The heading of the records to forget.
 const RECORD: &str = "Record (exactly one)";
@@ -80,7 +80,7 @@ struct RecordArgs {
 }
 
 impl RecordArgs {
-    fn into_forgettable(self, cpi: Option<String>) -> Result<Forgettable> {
+    fn into_forgettable(self, cpi: Option<String>) -> Result<ForgettableRecord> {
         let cid = self
             .vm
             .map(AnyCid::Vm)
@@ -88,9 +88,9 @@ impl RecordArgs {
             .or(self.stemcell.map(AnyCid::Stemcell))
             .or(self.snapshot.map(AnyCid::Snapshot));
         match (cid, self.call) {
-            (Some(cid), _) => Ok(Forgettable::Resource(cid, cpi)),
-            (None, Some(call)) => Ok(Forgettable::Call(call)),
-            (None, None) if self.failed_calls => Ok(Forgettable::FailedCalls),
+            (Some(cid), _) => Ok(ForgettableRecord::Resource(cid, cpi)),
+            (None, Some(call)) => Ok(ForgettableRecord::Call(call)),
+            (None, None) if self.failed_calls => Ok(ForgettableRecord::FailedCalls),
             // clap ensures that exactly one is given.
             (None, None) => Err(Error::usage("no record to forget is given")),
         }

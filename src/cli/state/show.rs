@@ -68,7 +68,8 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     let yes_or_no = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
         let mark = overview.undeleted.iter().find(|undeleted| undeleted.resource == *resource);
-        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.reason)).unwrap_or_default()
+        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.first_attempt_at, mark.reason))
+            .unwrap_or_default()
     };
     let cpi_suffix = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let mut table = Table::new(["Kind", "CID", "In use", "Details"]).with_details("Details");

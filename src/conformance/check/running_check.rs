@@ -310,7 +310,7 @@ impl RunningCheck<'_, '_> {
             MissingMethodConsequence::Breaks => {
                 fail(format!("`{method}` is not implemented; it is called by {}", facts.callers))
             }
-            MissingMethodConsequence::Tolerated | MissingMethodConsequence::Feature => {
+            MissingMethodConsequence::Tolerated | MissingMethodConsequence::LosesFeature => {
                 Err(CheckStop::Skipped(format!("`{method}` is not implemented, which is allowed")))
             }
         }

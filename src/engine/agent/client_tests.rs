@@ -23,13 +23,13 @@ const SHORT: AgentTimeouts = AgentTimeouts {
 const SLACK: Duration = Duration::from_secs(15);
 
 /// A client of an agent that stalls, and a receiver that is notified when it does.
-struct Stalled {
+struct StalledAgent {
     agent: Agent,
     interrupt: Arc<AtomicBool>,
     stall_receiver: std::sync::mpsc::Receiver<()>,
 }
 
-fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
+fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> StalledAgent {
     let certified_key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(certified_key.signing_key.serialize_der());
@@ -49,7 +49,7 @@ fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
     let interrupt_flag = Arc::clone(&interrupt);
     let signal_check = Arc::new(move || interrupt_flag.load(Ordering::SeqCst).then_some(2));
     let agent = Agent::with_timeouts(endpoint, "director", signal_check, Clock::start(), timeouts);
-    Stalled { agent, interrupt, stall_receiver }
+    StalledAgent { agent, interrupt, stall_receiver }
 }
 
 /// Makes the request that stalls at `point`, and returns its error.
@@ -74,7 +74,7 @@ fn points() -> impl Iterator<Item = StallPoint> {
 fn request_to_a_stalled_agent_times_out() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
-            let Stalled { agent, .. } = stalled_at(point, SHORT);
+            let StalledAgent { agent, .. } = stalled_at(point, SHORT);
             let (method, problem, timeout) = match point {
                 StallPoint::Accepted | StallPoint::Handshake => {
                     ("get_state", "no TLS connection within 500ms", SHORT.connect)
@@ -103,12 +103,12 @@ fn request_to_a_stalled_agent_times_out() {
 fn signal_ends_the_wait_for_a_stalled_agent() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
-            let Stalled { agent, interrupt, stall_receiver } = stalled_at(point, AGENT_TIMEOUTS);
-            let waiting = std::thread::spawn(move || reach(&agent, point));
+            let StalledAgent { agent, interrupt, stall_receiver } = stalled_at(point, AGENT_TIMEOUTS);
+            let reach_thread = std::thread::spawn(move || reach(&agent, point));
             stall_receiver.recv_timeout(Duration::from_secs(60)).unwrap();
             let start = Instant::now();
             interrupt.store(true, Ordering::SeqCst);
-            let error = waiting.join().unwrap();
+            let error = reach_thread.join().unwrap();
             let duration = start.elapsed();
             assert!(duration < Duration::from_secs(10), "{point:?}: {duration:?}");
             assert!(matches!(error, AgentError::Interrupted { signal: 2, .. }), "{point:?}: {error}");
@@ -119,7 +119,7 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
 
 #[test]
 fn ping_is_limited_by_the_agent_timeout() {
-    let Stalled { agent, .. } =
+    let StalledAgent { agent, .. } =
         stalled_at(StallPoint::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
     let start = Instant::now();
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
@@ -133,12 +133,12 @@ fn ping_is_limited_by_the_agent_timeout() {
 
 #[test]
 fn cleanup_continues_briefly_after_a_signal() {
-    let Stalled { agent, interrupt, .. } = stalled_at(StallPoint::Upload, AGENT_TIMEOUTS);
+    let StalledAgent { agent, interrupt, .. } = stalled_at(StallPoint::Upload, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
     assert!(matches!(agent.get_state().unwrap_err(), AgentError::Interrupted { .. }));
     agent.remove_blob("some-id").unwrap();
 
-    let Stalled { agent, interrupt, .. } = stalled_at(StallPoint::Body, AGENT_TIMEOUTS);
+    let StalledAgent { agent, interrupt, .. } = stalled_at(StallPoint::Body, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
     let start = Instant::now();
     agent.remove_blob("some-id").unwrap_err();

@@ -105,8 +105,8 @@ pub(crate) fn contact(
 ) -> Result<Agent> {
     let other_address = OtherAddress::find(&endpoint, state);
     let agent = connect(run, endpoint, state);
-    let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
-    agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
+    let wait_stage = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
+    agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem)).map_err(|error| {
         if error.is_of_this_run() {
             return other_credentials::explain_error(error, run, state, run_credentials);
         }
@@ -129,6 +129,6 @@ pub(crate) fn contact(
         Some(other) => other.explain(error),
         None => error,
     })?;
-    waiting.finish();
+    wait_stage.finish();
     Ok(agent)
 }

@@ -150,7 +150,12 @@ impl AgentError {
 
     /// Returns the error for a new VM whose agent does not answer within `timeout`, or refuses this run.
     /// `boot` is what the console shows, if it is on this machine.
-    pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration, boot: Option<&LastBoot>) -> Error {
+    pub(crate) fn into_new_vm_error(
+        self,
+        vm: &VmHandle,
+        timeout: Duration,
+        boot: Option<&LastBoot>,
+    ) -> Error {
         let new_vm_error = |hint: &str| {
             let error = Error::new(ErrorKind::AgentUnreachable, self.to_string());
             error.with_hint(hint).with_hint(
@@ -296,7 +301,7 @@ mod tests {
     fn new_vm_did_not_get_its_password_from_an_earlier_deploy() {
         let vm = VmHandle::new("vm-1".parse().unwrap(), None);
         let unauthorized = AgentError::Unauthorized { address: "https://10.0.0.6:6868".to_owned() };
-        let error = unauthorized.of_new_vm(&vm, Duration::from_secs(1), None);
+        let error = unauthorized.into_new_vm_error(&vm, Duration::from_secs(1), None);
         assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
         let hints = error.hints();
         assert!(hints[0].starts_with("give `cloud_provider.mbus` and `cloud_provider.properties.agent."));

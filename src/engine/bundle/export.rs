@@ -54,7 +54,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
         let stemcell = stemcell.stemcell(run, &stage)?;
         Packages::collect(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
     }
-    let cpi_inputs = OwnedCpiInputs::of_deployment(
+    let cpi_inputs = OwnedCpiInputs::for_deployment(
         run,
         request.renderer_choice,
         &deployment,

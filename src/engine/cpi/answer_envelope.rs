@@ -22,13 +22,13 @@ const MAX_BEGINNING_CHARS: usize = 120;
 /// A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
 struct Envelope {
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     result: Option<Value>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     error: Option<Value>,
 }
 
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 

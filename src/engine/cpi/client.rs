@@ -65,12 +65,12 @@ pub struct CallObserver<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
     /// Returns the reason to stop waiting, if any.
-    pub stop: Box<dyn Fn() -> Option<StopWaiting> + 'a>,
+    pub stop: Box<dyn Fn() -> Option<StopCause> + 'a>,
 }
 
 /// The reason to stop waiting for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopWaiting {
+pub enum StopCause {
     /// This signal arrived.
     Signal(u8),
     /// The call has taken this long.
@@ -105,8 +105,8 @@ impl Cpi {
 
     /// Returns the API version of requests.
     pub fn api_version(&self) -> u32 {
-        let highest = self.settings.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
-        self.info.api_version.min(HIGHEST_API_VERSION).min(highest)
+        let configured_version = self.settings.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
+        self.info.api_version.min(HIGHEST_API_VERSION).min(configured_version)
     }
 
     /// Returns the contract with a stemcell of this `api_version`.
@@ -147,10 +147,11 @@ impl Cpi {
     /// Returns the request as the CPI reads it. `info` carries no `api_version`, because its answer reports
     /// it.
     pub fn request(&self, request: &CpiRequest) -> Value {
-        let carried = request.method.arguments(self.api_version()).count().min(request.arguments.len());
+        let argument_count =
+            request.method.arguments(self.api_version()).count().min(request.arguments.len());
         let envelope = RequestEnvelope {
             method: request.method.name(),
-            arguments: &request.arguments[..carried],
+            arguments: &request.arguments[..argument_count],
             api_version: Some(self.api_version()).filter(|_| request.method != Method::Info),
             properties: &self.settings.context,
             director_uuid: &self.settings.director_uuid,
@@ -248,7 +249,7 @@ mod tests {
     fn cpi(cpi_version: u32, cap: Option<u32>) -> Cpi {
         let executable = Executable { program: "cpi".into(), arguments: Vec::new(), env_vars: Vec::new() };
         let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
-        let setup = CpiSettings {
+        let settings = CpiSettings {
             executable,
             director_uuid: "d".into(),
             scratch: PathBuf::new(),
@@ -257,7 +258,7 @@ mod tests {
             is_builtin: false,
         };
         Cpi {
-            settings: setup,
+            settings: settings,
             info: Info { api_version: cpi_version, stemcell_formats: None, version: None },
         }
     }

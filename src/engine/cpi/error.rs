@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::client::StopWaiting;
+use super::client::StopCause;
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::text::shell_word;
@@ -73,21 +73,21 @@ impl CpiErrorKind {
         };
         match self {
             CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
-                format!("the VM is gone, or {OTHER_PLACE}")
+                format!("the VM is gone, or {OTHER_ACCOUNT}")
             }
             CpiErrorKind::VmNotFound => {
                 format!(
-                    "the VM is gone, or {OTHER_PLACE}. If the VM is gone, `monopile create-env MANIFEST` \
+                    "the VM is gone, or {OTHER_ACCOUNT}. If the VM is gone, `monopile create-env MANIFEST` \
                      creates a new one"
                 )
             }
             CpiErrorKind::DiskNotFound => {
                 format!(
-                    "the disk is gone, or {OTHER_PLACE}. Only if the disk is gone with its data: `monopile \
+                    "the disk is gone, or {OTHER_ACCOUNT}. Only if the disk is gone with its data: `monopile \
                      cloud-check MANIFEST --resolution delete_disk_reference`"
                 )
             }
-            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_PLACE}"),
+            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_ACCOUNT}"),
             CpiErrorKind::DiskNotAttached => {
                 "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it, \
                  then run the same command again"
@@ -158,10 +158,10 @@ impl CpiErrorKind {
     }
 }
 
-/// The other reason why a CPI does not find what is on record.
-const OTHER_PLACE: &str = "the CPI looks in another account, region or project than before: check the CPI's \
-                           properties first, and if they are wrong, correct them and run the same command \
-                           again";
+/// The other possible cause if a CPI does not find a resource on record: it uses another account.
+const OTHER_ACCOUNT: &str = "the CPI looks in another account, region or project than before: check the CPI's \
+                             properties first, and if they are wrong, correct them and run the same \
+                             command again";
 
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
@@ -184,7 +184,7 @@ fn is_about_limits(message: &str) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum CpiError {
     /// The CPI answered with an error.
-    #[error("the CPI's `{method}` failed (request {request_id}): {}", with_type(error_type, message))]
+    #[error("the CPI's `{method}` failed (request {request_id}): {}", typed_message(error_type, message))]
     Answered {
         /// The method of the call.
         method: Method,
@@ -244,7 +244,7 @@ pub enum CpiError {
         /// The request id.
         request_id: RequestId,
         /// The reason for the end of the wait.
-        stop: StopWaiting,
+        stop: StopCause,
     },
     /// The run killed the process of a call that has no journal, because the call took too long or a signal
     /// arrived.
@@ -255,7 +255,7 @@ pub enum CpiError {
         /// The request id.
         request_id: RequestId,
         /// The reason for the end of the wait.
-        stop: StopWaiting,
+        stop: StopCause,
     },
     /// A file or thread of this machine could not be used.
     #[error("{message}")]
@@ -361,7 +361,7 @@ pub(crate) fn or_no_message(message: &str) -> &str {
 }
 
 /// Joins the type and the message of an error that a CPI answered with.
-fn with_type(error_type: &str, message: &str) -> String {
+fn typed_message(error_type: &str, message: &str) -> String {
     let message = or_no_message(message);
     match error_type.trim() {
         "" => message.to_owned(),
@@ -404,19 +404,19 @@ impl From<CpiError> for Error {
                     None => local_error,
                 }
             }
-            CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
+            CpiError::Abandoned { stop: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_rerun_hint(RERUN_WAITS)
             }
-            CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::failure(format!(
+            CpiError::Abandoned { stop: StopCause::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
             .with_rerun_hint(RERUN_WAITS_LONGER),
-            CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
+            CpiError::Killed { stop: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
-            CpiError::Killed { stop: StopWaiting::Timeout(after), .. } => {
+            CpiError::Killed { stop: StopCause::Timeout(after), .. } => {
                 let timeout = base::text::duration(after);
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
@@ -482,8 +482,8 @@ mod tests {
         let chain = Error::from(error.with_end(None, tail)).chain();
         assert!(chain[0].ends_with("): Bosh::Clouds::CloudError: no quota"), "{chain:?}");
         assert_eq!(chain[1..], ["the end of its log:\nasking for 4 CPUs"]);
-        assert_eq!(with_type("", "no quota"), "no quota");
-        assert_eq!(with_type("CloudError", "CloudError: no quota"), "CloudError: no quota");
+        assert_eq!(typed_message("", "no quota"), "no quota");
+        assert_eq!(typed_message("CloudError", "CloudError: no quota"), "CloudError: no quota");
     }
 
     #[test]

@@ -25,14 +25,14 @@ const MAX_ANSWER_LOG_BYTES: usize = 256 * 1024;
 /// Reads the log of one call line by line, and keeps its end.
 pub(crate) struct CallLog {
     stderr: Option<File>,
-    pending: Vec<u8>,
+    unfinished_line: Vec<u8>,
     tail: VecDeque<String>,
 }
 
 impl CallLog {
     /// Opens the file with standard error. A file that cannot be read counts as empty.
     pub(crate) fn open(path: &Path) -> Self {
-        CallLog { stderr: File::open(path).ok(), pending: Vec::new(), tail: VecDeque::new() }
+        CallLog { stderr: File::open(path).ok(), unfinished_line: Vec::new(), tail: VecDeque::new() }
     }
 
     /// Reads what was added to standard error.
@@ -41,13 +41,13 @@ impl CallLog {
         let mut file = file.take(MAX_READ_BYTES);
         let mut chunk = [0; 8192];
         while let Ok(read @ 1..) = file.read(&mut chunk) {
-            self.pending.extend_from_slice(&chunk[..read]);
-            while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.pending.drain(..=end).collect();
+            self.unfinished_line.extend_from_slice(&chunk[..read]);
+            while let Some(end) = self.unfinished_line.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unfinished_line.drain(..=end).collect();
                 add_line(&mut self.tail, &line, on_log);
             }
-            if self.pending.len() > MAX_LINE_BYTES {
-                let line = std::mem::take(&mut self.pending);
+            if self.unfinished_line.len() > MAX_LINE_BYTES {
+                let line = std::mem::take(&mut self.unfinished_line);
                 add_line(&mut self.tail, &line, on_log);
             }
         }
@@ -59,8 +59,8 @@ impl CallLog {
             on_log(&format!("… {skipped_bytes} bytes of the CPI's log are not shown"));
         }
         self.follow(on_log);
-        if !self.pending.is_empty() {
-            let line = std::mem::take(&mut self.pending);
+        if !self.unfinished_line.is_empty() {
+            let line = std::mem::take(&mut self.unfinished_line);
             add_line(&mut self.tail, &line, on_log);
         }
     }
@@ -72,7 +72,7 @@ impl CallLog {
         let skipped_bytes =
             unread_bytes.checked_sub(MAX_READ_BYTES).filter(|skipped_bytes| *skipped_bytes > 0)?;
         file.seek_relative(i64::try_from(skipped_bytes).ok()?).ok()?;
-        self.pending.clear();
+        self.unfinished_line.clear();
         Some(skipped_bytes)
     }
 
@@ -84,7 +84,7 @@ impl CallLog {
         }
         let stderr = self.end_of_stderr();
         let on_stderr: HashSet<&str> = stderr.lines().map(str::trim_end).collect();
-        let start = start_of_end(&log);
+        let start = tail_start(&log);
         if start > 0 {
             on_log(&format!("… {start} bytes of the log in the CPI's answer are not shown"));
         }
@@ -136,7 +136,7 @@ fn add_line(tail: &mut VecDeque<String>, bytes: &[u8], on_log: &mut dyn FnMut(&s
 /// Returns the `log` of an answer, or an empty text if the answer cannot be read.
 fn answer_log(answer: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Logged {
+    struct AnswerLog {
         #[serde(default)]
         log: Value,
     }
@@ -144,20 +144,20 @@ fn answer_log(answer: &[u8]) -> String {
         return String::new();
     }
     match serde_json::from_slice(answer) {
-        Ok(Logged { log: Value::String(log) }) => log,
-        Ok(Logged { log: Value::Null }) | Err(_) => String::new(),
+        Ok(AnswerLog { log: Value::String(log) }) => log,
+        Ok(AnswerLog { log: Value::Null }) | Err(_) => String::new(),
         // The contract asks for a string, but other text may help too.
-        Ok(Logged { log }) => log.to_string(),
+        Ok(AnswerLog { log }) => log.to_string(),
     }
 }
 
 /// Returns the position in a log from which it is shown: the start of a line, unless the last line is longer
 /// than the limit.
-fn start_of_end(log: &str) -> usize {
+fn tail_start(log: &str) -> usize {
     let Some(limit) = log.len().checked_sub(MAX_ANSWER_LOG_BYTES).filter(|limit| *limit > 0) else {
         return 0;
     };
-    let start = (limit..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    let start = (limit..log.len()).find(|index| log.is_char_boundary(*index)).unwrap_or(log.len());
     match log[start..].find('\n') {
         Some(end) if start + end + 1 < log.len() => start + end + 1,
         _ => start,

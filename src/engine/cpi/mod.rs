@@ -22,7 +22,7 @@ pub mod userland;
 
 pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
 pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};
-pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
+pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopCause, read_answer};
 pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use error::{RERUN_WAITS, or_no_message};

@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::client::StopWaiting;
+use super::client::StopCause;
 use super::error::CpiError;
 use super::log::CallLog;
 use crate::protocol::RequestId;
@@ -106,7 +106,7 @@ impl Executable {
         request: &[u8],
         files: OutputFiles,
         on_log: &mut dyn FnMut(&str),
-        stop: &dyn Fn() -> Option<StopWaiting>,
+        stop: &dyn Fn() -> Option<StopCause>,
     ) -> Result<ProcessOutcome, CpiError> {
         // The thread is started first: once the process runs, no other step may fail.
         let (hand_over, children) = mpsc::channel::<std::process::Child>();
@@ -191,9 +191,9 @@ pub(super) enum ProcessOutcome {
     /// The process ended, and its output cannot be read.
     Unreadable(io::Error),
     /// The run stopped waiting for the process.
-    Abandoned(StopWaiting),
+    Abandoned(StopCause),
     /// The run ended the process.
-    Killed(StopWaiting),
+    Killed(StopCause),
 }
 
 /// The rename that a new process makes before it becomes the CPI. The name of the answer file then shows that
@@ -203,16 +203,16 @@ struct AnswerFileRename(Option<(CString, CString, File)>);
 impl AnswerFileRename {
     fn of(files: &OutputFiles) -> io::Result<Self> {
         let Some(prepared_path) = &files.prepared_path else { return Ok(AnswerFileRename(None)) };
-        let from = CString::new(prepared_path.as_os_str().as_bytes())?;
-        let to = CString::new(files.answer_path.as_os_str().as_bytes())?;
+        let source = CString::new(prepared_path.as_os_str().as_bytes())?;
+        let target = CString::new(files.answer_path.as_os_str().as_bytes())?;
         let directory = files.answer_path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Ok(AnswerFileRename(Some((from, to, File::open(directory.unwrap_or(Path::new(".")))?))))
+        Ok(AnswerFileRename(Some((source, target, File::open(directory.unwrap_or(Path::new(".")))?))))
     }
 
     /// Makes the rename. Allocates no memory, because it runs between fork and exec.
     fn make(&self) -> io::Result<()> {
-        if let Some((from, to, directory)) = &self.0 {
-            rustix::fs::rename(from.as_c_str(), to.as_c_str())?;
+        if let Some((source, target, directory)) = &self.0 {
+            rustix::fs::rename(source.as_c_str(), target.as_c_str())?;
             rustix::fs::fsync(directory)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::source::{LocatedCpi, LocationSource};
 use crate::cpi::install::InstalledPackages;
 use crate::cpi::{
     Answer, CallObserver, Cpi, CpiError, CpiErrorKind, CpiRequest, CpiSettings, Method, OutputFiles,
-    StopWaiting,
+    StopCause,
 };
 use crate::prepare;
 use crate::protocol::{Contract, Terms, VmCid};
@@ -102,42 +102,42 @@ impl Retries {
 }
 
 impl<'a> CpiConnection<'a> {
-    /// Asks the CPI for `info`. `highest` limits the API version, and every call names
+    /// Asks the CPI for `info`. `highest_api_version` limits the API version, and every call names
     /// `stemcell_api_version`.
     pub(crate) fn open(
         run: &'a RunContext,
         name: Option<&str>,
-        (located, location): (LocatedCpi, LocationSource),
+        (located_cpi, location): (LocatedCpi, LocationSource),
         director_uuid: &str,
-        highest: Option<u32>,
+        highest_api_version: Option<u32>,
         stemcell_api_version: u32,
         stage: &Stage,
     ) -> Result<Self> {
-        let setup = CpiSettings {
-            executable: located.executable,
+        let settings = CpiSettings {
+            executable: located_cpi.executable,
             director_uuid: director_uuid.to_owned(),
             scratch: run.paths.scratch.clone(),
-            context: located.context,
-            highest_api_version: highest,
-            is_builtin: located.is_builtin,
+            context: located_cpi.context,
+            highest_api_version,
+            is_builtin: located_cpi.is_builtin,
         };
         let mut retries = Retries::default();
         loop {
             signals::check(run)?;
             let result = {
                 let _calling = count_and_measure(run);
-                Cpi::connect(setup.clone(), &mut observer(run, stage, Method::Info))
+                Cpi::connect(settings.clone(), &mut observer(run, stage, Method::Info))
             };
             let cpi = match result {
                 Ok(cpi) => cpi,
                 Err(error) if retries.pause_before_retry(run, stage, &error)? => continue,
-                Err(error) if highest == Some(1) && cpi_ran(&error) => {
+                Err(error) if highest_api_version == Some(1) && cpi_ran(&error) => {
                     let message_start = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
                     run.reporter.note(format!(
                         "{message_start}{error}; continuing with API version 1 and contract v1 \
                          (--cpi-api-version 1)"
                     ));
-                    Cpi::without_info(setup)
+                    Cpi::without_info(settings)
                 }
                 Err(error) => {
                     let may_be_old = looks_unknown(&error);
@@ -155,10 +155,10 @@ impl<'a> CpiConnection<'a> {
                 run,
                 name: name.map(str::to_owned),
                 cpi,
-                release: located.release,
+                release: located_cpi.release,
                 stemcell_api_version,
                 location,
-                _packages: located.packages,
+                _packages: located_cpi.packages,
             });
         }
     }
@@ -369,7 +369,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallOb
                 false => run.signals.first(),
             };
             let timeout = run.cpi_timeout.filter(|timeout| start.elapsed() >= *timeout);
-            signal.map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
+            signal.map(StopCause::Signal).or(timeout.map(StopCause::Timeout))
         }),
     }
 }

@@ -24,13 +24,15 @@ pub(crate) struct Cpis<'a> {
     resolved_cpis: ResolvedCpis<'a>,
     director_uuid: String,
     /// `--cpi-api-version`.
-    highest: Option<u32>,
-    /// The places of the VM, disks and snapshots on record, one per CPI.
+    highest_api_version: Option<u32>,
+    /// The locations of the VM, disks and snapshots on record, one per CPI.
     locations: Vec<CpiLocation>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<CpiName, u32>,
-    located: RefCell<BTreeMap<CpiName, LocatedCpi>>,
-    open: RefCell<BTreeMap<CpiName, Rc<CpiConnection<'a>>>>,
+    /// The CPIs that were installed, but not connected yet.
+    located_cpis: RefCell<BTreeMap<CpiName, LocatedCpi>>,
+    /// The CPIs that were asked for `info`.
+    connections: RefCell<BTreeMap<CpiName, Rc<CpiConnection<'a>>>>,
 }
 
 impl<'a> Cpis<'a> {
@@ -39,7 +41,7 @@ impl<'a> Cpis<'a> {
         run: &'a RunContext,
         inputs: CpiInputs<'a>,
         state: &State,
-        highest: Option<u32>,
+        highest_api_version: Option<u32>,
     ) -> Result<Self> {
         let resolved_cpis = ResolvedCpis::find(run, inputs)?;
         resolved_cpis.warn_about_unused_userland();
@@ -61,10 +63,10 @@ impl<'a> Cpis<'a> {
             resolved_cpis,
             locations,
             director_uuid: state.director_id.clone(),
-            highest,
+            highest_api_version,
             stemcell_api_versions,
-            located: RefCell::default(),
-            open: RefCell::default(),
+            located_cpis: RefCell::default(),
+            connections: RefCell::default(),
         })
     }
 
@@ -75,15 +77,15 @@ impl<'a> Cpis<'a> {
 
     /// Installs a CPI if needed, without asking it for `info`.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
-        let located = self.resolved_cpis.install(name, stage)?;
-        self.located.borrow_mut().insert(name.map(str::to_owned), located);
+        let located_cpi = self.resolved_cpis.install(name, stage)?;
+        self.located_cpis.borrow_mut().insert(name.map(str::to_owned), located_cpi);
         Ok(())
     }
 
     /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].
     pub(crate) fn adopt(&self, name: Option<&str>, installed_cpi: InstalledCpi) {
-        let located = self.resolved_cpis.adopt(installed_cpi);
-        self.located.borrow_mut().insert(name.map(str::to_owned), located);
+        let located_cpi = self.resolved_cpis.adopt(installed_cpi);
+        self.located_cpis.borrow_mut().insert(name.map(str::to_owned), located_cpi);
     }
 
     /// Checks this CPI and the CPIs of all resources on record like [`Self::install`], but compiles no
@@ -100,27 +102,27 @@ impl<'a> Cpis<'a> {
     /// Returns a connected CPI. The first use asks it for `info` as a part of `stage`.
     pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<CpiConnection<'a>>> {
         let key = name.map(str::to_owned);
-        if let Some(open) = self.open.borrow().get(&key) {
-            return Ok(Rc::clone(open));
+        if let Some(connection) = self.connections.borrow().get(&key) {
+            return Ok(Rc::clone(connection));
         }
         self.check_location(name)?;
-        let located = self.located.borrow_mut().remove(&key);
-        let located = match located {
-            Some(located) => located,
+        let located_cpi = self.located_cpis.borrow_mut().remove(&key);
+        let located_cpi = match located_cpi {
+            Some(located_cpi) => located_cpi,
             None => self.resolved_cpis.install(name, stage)?,
         };
         let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
         let connection = CpiConnection::open(
             self.run,
             name,
-            (located, self.resolved_cpis.location(name)?),
+            (located_cpi, self.resolved_cpis.location(name)?),
             &self.director_uuid,
-            self.highest,
+            self.highest_api_version,
             stemcell_api_version,
             stage,
         )?;
         let connection = Rc::new(connection);
-        self.open.borrow_mut().insert(key, Rc::clone(&connection));
+        self.connections.borrow_mut().insert(key, Rc::clone(&connection));
         Ok(connection)
     }
 
@@ -150,8 +152,8 @@ impl<'a> Cpis<'a> {
 
     /// Like [`Self::connect`], with a stage of its own.
     pub(crate) fn connect_in_own_stage(&self, name: Option<&str>) -> Result<Rc<CpiConnection<'a>>> {
-        if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
-            return Ok(Rc::clone(open));
+        if let Some(connection) = self.connections.borrow().get(&name.map(str::to_owned)) {
+            return Ok(Rc::clone(connection));
         }
         let asking = self.run.reporter.stage(info_stage_name(name));
         let connection = self.connect(name, &asking)?;

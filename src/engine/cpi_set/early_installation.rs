@@ -40,7 +40,7 @@ impl EarlyInstallation {
         let (manifest, reporter) = (manifest.to_owned(), stage.reporter().clone());
         let install = move || {
             let preparing = reporter.stage("Preparing the CPI");
-            let cpi_inputs = OwnedCpiInputs::of_deployment(
+            let cpi_inputs = OwnedCpiInputs::for_deployment(
                 &run,
                 renderer_choice,
                 &deployment,

@@ -49,9 +49,9 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
 pub(crate) fn apply_migrated_from(config: Option<&CpiConfig>, state: &State) -> Result<(State, Vec<Change>)> {
     let mut changes = Vec::new();
     for cpi in config.into_iter().flat_map(|config| &config.cpis) {
-        for from in &cpi.migrated_from {
-            if state.resources().any(|resource| resource.cpi() == from.as_deref()) {
-                changes.push(Change::CpiRenamed { from: from.clone(), to: cpi.name.clone() });
+        for old_name in &cpi.migrated_from {
+            if state.resources().any(|resource| resource.cpi() == old_name.as_deref()) {
+                changes.push(Change::CpiRenamed { old_name: old_name.clone(), new_name: cpi.name.clone() });
             }
         }
     }
@@ -72,9 +72,11 @@ pub(crate) fn record_migrated_from(
     store: &mut Store,
 ) -> Result<()> {
     for change in apply_migrated_from(config, store.state())?.1 {
-        if let Change::CpiRenamed { from, to } = &change {
-            let from = cpi_label(from.as_deref());
-            run.reporter.note(format!("the resources of {from} now belong to CPI '{to}' (`migrated_from`)"));
+        if let Change::CpiRenamed { old_name, new_name } = &change {
+            let old_label = cpi_label(old_name.as_deref());
+            run.reporter.note(format!(
+                "the resources of {old_label} now belong to CPI '{new_name}' (`migrated_from`)"
+            ));
         }
         store.commit(change)?;
     }
@@ -143,8 +145,8 @@ mod tests {
     #[test]
     fn migrated_from_maps_old_names_to_the_new_one() {
         let successor = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
-        for from in [Some("a"), None] {
-            let (migrated_state, changes) = apply_migrated_from(Some(&successor), &state(from)).unwrap();
+        for old_name in [Some("a"), None] {
+            let (migrated_state, changes) = apply_migrated_from(Some(&successor), &state(old_name)).unwrap();
             assert_eq!(changes.len(), 1);
             let snapshot = SnapshotHandle::new("snap-1".parse().unwrap(), Some("b"));
             assert_eq!(migrated_state.resources().next(), Some(Resource::Snapshot(snapshot)));

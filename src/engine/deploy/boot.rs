@@ -14,7 +14,7 @@ use erb::RendererChoice;
 use manifest::deployment::CpiSource;
 use manifest::{Inputs, LoadedManifest};
 
-/// The time until the agent answers after a boot.
+/// The longest time that an agent may need until it answers after a boot.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Boots the VM on record if it is off. Returns true if it was.

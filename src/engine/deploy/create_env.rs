@@ -41,8 +41,15 @@ pub fn create_env(
     let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {
         let manifest = &inputs.manifest;
         early_installation.get_or_init(|| {
-            let parts = (deployment, config);
-            EarlyInstallation::begin(run, request.renderer_choice, parts, manifest, releases, &validating)
+            let deployment_and_config = (deployment, config);
+            EarlyInstallation::begin(
+                run,
+                request.renderer_choice,
+                deployment_and_config,
+                manifest,
+                releases,
+                &validating,
+            )
         });
     };
     let prepared_deployment =
@@ -84,9 +91,9 @@ pub fn create_env(
     )?;
     let agent_state = draft.agent_state.as_ref();
     keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, store.state(), &validating)?;
-    draft.stopped_vm = find_stopped_vm(draft.unreachable_agent.as_ref(), &cpis, store.state())?;
+    draft.stopped_vm = find_stopped_vm(draft.unusable_agent.as_ref(), &cpis, store.state())?;
     let mut plan_report = report(&draft, store.state())?;
-    let unreachable_agent = draft.unreachable_agent.take();
+    let unusable_agent = draft.unusable_agent.take();
     // Before the CPI is compiled, which takes minutes.
     prepared_deployment.check_untracked(run, &inputs)?;
     match early_installation {
@@ -109,7 +116,7 @@ pub fn create_env(
     let origin = &prepared_deployment.deployment.stemcell.origin;
     check_formats(run, cpi, connection.stemcell_formats(), origin, &artifacts.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
-    if draft.plan.creates_vm() || unreachable_agent.is_some() {
+    if draft.plan.creates_vm() || unusable_agent.is_some() {
         deploy_run.vm_cloud_properties =
             super::vm::cloud_properties(&connection, &prepared_deployment.deployment, run)?;
     }
@@ -117,7 +124,7 @@ pub fn create_env(
     let mut executor = Executor::new(run, cpis, store);
 
     let mut plan = draft.plan.clone();
-    if let Some(agent) = unreachable_agent {
+    if let Some(agent) = unusable_agent {
         let vm = super::vm::handle(&executor)?;
         let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(vm.clone()))?;

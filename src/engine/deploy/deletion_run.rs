@@ -66,7 +66,8 @@ impl<'a> DeletionRun<'a> {
         Ok(failures)
     }
 
-    /// Takes a step. Returns the error of an unused resource that could not be deleted.
+    /// Takes a step. Returns the error of a disk, stemcell or snapshot on record, or of an earlier VM, that
+    /// could not be deleted.
     pub(super) fn take_step(
         &self,
         step: &Step,
@@ -76,7 +77,7 @@ impl<'a> DeletionRun<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopJobs(vm) | Step::LeaveJobs(vm) => {
+            Step::StopJobs(vm) | Step::StopJobsIfPossible(vm) => {
                 vm::stop(self, executor, agent, vm, stage).map(|()| None)
             }
             Step::Delete(resource) => {

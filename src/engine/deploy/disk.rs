@@ -17,7 +17,7 @@ use base::{Error, Result};
 use manifest::Deployment;
 use manifest::deployment::DiskSpec;
 
-/// Creates a disk with the VM's CPI, in this availability zone.
+/// Creates a disk with the VM's CPI, and records this availability zone with it.
 pub(super) fn create(
     executor: &mut Executor<'_>,
     spec: &DiskSpec,
@@ -37,7 +37,7 @@ pub(super) fn create(
         cpi: vm.cpi,
         az: az.map(str::to_owned),
         vm_at_replacement: None,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
     executor.perform(&creating, reason, &Effect::CreateDisk { record }, arguments)?;
@@ -138,10 +138,11 @@ pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -
 pub(super) fn migrate(
     executor: &mut Executor<'_>,
     agent: &Agent,
-    new: &DiskHandle,
+    new_disk: &DiskHandle,
     stage: &Stage,
 ) -> Result<()> {
-    let migrating = stage.reporter().timed_stage("migrate_disk", format!("Migrating disk content to {new}"));
+    let migrating =
+        stage.reporter().timed_stage("migrate_disk", format!("Migrating disk content to {new_disk}"));
     let vm = vm::handle(executor)?.cid;
     // The agent continues if this run is interrupted, and no disk may be unmounted meanwhile.
     agent.migrate_disk(|task| {
@@ -176,15 +177,15 @@ pub(super) fn detach(
 /// Waits until the VM's own agent answers again after a disk was attached or detached. Some CPIs restart or
 /// recreate the VM for that. The wait is a stage of its own, so that the operator sees its reason.
 fn wait_for_agent(timeout: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-    let mut waiting: Option<Stage> = None;
+    let mut wait_stage: Option<Stage> = None;
     agent.wait_until_ready(timeout, &mut |problem| {
-        let waiting = waiting.get_or_insert_with(|| {
+        let wait_stage = wait_stage.get_or_insert_with(|| {
             stage.reporter().stage("Waiting for the agent: the CPI has restarted or recreated the VM")
         });
-        waiting.log_line(problem);
+        wait_stage.log_line(problem);
     })?;
-    if let Some(waiting) = waiting {
-        waiting.finish();
+    if let Some(wait_stage) = wait_stage {
+        wait_stage.finish();
     }
     ForeignAgent::check(agent, executor.state())
 }

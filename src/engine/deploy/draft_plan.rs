@@ -1,6 +1,6 @@
 //! Plans a `create-env` without calling a CPI.
 
-use super::liveness::{self, Liveness, UnreachableAgent};
+use super::liveness::{self, Liveness, UnusableAgent};
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
 use super::{mbus_certificate, mbus_url};
@@ -39,13 +39,13 @@ pub(super) struct DraftPlan {
     pub(super) endpoint: AgentEndpoint,
     pub(super) plan: Plan,
     options: PlanOptions,
-    /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
-    pub(super) unreachable_agent: Option<UnreachableAgent>,
+    /// The agent that did not answer as expected. Set only if the plan deploys nothing.
+    pub(super) unusable_agent: Option<UnusableAgent>,
     /// The state of the agent if its jobs run.
     pub(super) agent_state: Option<AgentState>,
     /// True if the plan deploys nothing, and the jobs are stopped, as `stop-env` leaves them.
     pub(super) jobs_are_stopped: bool,
-    /// The VM on record, if its agent cannot be reached because its processes on this machine have ended. Set
+    /// The VM on record, if its agent does not answer because its processes on this machine have ended. Set
     /// only if the plan deploys nothing.
     pub(super) stopped_vm: Option<VmHandle>,
 }
@@ -81,12 +81,12 @@ impl DraftPlan {
             endpoint,
             plan,
             options,
-            unreachable_agent: None,
+            unusable_agent: None,
             agent_state: None,
             jobs_are_stopped: false,
             stopped_vm: None,
         };
-        draft.plan(state)?;
+        draft.update_plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
         let has_new_credentials = !draft.prepared_deployment.changed_credentials.is_empty();
         let asks_agent = match draft.plan.deploys_jobs() {
@@ -117,32 +117,32 @@ impl DraftPlan {
                 // the next update.
                 job_state if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
                     draft.options.jobs_after_failed_update = Some(job_state.to_owned());
-                    draft.plan(state)?;
+                    draft.update_plan(state)?;
                 }
                 _ => {}
             },
-            Some(Liveness::Unreachable(agent)) if draft.plan.updates_in_place() => {
+            Some(Liveness::Unusable(agent)) if draft.plan.updates_in_place() => {
                 run.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
-                draft.options.unusable_agent =
+                draft.options.unusable_agent_reason =
                     Some(format!("its agent {}: {}", agent.predicate(), agent.error));
-                draft.plan(state)?;
-                draft.plan.leave_jobs(&format!("its agent {}", agent.predicate()));
+                draft.update_plan(state)?;
+                draft.plan.expect_stop_failure(&format!("its agent {}", agent.predicate()));
             }
-            Some(Liveness::Unreachable(agent)) if !draft.plan.deploys_jobs() => {
-                draft.unreachable_agent = Some(agent)
+            Some(Liveness::Unusable(agent)) if !draft.plan.deploys_jobs() => {
+                draft.unusable_agent = Some(agent)
             }
-            Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
+            Some(Liveness::Unusable(agent)) if agent.has_other_credentials => {
                 running_jobs_warnings(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
-                draft.plan.leave_jobs("the agent refuses the new credentials");
+                draft.plan.expect_stop_failure("the agent refuses the new credentials");
             }
-            Some(Liveness::Unreachable(agent)) => {
+            Some(Liveness::Unusable(agent)) => {
                 run.reporter.warn(format!(
                     "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}. To look \
                      first: `monopile cloud-check MANIFEST --report`",
                     agent.predicate(),
                     agent.error
                 ));
-                draft.plan.leave_jobs(&format!("the agent {}", agent.predicate()));
+                draft.plan.expect_stop_failure(&format!("the agent {}", agent.predicate()));
             }
             None => {}
         }
@@ -157,10 +157,11 @@ impl DraftPlan {
 
     /// Returns true if nothing changed and the VM need not be checked.
     pub(super) fn has_nothing_to_do(&self) -> bool {
-        self.plan.is_empty() && self.unreachable_agent.is_none()
+        self.plan.is_empty() && self.unusable_agent.is_none()
     }
 
-    fn plan(&mut self, state: &State) -> Result<()> {
+    /// Makes the plan again, with the options as they are now.
+    fn update_plan(&mut self, state: &State) -> Result<()> {
         self.plan = self.make_plan(state, &self.options)?;
         Ok(())
     }
@@ -191,8 +192,8 @@ impl DraftPlan {
 
     /// Returns the persistent disk that a new VM does not get, because the manifest has none any more.
     pub(super) fn detached_disk<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
-        let is_left = self.plan.creates_vm() && self.prepared_deployment.deployment.disk.is_none();
-        state.current_disk().filter(|_| is_left)
+        let is_detached = self.plan.creates_vm() && self.prepared_deployment.deployment.disk.is_none();
+        state.current_disk().filter(|_| is_detached)
     }
 
     /// Returns the plan for the case that the VM on record does not exist.
@@ -203,11 +204,11 @@ impl DraftPlan {
 
 /// Returns the VM on record if its agent cannot be reached and its processes on this machine have ended.
 pub(super) fn find_stopped_vm(
-    unreachable_agent: Option<&UnreachableAgent>,
+    unusable_agent: Option<&UnusableAgent>,
     cpis: &Cpis<'_>,
     state: &State,
 ) -> Result<Option<VmHandle>> {
-    match state.vm_handle().filter(|_| unreachable_agent.is_some()) {
+    match state.vm_handle().filter(|_| unusable_agent.is_some()) {
         Some(vm) if cpis.is_off(&vm)? => Ok(Some(vm)),
         _ => Ok(None),
     }
@@ -215,7 +216,7 @@ pub(super) fn find_stopped_vm(
 
 /// Returns the warnings for a VM that is replaced although its agent refuses the new credentials: the
 /// problem, and the way to stop the jobs first.
-fn running_jobs_warnings(agent: &UnreachableAgent) -> [String; 2] {
+fn running_jobs_warnings(agent: &UnusableAgent) -> [String; 2] {
     let hints: Vec<String> = agent.error.hints().iter().map(|hint| text::capitalized(hint)).collect();
     [
         format!(

@@ -14,11 +14,11 @@ pub(super) enum Liveness {
     /// Its agent answers.
     Alive(AgentState),
     /// Its agent does not answer, or another agent answers. The CPI may know whether the VM exists.
-    Unreachable(UnreachableAgent),
+    Unusable(UnusableAgent),
 }
 
-/// An agent that cannot be asked.
-pub(super) struct UnreachableAgent {
+/// An agent that did not answer as expected.
+pub(super) struct UnusableAgent {
     /// The cause.
     pub(super) error: Error,
     /// True if nothing came from it; false if it refuses, or another agent answers.
@@ -27,7 +27,7 @@ pub(super) struct UnreachableAgent {
     pub(super) has_other_credentials: bool,
 }
 
-impl UnreachableAgent {
+impl UnusableAgent {
     /// Returns the predicate for messages about the agent.
     pub(super) fn predicate(&self) -> &'static str {
         if self.is_silent { "does not answer" } else { "cannot be used" }
@@ -59,20 +59,19 @@ pub(super) fn check_liveness(
             } else {
                 "its agent cannot be used"
             });
-            let unreachable_agent = UnreachableAgent { error, is_silent, has_other_credentials };
-            return Ok(Some(Liveness::Unreachable(unreachable_agent)));
+            let unusable_agent = UnusableAgent { error, is_silent, has_other_credentials };
+            return Ok(Some(Liveness::Unusable(unusable_agent)));
         }
     };
-    match AgentState::of_vm_on_record(agent_answer, &agent, state) {
+    match AgentState::from_answer(agent_answer, &agent, state) {
         Ok(agent_state) => {
             checking.finish();
             Ok(Some(Liveness::Alive(agent_state)))
         }
         Err(error) => {
             checking.give_up("its agent cannot be used");
-            let unreachable_agent =
-                UnreachableAgent { error, is_silent: false, has_other_credentials: false };
-            Ok(Some(Liveness::Unreachable(unreachable_agent)))
+            let unusable_agent = UnusableAgent { error, is_silent: false, has_other_credentials: false };
+            Ok(Some(Liveness::Unusable(unusable_agent)))
         }
     }
 }

@@ -22,7 +22,7 @@ use base::text;
 use base::text::json_problem;
 use base::{Error, Result};
 
-/// The newest format of a saved plan that this version reads, and the format that it writes.
+/// The only format of a saved plan that this version reads, and the format that it writes.
 const FORMAT_VERSION: u32 = 1;
 
 /// The maximum number of changed leaves of the manifest that are listed for the operator.
@@ -44,17 +44,17 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<PlanChange>>,
     /// The existing VM, disks and other resources that the plan deletes, with their sizes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deletes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "deletes")]
+    pub deleted_resources: Vec<String>,
     /// The persistent disk that the plan detaches and keeps, because the manifest has none any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keeps: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "keeps")]
+    pub kept_disk: Option<String>,
     /// The declared variables whose values differ from those last deployed.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "credentials")]
     pub changed_credentials: Vec<String>,
     /// A check that could not be made, as text for the operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unchecked: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "unchecked")]
+    pub unchecked_reason: Option<String>,
     /// The number of packages by source; absent if no jobs are deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packages: Option<PackageCounts>,
@@ -73,9 +73,10 @@ pub struct PlanReport {
     stopped_vm: Option<String>,
     /// The variables whose values were generated for this plan only. No later run has the same values.
     #[serde(skip)]
-    pub generated: Vec<String>,
+    pub generated_variables: Vec<String>,
     /// The inputs from which the plan was made.
-    basis: PlanInputs,
+    #[serde(rename = "basis")]
+    inputs: PlanInputs,
     /// The name of the file from which the plan was read.
     #[serde(skip)]
     file: String,
@@ -113,8 +114,8 @@ pub struct PlanChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Its deployed value; absent if it is new, or if one of the values is a secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub old: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "old")]
+    pub deployed_value: Option<String>,
     /// The change in one line, for the operator.
     pub text: String,
 }
@@ -175,7 +176,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         let agent_state = draft.agent_state.as_ref();
         keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared_deployment.deployment.cpi(), &state, &validating)?;
-        draft.stopped_vm = find_stopped_vm(draft.unreachable_agent.as_ref(), &cpis, &state)?;
+        draft.stopped_vm = find_stopped_vm(draft.unusable_agent.as_ref(), &cpis, &state)?;
         if !is_vm_expected {
             draft.prepared_deployment.check_untracked(run, inputs)?;
         }
@@ -233,8 +234,8 @@ impl PlanReport {
             action: action(draft, state),
             steps: plan.reported_steps(&draft.prepared_deployment.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
-            deletes: describe_deletions(plan, state),
-            keeps: draft.detached_disk(state).map(|disk| {
+            deleted_resources: describe_deletions(plan, state),
+            kept_disk: draft.detached_disk(state).map(|disk| {
                 format!(
                     "{} with its data, detached; to delete it: `monopile delete-disk MANIFEST {}`",
                     state.describe(&Resource::Disk(disk.handle())),
@@ -245,17 +246,17 @@ impl PlanReport {
                 true => draft.prepared_deployment.changed_credentials.clone(),
                 false => Vec::new(),
             },
-            unchecked: draft.prepared_deployment.unchecked.clone(),
+            unchecked_reason: draft.prepared_deployment.unchecked_reason.clone(),
             packages,
             duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
             agent_trouble: draft
-                .unreachable_agent
+                .unusable_agent
                 .as_ref()
                 .map(|agent| format!("{} ({})", agent.predicate(), agent.error.summary())),
             stopped_vm: draft.stopped_vm.as_ref().map(cpi_set::describe_off),
-            generated: draft.prepared_deployment.generated_names.clone(),
-            basis: PlanInputs::of(request, draft, state, storage),
+            generated_variables: draft.prepared_deployment.generated_names.clone(),
+            inputs: PlanInputs::of(request, draft, state, storage),
             file: String::new(),
         }
     }
@@ -324,9 +325,9 @@ impl PlanReport {
             _ => {}
         }
         lines.extend(self.deletions());
-        lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
+        lines.extend(self.kept_disk.as_ref().map(|disk| format!("Keeps {disk}")));
         lines.extend(self.describe_changed_credentials());
-        lines.extend(self.unchecked.clone());
+        lines.extend(self.unchecked_reason.clone());
         if let Some(packages) = &self.packages {
             let PackageCounts { to_compile, in_cache, precompiled } = packages;
             let mut parts = vec![format!("{to_compile} to compile"), format!("{in_cache} from the cache")];
@@ -354,7 +355,7 @@ impl PlanReport {
 
     /// Lists the resources that the plan deletes, for the operator.
     fn deletions(&self) -> Option<String> {
-        (!self.deletes.is_empty()).then(|| format!("Deletes {}", self.deletes.join(", ")))
+        (!self.deleted_resources.is_empty()).then(|| format!("Deletes {}", self.deleted_resources.join(", ")))
     }
 
     /// Lists the credentials that change, for a person.
@@ -367,18 +368,20 @@ impl PlanReport {
     fn describe_duration(&self) -> Option<String> {
         /// A shorter time is not worth a line.
         const MIN_SHOWN_MS: u64 = 1000;
-        let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
+        let duration_text = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
         let notable = |milliseconds: Option<u64>| milliseconds.filter(|time| *time >= MIN_SHOWN_MS);
         match (notable(self.duration_ms), notable(self.downtime_ms)) {
             // The two durations may come from different runs.
-            (Some(takes), Some(downtime)) if downtime >= takes => {
-                Some(format!("Usually takes {0}, with {0} of downtime", about(takes)))
+            (Some(duration), Some(downtime)) if downtime >= duration => {
+                Some(format!("Usually takes {0}, with {0} of downtime", duration_text(duration)))
             }
-            (Some(takes), Some(downtime)) => {
-                Some(format!("Usually takes {}, with {} of downtime", about(takes), about(downtime)))
-            }
-            (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
-            (None, Some(downtime)) => Some(format!("Usual downtime: {}", about(downtime))),
+            (Some(duration), Some(downtime)) => Some(format!(
+                "Usually takes {}, with {} of downtime",
+                duration_text(duration),
+                duration_text(downtime)
+            )),
+            (Some(duration), None) => Some(format!("Usually takes {}", duration_text(duration))),
+            (None, Some(downtime)) => Some(format!("Usual downtime: {}", duration_text(downtime))),
             (None, None) => None,
         }
     }
@@ -418,7 +421,7 @@ impl PlanReport {
 
     /// Returns the options of the steps, each after a space.
     fn options(&self) -> String {
-        self.basis.step_options.iter().map(|option| format!(" {option}")).collect()
+        self.inputs.step_options.iter().map(|option| format!(" {option}")).collect()
     }
 
     /// Checks that a run would still take exactly the steps of the saved plan.
@@ -439,23 +442,26 @@ impl PlanReport {
             ))
             .with_note("nothing was changed")
             .with_hint("pass the manifest for which the plan was made")),
-            () if !self.basis.state_name.is_empty() && self.basis.state_name != now.basis.state_name => {
+            () if !self.inputs.state_name.is_empty() && self.inputs.state_name != now.inputs.state_name => {
                 Err(Error::invalid(format!(
                     "the plan is for the state '{}', not for '{}'",
-                    self.basis.state_name, now.basis.state_name
+                    self.inputs.state_name, now.inputs.state_name
                 ))
                 .with_note("nothing was changed")
                 .with_hint("pass the state for which the plan was made: --state FILE"))
             }
-            () if !now.generated.is_empty() => {
-                refuse(&format!("variables have no saved values: {}", text::comma_list(&now.generated)))
-            }
-            () if self.basis.manifest_digest != now.basis.manifest_digest => {
+            () if !now.generated_variables.is_empty() => refuse(&format!(
+                "variables have no saved values: {}",
+                text::comma_list(&now.generated_variables)
+            )),
+            () if self.inputs.manifest_digest != now.inputs.manifest_digest => {
                 refuse("the manifest or a variable changed")
             }
-            () if self.basis.artifacts != now.basis.artifacts => refuse("the stemcell or a release changed"),
-            () if self.basis.state_digest != now.basis.state_digest => refuse("the state changed"),
-            () if self.steps != now.steps && self.basis.step_options != now.basis.step_options => {
+            () if self.inputs.artifacts != now.inputs.artifacts => {
+                refuse("the stemcell or a release changed")
+            }
+            () if self.inputs.state_digest != now.inputs.state_digest => refuse("the state changed"),
+            () if self.steps != now.steps && self.inputs.step_options != now.inputs.step_options => {
                 Err(Error::invalid("the plan was made with other options than those of this command")
                     .with_note("nothing was changed")
                     .with_hint(format!("give the options of the plan: {}", self.command(&self.file))))
@@ -479,7 +485,7 @@ fn state_name(storage: &Storage) -> String {
 fn action(draft: &DraftPlan, state: &State) -> PlanAction {
     let plan = &draft.plan;
     match () {
-        () if draft.unreachable_agent.is_some() => PlanAction::Examine,
+        () if draft.unusable_agent.is_some() => PlanAction::Examine,
         () if plan.keeps_jobs() => PlanAction::KeepJobs,
         () if plan.updates_in_place() => PlanAction::UpdateInPlace,
         () if plan.creates_vm() && state.vm_cid().is_some() => PlanAction::Recreate,
@@ -526,11 +532,13 @@ impl From<Difference> for PlanChange {
     fn from(difference: Difference) -> Self {
         let value_or_mark = |value: Option<String>| Some(value.unwrap_or_else(|| "<changed>".to_owned()));
         let text = difference.to_string();
-        let (change, old, value) = match difference.change {
+        let (change, deployed_value, value) = match difference.change {
             LeafChange::Added(value) => ("added", None, value_or_mark(value)),
-            LeafChange::Changed { from, to } => ("changed", from, value_or_mark(to)),
+            LeafChange::Changed { deployed_value, new_value } => {
+                ("changed", deployed_value, value_or_mark(new_value))
+            }
             LeafChange::Removed(value) => ("removed", value, None),
         };
-        PlanChange { path: difference.path, change: change.to_owned(), value, old, text }
+        PlanChange { path: difference.path, change: change.to_owned(), value, deployed_value, text }
     }
 }

@@ -116,8 +116,8 @@ impl<'a> DeployRun<'a> {
     /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
     /// copies its data replaces the rest of the plan.
     fn take_each_step(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
-        let usual = plan.usual_duration(&executor.state().monopile.durations);
-        let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
+        let usual_duration = plan.usual_duration(&executor.state().monopile.durations);
+        let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual_duration);
         let instance = self.prepared_deployment.deployment.instance();
         if plan.deploys_jobs() {
             let is_first = executor.state().monopile.credential_digests.is_none();
@@ -146,9 +146,9 @@ impl<'a> DeployRun<'a> {
                 Step::CreateVm(stemcell_ref) => {
                     let stemcell = stemcell_record(executor.state(), stemcell_ref, new_stemcell.as_deref())?;
                     // The agent of the new VM gets these values, even if the rest of the deploy fails.
-                    let are_new = !self.prepared_deployment.changed_credentials.is_empty();
+                    let has_new_credentials = !self.prepared_deployment.changed_credentials.is_empty();
                     if let Some(digests) =
-                        self.prepared_deployment.credential_digests.as_ref().filter(|_| are_new)
+                        self.prepared_deployment.credential_digests.as_ref().filter(|_| has_new_credentials)
                     {
                         executor.commit(Change::CredentialsChosen(digests.clone()))?;
                     }
@@ -175,9 +175,9 @@ impl<'a> DeployRun<'a> {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
                         DiskRef::New => created_disk(new_disk.as_ref())?,
                     };
-                    let target = (&self.prepared_deployment.deployment, self.boot_timeout);
+                    let attachment = (&self.prepared_deployment.deployment, self.boot_timeout);
                     let on_attached = || self.run.reporter.emit(Event::StepApplied);
-                    disk::attach(target, executor, &agent, disk, reason, &deploying, &on_attached)?;
+                    disk::attach(attachment, executor, &agent, disk, reason, &deploying, &on_attached)?;
                 }
                 Step::MigrateDisk => {
                     disk::migrate(executor, &agent, created_disk(new_disk.as_ref())?, &deploying)?;
@@ -303,7 +303,7 @@ impl<'a> DeployRun<'a> {
                 digest: Some(identity.digest.to_string()),
                 name: identity.name,
                 version: identity.version,
-                unknown: serde_json::Map::new(),
+                unknown_keys: serde_json::Map::new(),
             })
             .collect();
         let leaves =
@@ -337,11 +337,15 @@ fn created_disk(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
     disk.ok_or_else(|| Error::failure("the plan uses a disk before it creates one"))
 }
 
-/// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.
-fn stemcell_record(state: &State, stemcell_ref: &StemcellRef, new: Option<&str>) -> Result<StemcellRecord> {
+/// Finds the stemcell of a step; `new_record_id` is the id of the record that an earlier step created.
+fn stemcell_record(
+    state: &State,
+    stemcell_ref: &StemcellRef,
+    new_record_id: Option<&str>,
+) -> Result<StemcellRecord> {
     let id = match stemcell_ref {
         StemcellRef::Existing(id) => Some(id.as_str()),
-        StemcellRef::New => new,
+        StemcellRef::New => new_record_id,
     };
     let record = state.stemcells.iter().find(|record| Some(record.id.as_str()) == id);
     record.cloned().ok_or_else(|| Error::failure("the plan uses a stemcell that is not on record"))

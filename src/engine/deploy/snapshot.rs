@@ -33,8 +33,8 @@ impl SnapshotPolicy {
     /// Returns the time until which a snapshot taken now is kept, if it is limited.
     fn keep_until(self) -> Option<String> {
         let SnapshotPolicy::KeepFor(time) = self else { return None };
-        let until = OffsetDateTime::now_utc().checked_add(time.try_into().ok()?)?;
-        Some(base::encoding::rfc3339(until))
+        let end_time = OffsetDateTime::now_utc().checked_add(time.try_into().ok()?)?;
+        Some(base::encoding::rfc3339(end_time))
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn effect(
         disk: disk.cid.clone(),
         created_at: base::encoding::now(),
         keep_until: policy.keep_until(),
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     (Effect::SnapshotDisk { record }, vec![json!(disk.cid), metadata(state, deployment)])
 }

@@ -20,7 +20,7 @@ impl StepTimer {
     pub(super) fn begin(&mut self, step: &Step) {
         self.end_step();
         let now = Instant::now();
-        if matches!(step, Step::StopJobs(_) | Step::LeaveJobs(_)) {
+        if matches!(step, Step::StopJobs(_) | Step::StopJobsIfPossible(_)) {
             self.stop_began = Some(now);
         }
         self.current = Some((step.name(), now));

@@ -29,7 +29,7 @@ pub(super) fn validate<'a>(
         DeployRun::new(run, prepared_deployment, artifacts, renderer, endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     deploy_run.render_early(state, stage)?;
-    let parts = cpi_set::CpiInputs {
+    let cpi_inputs = cpi_set::CpiInputs {
         provider: &prepared_deployment.deployment.cloud_provider,
         config: prepared_deployment.cpi_config.as_ref(),
         environment_name: &prepared_deployment.deployment.name,
@@ -37,7 +37,7 @@ pub(super) fn validate<'a>(
         releases: &artifacts.releases,
         renderer,
     };
-    let mut cpis = Cpis::find(run, parts, state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(run, cpi_inputs, state, request.cpi_api_version)?;
     cpis.use_stemcell(prepared_deployment.deployment.cpi(), artifacts.stemcell.api_version);
     Ok((deploy_run, cpis))
 }

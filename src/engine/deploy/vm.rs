@@ -29,15 +29,15 @@ pub(super) fn create_stemcell(
     stage: &Stage,
 ) -> Result<String> {
     let destination = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    let uploading = stage.reporter().timed_stage(
+    let upload_stage = stage.reporter().timed_stage(
         "upload_stemcell",
         format!("Uploading stemcell '{}/{}'{destination}", stemcell.name, stemcell.version),
     );
     let (effect, arguments) = upload_effect(stemcell, deployment, cpi, false);
-    executor.perform(&uploading, reason, &effect, arguments)?;
+    executor.perform(&upload_stage, reason, &effect, arguments)?;
     let stemcell_record = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = stemcell_record.map(|record| record.id.clone());
-    uploading.finish();
+    upload_stage.finish();
     id.ok_or_else(|| Error::failure("the stemcell is not on record after its upload"))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn upload_effect(
         cpi: cpi.map(str::to_owned),
         digest: Some(stemcell.identity().digest.to_string()),
         is_kept,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     // Requests of API version 3 carry the third argument (`cpi-api-v3-method/create-stemcell.md`).
     let arguments =
@@ -121,7 +121,7 @@ pub(super) fn create(
         ssh_host_key: None,
         property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared_deployment.vm_properties)),
         is_ready: false,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     // The CPI does not know disks of other CPIs.
     let disks_of_cpi = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
@@ -143,17 +143,17 @@ pub(super) fn create(
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
     creating.finish();
 
-    let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
+    let wait_stage = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
     let wait_result = match &deploy_run.deletion_run.registry {
-        Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
+        Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &wait_stage),
         None => agent
-            .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
-            .map_err(|error| error.of_new_vm(&vm, timeout, executor.last_boot(&vm).as_ref())),
+            .wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem))
+            .map_err(|error| error.into_new_vm_error(&vm, timeout, executor.last_boot(&vm).as_ref())),
     };
     wait_result?;
     ForeignAgent::check(agent, executor.state())?;
-    waiting.finish();
+    wait_stage.finish();
     Ok(())
 }
 
@@ -206,8 +206,9 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
     Value::Object(metadata)
 }
 
-/// Stops the jobs and unmounts the disks. A VM that is gone, foreign or dead (its agent does not answer in
-/// time) has nothing to stop. Fails if the CPI denies the VM and its agent answers.
+/// Stops the jobs and unmounts the disks. Skips a VM that is gone. Gives up, without an error, on a VM that
+/// is foreign or whose agent does not answer: its jobs may still run. Fails if the CPI denies the VM and its
+/// agent answers.
 pub(super) fn stop(
     deletion_run: &DeletionRun<'_>,
     executor: &Executor<'_>,
@@ -218,10 +219,10 @@ pub(super) fn stop(
     let instance =
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected_agent_id = executor.state().vm().map(|vm| vm.agent_id.clone());
-    let waiting = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
-    if !executor.may_have_vm(&waiting, vm)? {
-        Contradiction::check(executor, agent, vm, &waiting)?;
-        waiting.skip("the CPI does not find the VM");
+    let wait_stage = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
+    if !executor.may_have_vm(&wait_stage, vm)? {
+        Contradiction::check(executor, agent, vm, &wait_stage)?;
+        wait_stage.skip("the CPI does not find the VM");
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
@@ -230,7 +231,7 @@ pub(super) fn stop(
         .as_ref()
         .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
     let start = Instant::now();
-    match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| waiting.log_line(problem)) {
+    match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| wait_stage.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -241,24 +242,24 @@ pub(super) fn stop(
                 true => format!("no answer after {}", text::duration(start.elapsed())),
                 false => "its agent cannot be used".to_owned(),
             };
-            waiting.give_up(format!("{summary}: {error}; its jobs are not stopped"));
+            wait_stage.give_up(format!("{summary}: {error}; its jobs are not stopped"));
             return Ok(());
         }
     }
     if let Some(expected_agent_id) = expected_agent_id
         && let Some(foreign) = ForeignAgent::ask(agent, &expected_agent_id)?
     {
-        waiting.give_up(format!("another VM answers ({foreign}), so no jobs are stopped"));
+        wait_stage.give_up(format!("another VM answers ({foreign}), so no jobs are stopped"));
         return Ok(());
     }
-    waiting.finish();
+    wait_stage.finish();
     if let Some(task) = executor.state().agent_task() {
-        let waiting = stage.reporter().timed_stage(
+        let wait_stage = stage.reporter().timed_stage(
             "wait_for_task",
             format!("Waiting for the agent's `{}` of an earlier run", task.method),
         );
         agent.wait_for_task(&task.method, &task.id)?;
-        waiting.finish();
+        wait_stage.finish();
     }
 
     let jobs = Jobs { run: deletion_run.run, agent, instance };

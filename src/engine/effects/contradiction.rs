@@ -126,7 +126,7 @@ pub(crate) fn probable_cause_of_denial(
 pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
     match changed_properties {
         [] => "the CPI probably looks in the wrong place".to_owned(),
-        [only] if only == ANOTHER_KIND => {
+        [property] if property == ANOTHER_KIND => {
             format!("the {kind} was created by another kind of CPI than that of the manifest")
         }
         changed_properties => format!(

@@ -24,7 +24,7 @@ use super::failed_call::forget_command_of;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
-use crate::state::{ANOTHER_KIND, Change, Resource, Undeleted};
+use crate::state::{ANOTHER_KIND, Change, Resource, UndeletedResource};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -222,7 +222,7 @@ impl Deletion<'_> {
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_note(probable_cause(changed_properties, resource.kind()))
             .with_hint(match changed_properties {
-                [only] if only == ANOTHER_KIND => {
+                [property] if property == ANOTHER_KIND => {
                     format!("pass the manifest with which the {} was created", resource.kind())
                 }
                 _ => executor.cpis().check_hint(resource.cpi()),
@@ -244,12 +244,18 @@ impl Deletion<'_> {
 
     fn record_undeleted(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
         let reason = executor.run_context().redactor.clean_and_redact(&error.to_string());
-        let since = match executor.state().undeleted(self.resource) {
-            Some(mark) => mark.since.clone(),
+        let first_attempt_at = match executor.state().undeleted(self.resource) {
+            Some(mark) => mark.first_attempt_at.clone(),
             None => base::encoding::now(),
         };
-        let (resource, unknown) = (self.resource.clone(), Map::new());
-        executor.commit(Change::DeletionFailed(Undeleted { resource, reason, since, not_found, unknown }))
+        let (resource, unknown_keys) = (self.resource.clone(), Map::new());
+        executor.commit(Change::DeletionFailed(UndeletedResource {
+            resource,
+            reason,
+            first_attempt_at,
+            not_found,
+            unknown_keys,
+        }))
     }
 }
 

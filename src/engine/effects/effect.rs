@@ -221,8 +221,8 @@ impl Effect {
             agent_id,
             description: self.description(),
             cpi_message: redact(or_no_message(message)),
-            failed_at: base::encoding::now(),
-            unknown: Map::new(),
+            called_at: base::encoding::now(),
+            unknown_keys: Map::new(),
         })
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Executor<'a> {
 /// One of several calls made in parallel.
 pub(crate) struct ParallelCall {
     /// The name of its stage.
-    pub(crate) name: String,
+    pub(crate) stage_name: String,
     /// The effect of the call.
     pub(crate) effect: Effect,
     /// The arguments of the CPI call.
@@ -142,8 +142,8 @@ impl<'a> Executor<'a> {
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|index| {
-            let ParallelCall { name, effect, arguments } = &calls[index];
-            let calling = stage.reporter().stage(name);
+            let ParallelCall { stage_name, effect, arguments } = &calls[index];
+            let calling = stage.reporter().stage(stage_name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| {

@@ -149,7 +149,7 @@ fn search_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
             "look in the IaaS for {}, created shortly before {}. If you find it, and no other environment \
              uses it, delete it. Then, or if you find nothing, {advice}: `{command}`",
             suspect.how_to_find(),
-            suspect.failed_at
+            suspect.called_at
         ),
     }
 }

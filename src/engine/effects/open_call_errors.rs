@@ -10,13 +10,13 @@ use base::text::shell_word;
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &OpenCall) -> Error {
     let end = how_to_end(open_call);
-    let then = match effect.creates() {
+    let next_action = match effect.creates() {
         true => "says what to look for in the IaaS",
         false => "makes the call again",
     };
     error
         .with_note(format!("the CPI's log of this call is '{}'", open_call.log_path().display()))
-        .with_hint(format!("if the CPI hangs, {end}; the next run then {then}"))
+        .with_hint(format!("if the CPI hangs, {end}; the next run then {next_action}"))
 }
 
 /// Describes how to end the CPI process of a call.

@@ -82,14 +82,14 @@ impl<'a> RunRegistry<'a> {
         let start = Instant::now();
         if let Some(tunnel) = self.begin_tunnel(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
-            let waiting = self.run.clock.measure(Activity::Waiting);
+            let measurement = self.run.clock.measure(Activity::Waiting);
             let open_result = tunnel.wait_until_open(
                 &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.cid.clone(), key }),
             );
             open_result.map_err(|error| executor.with_console(vm, error.into()))?;
-            drop(waiting);
+            drop(measurement);
             opening.finish();
             self.tunnel.replace(Some(tunnel));
         }
@@ -111,7 +111,7 @@ impl<'a> RunRegistry<'a> {
                 }
                 (Err(error), None) if error.is_transient() && !remaining_time.is_zero() => {}
                 (Err(error), None) => {
-                    return Err(error.of_new_vm(vm, timeout, executor.last_boot(vm).as_ref()));
+                    return Err(error.into_new_vm_error(vm, timeout, executor.last_boot(vm).as_ref()));
                 }
             }
         }

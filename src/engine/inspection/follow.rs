@@ -73,16 +73,16 @@ impl Follower {
         // A file that became shorter has been rotated.
         let shown_position =
             self.shown_positions.get(name).copied().filter(|position| *position <= length).unwrap_or(0);
-        let from = shown_position.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
-        file.seek(SeekFrom::Start(from)).map_err(read_error)?;
+        let start = shown_position.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
+        file.seek(SeekFrom::Start(start)).map_err(read_error)?;
         let mut bytes = Vec::new();
-        file.take(length - from).read_to_end(&mut bytes).map_err(read_error)?;
-        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.shown_positions.insert(name.to_owned(), from + end as u64);
+        file.take(length - start).read_to_end(&mut bytes).map_err(read_error)?;
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
+        self.shown_positions.insert(name.to_owned(), start + end as u64);
         bytes.truncate(end);
         if is_new_file && !self.has_fetched {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-            let start = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
+            let start = breaks.map(|(index, _)| index + 1).nth(self.first_lines);
             bytes.drain(..start.unwrap_or(0));
         }
         Ok(bytes)

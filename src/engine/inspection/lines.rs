@@ -38,9 +38,9 @@ impl LineSplitter {
                 self.line.clear();
             } else if self.line.len() >= MAX_LINE_BYTES {
                 // The line is split at a blank, so that no secret without blanks is cut in two.
-                let word = self.line.iter().rposition(u8::is_ascii_whitespace);
-                let word = word.filter(|at| *at >= MAX_LINE_BYTES / 2);
-                let rest = self.line.split_off(word.map_or(self.line.len(), |at| at + 1));
+                let blank_index = self.line.iter().rposition(u8::is_ascii_whitespace);
+                let blank_index = blank_index.filter(|index| *index >= MAX_LINE_BYTES / 2);
+                let rest = self.line.split_off(blank_index.map_or(self.line.len(), |index| index + 1));
                 use_line(&self.line)?;
                 self.line = rest;
             }

@@ -115,25 +115,25 @@ impl LogsRequest {
 }
 
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
-pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<SavedLogs> {
+pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Result<SavedLogs> {
     let agent = request.reach(run)?;
     let fetching = run.reporter.stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
     archive.check()?;
     let save_error = |error| {
-        Error::io(format!("saving the logs as '{}'", to.display()), error)
-            .with_owner_hint(to, "--out FILE or --dir DIR")
+        Error::io(format!("saving the logs as '{}'", target.display()), error)
+            .with_owner_hint(target, "--out FILE or --dir DIR")
     };
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(save_error)?;
-    let mut from = File::open(archive.path()).map_err(save_error)?;
-    let bytes = std::io::copy(&mut from, file.as_file_mut()).map_err(save_error)?;
+    let mut archive_file = File::open(archive.path()).map_err(save_error)?;
+    let bytes = std::io::copy(&mut archive_file, file.as_file_mut()).map_err(save_error)?;
     file.as_file().sync_all().map_err(save_error)?;
     // An existing file may be the only copy of something.
-    file.persist_noclobber(to).map_err(|error| save_error(error.error))?;
+    file.persist_noclobber(target).map_err(|error| save_error(error.error))?;
     fetching.finish();
-    Ok(SavedLogs { path: to.to_owned(), bytes })
+    Ok(SavedLogs { path: target.to_owned(), bytes })
 }
 
 /// Prints the logs file by file, redacted.
@@ -303,7 +303,8 @@ fn each_line(
         let mut file = File::open(path)?;
         if let Some(max_lines) = max_lines {
             let length = file.metadata()?.len();
-            let start = start_of_last_lines(length, max_lines, |buffer, at| file.read_at(buffer, at))?;
+            let start =
+                start_of_last_lines(length, max_lines, |buffer, offset| file.read_at(buffer, offset))?;
             file.seek(SeekFrom::Start(start))?;
         }
         Ok(BufReader::with_capacity(BUFFER_BYTES, file))

@@ -57,9 +57,9 @@ pub enum SshAction {
         /// Copy directories with their content.
         recursive: bool,
         /// The sources.
-        from: Vec<CopyPath>,
+        sources: Vec<CopyPath>,
         /// The target.
-        to: CopyPath,
+        target: CopyPath,
     },
 }
 
@@ -82,10 +82,10 @@ impl SshAction {
                 line.extend(command.iter().cloned());
                 Ok(("ssh", line))
             }
-            SshAction::Copy { recursive, from, to } => {
+            SshAction::Copy { recursive, sources, target } => {
                 line.extend(recursive.then(|| "-r".to_owned()));
                 line.push("--".to_owned());
-                for place in from.iter().chain([to]) {
+                for place in sources.iter().chain([target]) {
                     line.push(place.as_argument()?);
                 }
                 Ok(("scp", line))
@@ -367,8 +367,8 @@ mod tests {
         );
         let copy = SshAction::Copy {
             recursive: true,
-            from: vec![CopyPath::Local("-x".into()), CopyPath::Local("a:b".into())],
-            to: CopyPath::Remote("/tmp/a b".into()),
+            sources: vec![CopyPath::Local("-x".into()), CopyPath::Local("a:b".into())],
+            target: CopyPath::Remote("/tmp/a b".into()),
         };
         let (program, line) = copy.command_line(&[]).unwrap();
         assert_eq!(

@@ -39,7 +39,7 @@ pub struct StatusRequest {
     /// The manifest and its inputs; without them only records are shown.
     pub inputs: Option<Inputs>,
     /// True to ask the CPI which resources exist.
-    pub ask_cpi: bool,
+    pub asks_cpi: bool,
     /// `--renderer`: the renderer for the CPI's templates.
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
@@ -279,7 +279,7 @@ pub struct StatusSources<'a> {
     endpoint: Option<AgentEndpoint>,
     /// The inputs from which CPIs are found, if the CPIs are to be asked.
     cpi_inputs: Option<OwnedCpiInputs>,
-    manifests_networks: Map<String, Value>,
+    manifest_networks: Map<String, Value>,
     /// The credentials of this run.
     run_credentials: RunCredentials,
     certificates: Vec<CertificateStatus>,
@@ -287,7 +287,7 @@ pub struct StatusSources<'a> {
 
 /// Collects the status of an environment, once or repeatedly.
 pub struct StatusCollector<'a> {
-    from: &'a StatusSources<'a>,
+    sources: &'a StatusSources<'a>,
     /// The CPIs, if one was asked before.
     cpis: Option<Cpis<'a>>,
     /// The last answers of the CPIs.
@@ -329,7 +329,7 @@ impl<'a> StatusSources<'a> {
             request,
             endpoint: None,
             cpi_inputs: None,
-            manifests_networks: Map::new(),
+            manifest_networks: Map::new(),
             run_credentials: RunCredentials::default(),
             certificates: Vec::new(),
         };
@@ -341,14 +341,14 @@ impl<'a> StatusSources<'a> {
         let manifest = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(endpoint(run, &manifest.provider()?)?);
         sources.run_credentials = (&manifest).into();
-        if request.ask_cpi {
+        if request.asks_cpi {
             let cpi_inputs =
                 OwnedCpiInputs::open(run, inputs, request.renderer_choice, &manifest, &preparing)?;
             sources.cpi_inputs = Some(cpi_inputs);
         }
         // The networks are omitted if the manifest cannot be deployed.
         if let Ok(deployment) = manifest.deployment() {
-            sources.manifests_networks = deployment.vm.networks;
+            sources.manifest_networks = deployment.vm.networks;
         }
         sources.certificates = manifest::certificates(&manifest)
             .into_iter()
@@ -364,7 +364,7 @@ impl<'a> StatusSources<'a> {
 
     /// Returns a collector that has not asked anything yet.
     pub fn collector(&self) -> StatusCollector<'_> {
-        StatusCollector { from: self, cpis: None, last_answers: None }
+        StatusCollector { sources: self, cpis: None, last_answers: None }
     }
 }
 
@@ -372,8 +372,8 @@ impl StatusCollector<'_> {
     /// Collects the status. Asks the agent each time. Asks the CPI, which takes one process per question,
     /// only the first time and when the VM on record changes or its agent starts or stops answering.
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
-        let record = record_commands::show(&self.from.run.paths.state)?;
-        let state = State::read(&self.from.run.paths.state)?.unwrap_or_default();
+        let record = record_commands::show(&self.sources.run.paths.state)?;
+        let state = State::read(&self.sources.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted_disks) = self.ask_agent(&state, reporter)?;
         let has_answered = agent.answers == AgentAnswers::Yes;
         self.ask_cpis(&state, has_answered, reporter)?;
@@ -414,9 +414,9 @@ impl StatusCollector<'_> {
         let mounted_disks = mounted_disks.unwrap_or_default().into_iter();
         let untracked_disks =
             mounted_disks.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
-        let mut runs = match &self.from.request.history {
+        let mut runs = match &self.sources.request.history {
             Some(directory) => {
-                let mut runs = recorded_runs(self.from.run, directory)?;
+                let mut runs = recorded_runs(self.sources.run, directory)?;
                 runs.retain(|recorded_run| !was_refused(recorded_run));
                 runs
             }
@@ -452,7 +452,7 @@ impl StatusCollector<'_> {
             networks: self.networks(&agent_state, &state),
             disks,
             untracked_disks,
-            certificates: self.from.certificates.clone(),
+            certificates: self.sources.certificates.clone(),
             record,
             runs,
         })
@@ -467,7 +467,7 @@ impl StatusCollector<'_> {
         let expected = state.vm().map(|vm| vm.agent_id.clone());
         let mut agent_status = AgentStatus {
             id: expected.clone(),
-            address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
+            address: self.sources.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
             answers: AgentAnswers::NotAsked,
             problem: None,
             is_silent: false,
@@ -475,18 +475,18 @@ impl StatusCollector<'_> {
             hints: Vec::new(),
             has_other_credentials: false,
             other_address: self
-                .from
+                .sources
                 .endpoint
                 .as_ref()
                 .and_then(|endpoint| OtherAddress::find(endpoint, state)),
         };
-        let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
+        let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.sources.endpoint) else {
             return Ok((agent_status, Value::Null, None));
         };
         let asking = reporter.stage("Asking the agent for the state of the jobs");
-        let agent = connect(self.from.run, endpoint.clone(), state);
+        let agent = connect(self.sources.run, endpoint.clone(), state);
         let agent_state = agent
-            .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
+            .wait_until_ready(self.sources.request.agent_timeout, &mut |problem| asking.log_line(problem))
             .and_then(|()| own_state(&agent, expected.as_deref()));
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
@@ -501,7 +501,7 @@ impl StatusCollector<'_> {
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.is_of_this_run();
                 let other =
-                    OtherCredentials::explain(&error, self.from.run, state, &self.from.run_credentials);
+                    OtherCredentials::explain(&error, self.sources.run, state, &self.sources.run_credentials);
                 agent_status.has_other_credentials = other.is_some();
                 let error = other.map_or_else(|| error.into(), Error::from);
                 agent_status.problem = Some(error.to_string());
@@ -525,14 +525,14 @@ impl StatusCollector<'_> {
         if self.last_answers.as_ref().is_some_and(|answers| answers.situation == situation) {
             return Ok(());
         }
-        let Some(cpi_inputs) = &self.from.cpi_inputs else { return Ok(()) };
+        let Some(cpi_inputs) = &self.sources.cpi_inputs else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
         let (migrated_state, _) = cpi_set::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
-                let (run, request) = (self.from.run, self.from.request);
+                let (run, request) = (self.sources.run, self.sources.request);
                 Cpis::find(run, cpi_inputs.borrowed(), &migrated_state, request.cpi_api_version)?
             }
         };
@@ -610,10 +610,10 @@ impl StatusCollector<'_> {
 
     /// Returns the networks as the agent reports them. Falls back to the CPI's answer, then to the manifest.
     fn networks(&self, agent_state: &Value, state: &State) -> Vec<NetworkStatus> {
-        let agents =
+        let agent_networks =
             agent_state.get("networks").and_then(Value::as_object).filter(|networks| !networks.is_empty());
-        let cpis = state.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
-        let networks = agents.or(cpis).unwrap_or(&self.from.manifests_networks);
+        let cpi_networks = state.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
+        let networks = agent_networks.or(cpi_networks).unwrap_or(&self.sources.manifest_networks);
         networks
             .iter()
             .map(|(name, network)| {
@@ -696,7 +696,7 @@ impl UnfinishedRun {
 
 impl Status {
     /// Returns the run that is in progress on this machine, if any.
-    pub fn running(&self) -> Option<&RecordedRun> {
+    pub fn run_in_progress(&self) -> Option<&RecordedRun> {
         self.in_progress.as_ref()
     }
 
@@ -711,7 +711,7 @@ impl Status {
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
     /// since, with its hint.
     fn unfinished(&self) -> Option<UnfinishedRun> {
-        if let Some(recorded_run) = self.running() {
+        if let Some(recorded_run) = self.run_in_progress() {
             let RunRecord { command, pid, .. } = &recorded_run.record;
             return Some(UnfinishedRun::continues(format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
@@ -731,7 +731,7 @@ impl Status {
         if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waits) {
             return Some(UnfinishedRun::continues(hint));
         }
-        let next = format!("run `monopile {command} MANIFEST` again{outcome}");
+        let advice = format!("run `monopile {command} MANIFEST` again{outcome}");
         let needs_agent = outcome.is_empty();
         match newest.map(|recorded_run| recorded_run.outcome) {
             Some(RunOutcome::Failed) => {
@@ -743,21 +743,21 @@ impl Status {
                         "the last deploy failed; see how create-env continues: `monopile plan MANIFEST`"
                             .to_owned()
                     }
-                    _ => format!("the last run failed: {next}"),
+                    _ => format!("the last run failed: {advice}"),
                 };
                 Some(UnfinishedRun { hint, would_fail, needs_agent })
             }
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
-                let hint = format!("a run was interrupted: {next}");
+                let hint = format!("a run was interrupted: {advice}");
                 Some(UnfinishedRun { needs_agent, ..UnfinishedRun::continues(hint) })
             }
             _ if self.record.open_calls.is_empty() => None,
-            _ => Some(UnfinishedRun::continues(format!("a run was interrupted: {next}"))),
+            _ => Some(UnfinishedRun::continues(format!("a run was interrupted: {advice}"))),
         }
     }
 
     /// Returns the error for the gravest problem, if there is one.
-    pub fn problem(&self) -> Option<Error> {
+    pub fn problem_error(&self) -> Option<Error> {
         if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
             let error = Error::failure(format!("the CPI could not be asked what exists: {message}"));
             return Some(
@@ -770,15 +770,16 @@ impl Status {
         let unfinished = self.unfinished();
         // Without its VM, disk or agent, a run that needs them would only fail again.
         let independent = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
-        let next =
-            |usual: &str| independent.map_or(usual, |unfinished_run| unfinished_run.hint.as_str()).to_owned();
+        let next_hint = |usual_hint: &str| {
+            independent.map_or(usual_hint, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
+        };
         let Some(vm) = &self.vm else {
             let in_progress = self
-                .running()
+                .run_in_progress()
                 .map(|recorded_run| format!(" while `{}` is in progress", recorded_run.record.command));
             return Some(
                 Error::failure(format!("no VM is on record{}", in_progress.unwrap_or_default()))
-                    .with_hint(next("create one: `monopile create-env MANIFEST`")),
+                    .with_hint(next_hint("create one: `monopile create-env MANIFEST`")),
             );
         };
         let contradiction_error = |description: String, kind: ResourceKind| {
@@ -791,7 +792,7 @@ impl Status {
         let answering = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentAnswers::Yes);
         // A VM may answer for a while during its deletion.
         if vm.exists == PresenceStatus::No
-            && self.running().is_none()
+            && self.run_in_progress().is_none()
             && let Some(address) = answering
         {
             return Some(contradiction_error(describe_denied(&vm.handle, address), ResourceKind::Vm));
@@ -814,7 +815,7 @@ impl Status {
                      `monopile state backup MANIFEST`",
                 ));
             }
-            return Some(error.with_hint(next(
+            return Some(error.with_hint(next_hint(
                 "if the VM is gone, check the disks with `monopile cloud-check MANIFEST --report`, then \
                  create a new VM: `monopile create-env MANIFEST`",
             )));
@@ -831,9 +832,11 @@ impl Status {
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             });
         }
-        if vm.is_stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
+        if vm.is_stopped && self.agent.answers == AgentAnswers::No && self.run_in_progress().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
-            return Some(error.with_hint(next("to start it and its jobs: `monopile start-env MANIFEST`")));
+            return Some(
+                error.with_hint(next_hint("to start it and its jobs: `monopile start-env MANIFEST`")),
+            );
         }
         match self.agent.answers {
             AgentAnswers::Yes => {}
@@ -865,16 +868,16 @@ impl Status {
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.is_mounted == Some(false)) {
-            if let Some(recorded_run) = self.running() {
+            if let Some(recorded_run) = self.run_in_progress() {
                 let (disk, command) = (&disk.handle, &recorded_run.record.command);
                 let text = format!("disk {disk} is not mounted while `{command}` is in progress");
                 return Some(
-                    Error::failure(text).with_hint(next("watch it: `monopile status MANIFEST --watch`")),
+                    Error::failure(text).with_hint(next_hint("watch it: `monopile status MANIFEST --watch`")),
                 );
             }
             return Some(
                 drift_error(format!("disk {} is not mounted on the VM", disk.handle))
-                    .with_hint(next("attach it again: `monopile cloud-check MANIFEST`")),
+                    .with_hint(next_hint("attach it again: `monopile cloud-check MANIFEST`")),
             );
         }
         if let Some(cid) = self.untracked_disks.first() {
@@ -884,7 +887,7 @@ impl Status {
             );
         }
         let jobs = self.job_state.as_deref().unwrap_or("running");
-        if let Some(recorded_run) = self.running() {
+        if let Some(recorded_run) = self.run_in_progress() {
             // The run itself stops and starts jobs.
             let text =
                 format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
@@ -901,7 +904,7 @@ impl Status {
         }
         if jobs == "running" && self.is_deploy_unfinished {
             return Some(
-                unfinished_deploy_error().with_hint(next("run `monopile create-env MANIFEST` again")),
+                unfinished_deploy_error().with_hint(next_hint("run `monopile create-env MANIFEST` again")),
             );
         }
         (jobs != "running").then(|| {

@@ -13,11 +13,11 @@ pub(crate) struct AgentState(Value);
 impl AgentState {
     /// Asks the agent for its state. Fails if it is not the agent of the VM on record.
     pub(crate) fn fetch(agent: &Agent, state: &State) -> Result<Self> {
-        Self::of_vm_on_record(agent.get_state()?, agent, state)
+        Self::from_answer(agent.get_state()?, agent, state)
     }
 
     /// Reads the answer of the agent to `get_state`. Fails if it is not the agent of the VM on record.
-    pub(crate) fn of_vm_on_record(answer: Value, agent: &Agent, state: &State) -> Result<Self> {
+    pub(crate) fn from_answer(answer: Value, agent: &Agent, state: &State) -> Result<Self> {
         ForeignAgent::check_answer(&answer, agent, state)?;
         Ok(AgentState(answer))
     }

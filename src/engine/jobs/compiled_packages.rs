@@ -131,8 +131,9 @@ impl CompiledPackageStore {
                 Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
                     // The time of last use protects the files from a cleanup of the cache.
                     for path in [&archive, &signature] {
-                        let touched = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
-                        if let Err(error) = touched.or_else(unless_missing) {
+                        let touch_result =
+                            File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+                        if let Err(error) = touch_result.or_else(unless_missing) {
                             tracing::debug!(path = %path.display(), %error,
                                 "recording the use of a compiled package failed");
                         }

@@ -164,12 +164,13 @@ impl<'a> Instance<'a> {
         installed_packages: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Value> {
-        let uploading = stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
+        let upload_stage =
+            stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
         let archive = uuid::Uuid::new_v4().to_string();
         self.agent.put_blob(&archive, &rendered_jobs.archive, &mut |bytes_done| {
-            uploading.progress(bytes_done, None, Unit::Bytes)
+            upload_stage.progress(bytes_done, None, Unit::Bytes)
         })?;
-        uploading.finish();
+        upload_stage.finish();
         let packages = self.packages.provide(self.run, self.agent, installed_packages, stage)?;
         Ok(self.spec(
             networks,

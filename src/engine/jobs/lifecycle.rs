@@ -15,8 +15,8 @@ use base::timing::Activity;
 use base::{Error, ErrorKind, LogExcerpt, Result};
 use manifest::deployment::WatchTime;
 
-/// The maximum time before the run warns of a process that fails, which may still restart.
-const MAX_TIME_UNTIL_WARNING: Duration = Duration::from_secs(10);
+/// The longest time that the run waits before it warns of a failing process, which may still restart.
+const MAX_PAUSE_BEFORE_WARNING: Duration = Duration::from_secs(10);
 
 /// The jobs on a VM.
 pub(crate) struct Jobs<'a> {
@@ -61,31 +61,31 @@ impl Jobs<'_> {
     /// Waits until no process of the jobs runs any more. Some agents answer `stop` earlier, and would start
     /// new jobs beside old ones.
     pub(crate) fn wait_until_gone(&self, timeout: Duration, stage: &Stage) -> Result<()> {
-        let mut running_jobs = still_running(&self.agent.get_state()?);
-        if running_jobs.is_empty() {
+        let mut processes = running_processes(&self.agent.get_state()?);
+        if processes.is_empty() {
             return Ok(());
         }
         let start = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
-        let waiting = stage.reporter().timed_stage(
+        let wait_stage = stage.reporter().timed_stage(
             "wait_for_stop",
             format!("Waiting for the stopped jobs of {} to end", self.instance),
         );
-        while !running_jobs.is_empty() {
+        while !processes.is_empty() {
             if start.elapsed() >= timeout {
                 return Err(Error::failure(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
                     text::duration(timeout),
-                    running_jobs.join(", ")
+                    processes.join(", ")
                 )));
             }
-            waiting.log_line(format!("still running: {}", running_jobs.join(", ")));
+            wait_stage.log_line(format!("still running: {}", processes.join(", ")));
             signals::check(self.run)?;
             backoff.pause(&self.run.clock, Activity::Waiting);
-            running_jobs = still_running(&self.agent.get_state()?);
+            processes = running_processes(&self.agent.get_state()?);
         }
-        waiting.finish();
+        wait_stage.finish();
         Ok(())
     }
 
@@ -107,12 +107,12 @@ impl Jobs<'_> {
         self.run_scripts("pre-start", None, stage)?;
         let start_time = SystemTime::now();
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
-        let waiting =
+        let wait_stage =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_state = Value::Null;
-        self.wait_until_running(watch, start_time, &mut agent_state, &waiting)
+        self.wait_until_running(watch, start_time, &mut agent_state, &wait_stage)
             .map_err(|error| self.explain_interrupted_wait(error, &agent_state))?;
-        waiting.finish();
+        wait_stage.finish();
         self.run_scripts("post-start", None, stage)
     }
 
@@ -123,24 +123,24 @@ impl Jobs<'_> {
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let running = stage.reporter().timed_stage(kind, name);
-        action().map_err(|error| error.during(&running))?;
-        running.finish();
+        let action_stage = stage.reporter().timed_stage(kind, name);
+        action().map_err(|error| error.during(&action_stage))?;
+        action_stage.finish();
         Ok(())
     }
 
     fn run_scripts(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
-        let running =
+        let script_stage =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
         let start_time = SystemTime::now();
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&running), name, start_time))?;
-        running.finish();
+        outcome.map_err(|error| self.explain(error.during(&script_stage), name, start_time))?;
+        script_stage.finish();
         Ok(())
     }
 
-    /// Names the jobs whose scripts failed, with the end of their logs. A script that writes to one of its
-    /// logs only leaves the other one from an earlier run, which is not shown.
+    /// Names the jobs whose scripts failed, with the end of their logs. A script may write to only one of its
+    /// logs. The other one is then from an earlier run, and is not shown.
     fn explain(&self, error: AgentError, script: &str, start_time: SystemTime) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
         let jobs = failed_scripts::failed_jobs(message);
@@ -189,7 +189,7 @@ impl Jobs<'_> {
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let mut last_line = String::new();
-        let patience = MAX_TIME_UNTIL_WARNING.min(watch.end / 4);
+        let pause_before_warning = MAX_PAUSE_BEFORE_WARNING.min(watch.end / 4);
         let mut has_warned = false;
         loop {
             *agent_state = match self.agent.get_state() {
@@ -205,7 +205,7 @@ impl Jobs<'_> {
             if job_state == "running" {
                 return Ok(());
             }
-            let problems = not_running(agent_state);
+            let problems = processes_not_running(agent_state);
             let line = match problems.is_empty() {
                 true => job_state.to_owned(),
                 false => problems
@@ -222,11 +222,12 @@ impl Jobs<'_> {
             if elapsed >= watch.end {
                 return Err(self.never_ran_error(job_state, agent_state, watch.end, start_time));
             }
-            let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
-            if !failing.is_empty() && !has_warned && elapsed >= patience {
+            let failing_processes: Vec<_> =
+                problems.into_iter().filter(|(_, state)| state == "failing").collect();
+            if !failing_processes.is_empty() && !has_warned && elapsed >= pause_before_warning {
                 has_warned = true;
                 stage.reporter().warn(self.failing_jobs_warning(
-                    &failing,
+                    &failing_processes,
                     agent_state,
                     watch.end,
                     start_time,
@@ -241,13 +242,13 @@ impl Jobs<'_> {
     /// shows more of them.
     fn failing_jobs_warning(
         &self,
-        failing: &[(String, String)],
+        failing_processes: &[(String, String)],
         state: &Value,
         timeout: Duration,
         start_time: SystemTime,
     ) -> String {
-        let names = quoted_names(failing);
-        let jobs = jobs_of(state, failing);
+        let names = quoted_names(failing_processes);
+        let jobs = jobs_of(state, failing_processes);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
         let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
@@ -267,15 +268,16 @@ impl Jobs<'_> {
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
     fn explain_interrupted_wait(&self, error: Error, state: &Value) -> Error {
         let ErrorKind::Interrupted(signal) = error.kind() else { return error };
-        let problems = not_running(state);
-        let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
+        let problems = processes_not_running(state);
+        let failing_processes: Vec<_> =
+            problems.into_iter().filter(|(_, state)| state == "failing").collect();
         let text = format!("interrupted while waiting for the jobs of {} to run", self.instance);
-        if failing.is_empty() {
+        if failing_processes.is_empty() {
             return Error::new(ErrorKind::Interrupted(signal), text);
         }
-        let names = text::comma_list(&quoted_names(&failing));
+        let names = text::comma_list(&quoted_names(&failing_processes));
         Error::new(ErrorKind::Interrupted(signal), format!("{text} (failing: {names})"))
-            .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
+            .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing_processes))))
             .with_rerun_hint("run the same command again to continue")
     }
 
@@ -286,7 +288,7 @@ impl Jobs<'_> {
         timeout: Duration,
         start_time: SystemTime,
     ) -> Error {
-        let problems = not_running(state);
+        let problems = processes_not_running(state);
         let job_problems: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
         let job_problems = match job_problems.as_slice() {
@@ -322,13 +324,13 @@ fn logs_command(jobs: &[impl AsRef<str>]) -> String {
 }
 
 /// Returns the names of processes that run.
-fn still_running(state: &Value) -> Vec<String> {
-    let running = |(_, state): &(String, String)| state == "running";
-    processes(state).filter(running).map(|(name, _)| name).collect()
+fn running_processes(state: &Value) -> Vec<String> {
+    let is_running = |(_, state): &(String, String)| state == "running";
+    processes(state).filter(is_running).map(|(name, _)| name).collect()
 }
 
 /// Returns the name and state of each process that does not run.
-fn not_running(state: &Value) -> Vec<(String, String)> {
+fn processes_not_running(state: &Value) -> Vec<(String, String)> {
     processes(state).filter(|(_, state)| state != "running").collect()
 }
 
@@ -375,10 +377,10 @@ mod tests {
                 {"name": "director_worker_1", "state": "failing"}, {"name": "nats", "state": "running"}
             ],
         });
-        let problems = not_running(&state);
+        let problems = processes_not_running(&state);
         assert_eq!(problems, [("director_worker_1".to_owned(), "failing".to_owned())]);
         assert_eq!(jobs_of(&state, &problems), ["director"]);
-        assert_eq!(still_running(&state), ["nats"]);
+        assert_eq!(running_processes(&state), ["nats"]);
         assert_eq!(jobs_of(&state, &[("other".into(), "failing".into())]), ["director", "nats"]);
     }
 }

@@ -74,12 +74,12 @@ struct PackageProgress {
     /// The compiled archive on this machine with its verified digest, if there is one.
     archive: OnceLock<(PathBuf, Digest)>,
     /// The id of the uploaded archive in the agent's blobstore.
-    source: OnceLock<String>,
+    source_blob_id: OnceLock<String>,
     package: OnceLock<CompiledPackage>,
     /// The duration of the upload.
-    uploading: OnceLock<Duration>,
+    upload_duration: OnceLock<Duration>,
     /// The duration of the compilation.
-    compiling: OnceLock<Duration>,
+    compile_duration: OnceLock<Duration>,
 }
 
 impl<'r> Packages<'r> {
@@ -138,11 +138,11 @@ impl<'r> Packages<'r> {
                 // Releases share packages: the same source with the same dependencies is the same package.
                 // They may have packed or compiled it twice, so its content does not count here. The first
                 // one is used, under the key of its own content.
-                Some(earlier) if earlier.key_without_content == key_without_content => {}
-                Some(earlier) => {
+                Some(known_node) if known_node.key_without_content == key_without_content => {}
+                Some(known_node) => {
                     return Err(Error::invalid(format!(
                         "the releases '{}' and '{}' have different packages called '{}'",
-                        earlier.release, release.name, package.name
+                        known_node.release, release.name, package.name
                     ))
                     .with_hint(
                         "the agent installs packages by name, so jobs that need both cannot share a VM",
@@ -201,7 +201,7 @@ impl<'r> Packages<'r> {
         let package_store = package_store(run);
         let is_installed = |node: &PackageNode<'_>| {
             node.compiled_archive(&package_store)
-                .is_some_and(|archive| node.among(installed_packages, &archive).is_some())
+                .is_some_and(|archive| node.find_installed(installed_packages, &archive).is_some())
         };
         installed_packages.len() == self.nodes.len() && self.nodes.iter().all(is_installed)
     }
@@ -231,7 +231,9 @@ impl<'r> Packages<'r> {
         if progress.iter().all(|progress| progress.archive.get().is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
                 let archive = progress.archive.get();
-                if let Some(existing) = archive.and_then(|archive| node.among(installed_packages, archive)) {
+                if let Some(existing) =
+                    archive.and_then(|archive| node.find_installed(installed_packages, archive))
+                {
                     let _ = progress.package.set(existing.clone());
                 }
             }
@@ -330,11 +332,11 @@ impl<'r> Packages<'r> {
         let node = &self.nodes[index];
         let id = match progress.archive.get() {
             Some((archive, digest)) => {
-                let uploading = stage
+                let upload_stage = stage
                     .reporter()
                     .timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
-                let id = upload_file(agent, archive, &uploading)?;
-                uploading.finish();
+                let id = upload_file(agent, archive, &upload_stage)?;
+                upload_stage.finish();
                 let _ = progress.package.set(CompiledPackage {
                     name: node.package.name.clone(),
                     version: node.package.fingerprint.clone(),
@@ -344,20 +346,19 @@ impl<'r> Packages<'r> {
                 id
             }
             None => {
-                let uploading =
+                let upload_stage =
                     stage.reporter().timed_stage(node.kind("upload"), format!("Uploading package {node}"));
-                let id = upload_file(agent, &node.package.archive, &uploading)?;
-                uploading.finish();
+                let id = upload_file(agent, &node.package.archive, &upload_stage)?;
+                upload_stage.finish();
                 id
             }
         };
-        let _ = progress.source.set(id);
-        let _ = progress.uploading.set(start.elapsed());
+        let _ = progress.source_blob_id.set(id);
+        let _ = progress.upload_duration.set(start.elapsed());
         Ok(())
     }
 
-    /// Compiles a package on the VM, unless it was compiled before. Installs only its direct dependencies, as
-    /// a director does.
+    /// Compiles a package on the VM, unless it was compiled before.
     fn compile(
         &self,
         index: usize,
@@ -372,7 +373,7 @@ impl<'r> Packages<'r> {
             return Ok(());
         }
         let start = Instant::now();
-        let compiling =
+        let compile_stage =
             stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
         let missing_package_error = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
@@ -393,17 +394,17 @@ impl<'r> Packages<'r> {
             version: node.package.fingerprint.clone(),
             digest: source_digest(node.package, uses_sha2)?.to_string(),
             blobstore_id: node_progress
-                .source
+                .source_blob_id
                 .get()
                 .ok_or_else(|| missing_package_error(&node.package.name))?
                 .clone(),
         };
         let compiled_package = agent.compile_package(&source, &dependencies).map_err(|error| {
-            failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))
+            failed_scripts::compilation_error(error.during(&compile_stage), &format!("package {node}"))
         })?;
-        compiling.finish();
+        compile_stage.finish();
         let _ = node_progress.package.set(compiled_package);
-        let _ = node_progress.compiling.set(start.elapsed());
+        let _ = node_progress.compile_duration.set(start.elapsed());
         Ok(())
     }
 
@@ -418,7 +419,7 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) {
         let node = &self.nodes[index];
-        let (Some(_), Some(package)) = (progress.compiling.get(), progress.package.get()) else {
+        let (Some(_), Some(package)) = (progress.compile_duration.get(), progress.package.get()) else {
             return;
         };
         let result =
@@ -443,7 +444,8 @@ impl<'r> Packages<'r> {
             let dependencies_end =
                 node.all_dependencies.iter().map(|dependency| ends[*dependency]).max().unwrap_or_default();
             ends.push(
-                dependencies_end.max(duration_of(&progress.uploading)) + duration_of(&progress.compiling),
+                dependencies_end.max(duration_of(&progress.upload_duration))
+                    + duration_of(&progress.compile_duration),
             );
         }
         ends.into_iter().max().unwrap_or_default()
@@ -471,7 +473,7 @@ impl PackageNode<'_> {
     }
 
     /// Finds this package with the same content among those installed on the VM.
-    fn among<'i>(
+    fn find_installed<'i>(
         &self,
         installed_packages: &'i [CompiledPackage],
         (archive, digest): &(PathBuf, Digest),

@@ -22,9 +22,9 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
     let group_place = format!("instance group '{}'", group.name);
     let mut warnings = Vec::new();
     for (job, properties) in job_properties.chain([(None, &group.properties)]) {
-        let mut unknown = Vec::new();
-        find_unknown(properties, "", &declared_names, &mut unknown);
-        warnings.extend(unknown.into_iter().map(|name| {
+        let mut unknown_names = Vec::new();
+        find_unknown(properties, "", &declared_names, &mut unknown_names);
+        warnings.extend(unknown_names.into_iter().map(|name| {
             let hint = did_you_mean(&name, with_parents(&declared_names));
             let place = job.map_or(group_place.as_str(), |job| job.place_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
@@ -39,7 +39,7 @@ fn find_unknown(
     properties: &Map<String, Value>,
     prefix: &str,
     declared_names: &BTreeSet<&str>,
-    unknown: &mut Vec<String>,
+    unknown_names: &mut Vec<String>,
 ) {
     for (key, value) in properties {
         let name = format!("{prefix}{key}");
@@ -49,9 +49,9 @@ fn find_unknown(
         let child_prefix = format!("{name}.");
         match value {
             _ if !declared_names.iter().any(|declared_name| declared_name.starts_with(&child_prefix)) => {
-                unknown.push(name)
+                unknown_names.push(name)
             }
-            Value::Object(hash) => find_unknown(hash, &child_prefix, declared_names, unknown),
+            Value::Object(hash) => find_unknown(hash, &child_prefix, declared_names, unknown_names),
             _ => {}
         }
     }
@@ -59,7 +59,7 @@ fn find_unknown(
 
 /// Returns the names, and those of the hashes that contain them.
 fn with_parents<'n>(names: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
-    let parents = |name: &'n str| name.match_indices('.').map(move |(at, _)| &name[..at]).chain([name]);
+    let parents = |name: &'n str| name.match_indices('.').map(move |(index, _)| &name[..index]).chain([name]);
     names.iter().flat_map(|name| parents(name)).collect()
 }
 
@@ -78,9 +78,9 @@ mod tests {
         }) else {
             panic!("not a hash");
         };
-        let mut unknown = Vec::new();
-        find_unknown(&properties, "", &declared_names, &mut unknown);
-        assert_eq!(unknown, ["a.c.x", "a.y", "hole"]);
+        let mut unknown_names = Vec::new();
+        find_unknown(&properties, "", &declared_names, &mut unknown_names);
+        assert_eq!(unknown_names, ["a.c.x", "a.y", "hole"]);
         assert_eq!(nearest("hole", with_parents(&declared_names)), Some("whole"));
         assert_eq!(nearest("a.c.x", with_parents(&declared_names)), Some("a.c.d"));
     }

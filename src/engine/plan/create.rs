@@ -15,7 +15,7 @@ use manifest::deployment::DiskSpec;
 
 /// The parts of the manifest and its artifacts that a plan depends on.
 #[derive(Debug, Clone)]
-pub struct Desired<'a> {
+pub struct DesiredDeployment<'a> {
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
     pub deploy_digest: &'a str,
     /// The leaves of the interpolated manifest.
@@ -51,7 +51,7 @@ pub enum UpdateStrategy {
 /// Options of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
-    /// The command of the run; empty for `create-env`.
+    /// The command that the operator typed, such as `create-env`; empty only in tests.
     pub command: &'static str,
     /// Replaces the VM even if nothing changed.
     pub replaces_unchanged_vm: bool,
@@ -66,14 +66,14 @@ pub struct PlanOptions {
     /// True if the VM on record no longer exists.
     pub vm_is_gone: bool,
     /// The reason why the agent of the VM on record cannot be used, if it cannot.
-    pub unusable_agent: Option<String>,
+    pub unusable_agent_reason: Option<String>,
     /// The state of the jobs if the last update in place failed and they do not run.
     pub jobs_after_failed_update: Option<String>,
 }
 
 /// Plans a `create-env`. Fails if the persistent disk would stay behind in another CPI or AZ, unless
 /// `recreate_persistent_disks` is set.
-pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Result<Plan> {
+pub fn create(state: &State, desired: &DesiredDeployment<'_>, options: &PlanOptions) -> Result<Plan> {
     let mut plan = Plan::default();
     let reasons = reasons(state, desired, options);
     if reasons.is_empty() {
@@ -94,7 +94,13 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
 }
 
 /// Plans an in-place update: the VM stays, and its jobs are deployed again.
-fn plan_update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
+fn plan_update(
+    state: &State,
+    desired: &DesiredDeployment<'_>,
+    reasons: &[Reason],
+    vm: VmHandle,
+    plan: &mut Plan,
+) {
     let property_digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
     if property_digests.is_some_and(|property_digests| {
         property_digests.differences(desired.vm_properties).contains(&VmPropertiesPart::Tags)
@@ -107,7 +113,7 @@ fn plan_update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmH
 /// Plans a new VM, and the deletion of the one on record, if any.
 fn plan_new_vm(
     state: &State,
-    desired: &Desired<'_>,
+    desired: &DesiredDeployment<'_>,
     reasons: &[Reason],
     options: &PlanOptions,
     plan: &mut Plan,
@@ -124,7 +130,7 @@ fn plan_new_vm(
     };
     if let Some(vm) = state.vm_handle() {
         match options.vm_is_gone {
-            true => plan.push(Step::LeaveJobs(vm.clone()), VM_IS_GONE),
+            true => plan.push(Step::StopJobsIfPossible(vm.clone()), VM_IS_GONE),
             false => plan.push(Step::StopJobs(vm.clone()), reason.clone()),
         }
         if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
@@ -134,7 +140,7 @@ fn plan_new_vm(
     }
     plan_deletion_of_earlier_vms(state, plan);
     plan.push(Step::CreateVm(stemcell_ref), reason.clone());
-    let current = state.current_disk();
+    let current_disk = state.current_disk();
     let deletion_reason = match desired.disk {
         Some(spec) => plan_disk(plan, state, spec, desired, options)?,
         None => None,
@@ -142,15 +148,15 @@ fn plan_new_vm(
     plan.push(Step::DeployJobs, reason);
 
     // The old disk is deleted last. Until the jobs run with the new disk, it holds the only proven copy.
-    if let (Some(current), Some(deletion_reason)) = (current, deletion_reason) {
-        plan.push_deletion(current.handle(), deletion_reason);
+    if let (Some(current_disk), Some(deletion_reason)) = (current_disk, deletion_reason) {
+        plan.push_deletion(current_disk.handle(), deletion_reason);
     }
 
     // Disks that an earlier run left behind.
     for disk in state
         .disks
         .iter()
-        .filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()) && !disk.is_kept())
+        .filter(|disk| Some(disk.id.as_str()) != current_disk.map(|disk| disk.id.as_str()) && !disk.is_kept())
     {
         plan.push_deletion(disk.handle(), "it is not in use");
     }
@@ -194,9 +200,9 @@ fn plan_deletion_of_earlier_vms(state: &State, plan: &mut Plan) {
 /// Plans to delete all stemcells except the one in use and those that an operator uploaded. Plans one
 /// deletion per handle, because other tools may have recorded one stemcell under two versions.
 fn plan_deletion_of_other_stemcells(stemcell_in_use: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
-    let mut seen_handles: BTreeSet<StemcellHandle> = stemcell_in_use.into_iter().collect();
+    let mut planned_stemcells: BTreeSet<StemcellHandle> = stemcell_in_use.into_iter().collect();
     for record in &state.stemcells {
-        if seen_handles.insert(record.handle()) && !record.is_kept {
+        if planned_stemcells.insert(record.handle()) && !record.is_kept {
             plan.push_deletion(record.handle(), "it is not in use any more");
         }
     }
@@ -206,8 +212,9 @@ fn plan_deletion_of_other_stemcells(stemcell_in_use: Option<StemcellHandle>, sta
 fn plan_deletion_of_expired_snapshots(state: &State, options: &PlanOptions, plan: &mut Plan) {
     for snapshot in &state.monopile.snapshots {
         // Times of this form sort like text.
-        if let Some(until) = snapshot.keep_until.as_ref().filter(|until| **until < options.now) {
-            plan.push_deletion(snapshot.handle(), format!("it was kept until {until}"));
+        if let Some(keep_until) = snapshot.keep_until.as_ref().filter(|keep_until| **keep_until < options.now)
+        {
+            plan.push_deletion(snapshot.handle(), format!("it was kept until {keep_until}"));
         }
     }
 }
@@ -218,36 +225,38 @@ fn plan_disk(
     plan: &mut Plan,
     state: &State,
     spec: &DiskSpec,
-    desired: &Desired<'_>,
+    desired: &DesiredDeployment<'_>,
     options: &PlanOptions,
 ) -> Result<Option<String>> {
-    let Some(current) = state.current_disk() else {
+    let Some(current_disk) = state.current_disk() else {
         plan.push(Step::CreateDisk(spec.clone()), "the manifest has a persistent disk");
         plan.push(Step::AttachDisk(DiskRef::New), "the manifest has a persistent disk");
         plan.push(Step::UseDisk, "the manifest has a persistent disk");
         return Ok(None);
     };
-    if let Some(move_text) = unmovable_reason(current, desired) {
+    if let Some(move_text) = unmovable_reason(current_disk, desired) {
         if !options.recreate_persistent_disks {
-            return Err(left_behind_error(current, &move_text));
+            return Err(left_behind_error(current_disk, &move_text));
         }
-        let reason =
-            format!("disk {} cannot be moved: {move_text} (--recreate-persistent-disks)", current.handle());
+        let reason = format!(
+            "disk {} cannot be moved: {move_text} (--recreate-persistent-disks)",
+            current_disk.handle()
+        );
         plan.push(Step::CreateDisk(spec.clone()), reason.clone());
         plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
         plan.push(Step::UseDisk, reason);
         return Ok(Some(format!("it cannot be moved: {move_text} (--recreate-persistent-disks)")));
     }
-    let update = DiskUpdate { disk: current.handle(), size: current.size, spec: spec.clone() };
+    let update = DiskUpdate { disk: current_disk.handle(), size: current_disk.size, spec: spec.clone() };
     let change = disk_change_reason(state, desired);
-    let shrinks = spec.size < current.size;
+    let shrinks = spec.size < current_disk.size;
     let copy_reason = match change {
         _ if options.recreate_persistent_disks => Some("--recreate-persistent-disks".to_owned()),
         Some(_) if shrinks => {
-            Some(format!("no disk can shrink from {} MiB to {} MiB", current.size, spec.size))
+            Some(format!("no disk can shrink from {} MiB to {} MiB", current_disk.size, spec.size))
         }
         Some(reason) => {
-            let step = match current.cloud_properties == spec.cloud_properties {
+            let step = match current_disk.cloud_properties == spec.cloud_properties {
                 true => Step::ResizeDisk(update.clone()),
                 false => Step::UpdateDisk(update.clone()),
             };
@@ -256,7 +265,7 @@ fn plan_disk(
         }
         None => None,
     };
-    plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
+    plan.push(Step::AttachDisk(DiskRef::Existing(current_disk.handle())), "the VM is new");
     Ok(copy_reason.map(|reason| {
         plan.push_disk_copy(&update, &reason);
         DATA_IS_ON_NEW_DISK.to_owned()
@@ -264,7 +273,7 @@ fn plan_disk(
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
-fn unmovable_reason(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> {
+fn unmovable_reason(disk: &DiskRecord, desired: &DesiredDeployment<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
@@ -273,8 +282,8 @@ fn unmovable_reason(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> 
         ));
     }
     match (disk.az.as_deref(), desired.az) {
-        (Some(from), Some(to)) if from != to => {
-            Some(format!("the environment moves from AZ '{from}' to AZ '{to}'"))
+        (Some(old_az), Some(new_az)) if old_az != new_az => {
+            Some(format!("the environment moves from AZ '{old_az}' to AZ '{new_az}'"))
         }
         // An unknown AZ counts as the same.
         _ => None,
@@ -282,7 +291,7 @@ fn unmovable_reason(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> 
 }
 
 /// Returns the disk that a move would leave behind, and whose data would be lost.
-pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s DiskRecord> {
+pub fn disk_left_behind<'s>(state: &'s State, desired: &DesiredDeployment<'_>) -> Option<&'s DiskRecord> {
     state.current_disk().filter(|disk| desired.disk.is_some() && unmovable_reason(disk, desired).is_some())
 }
 

@@ -38,9 +38,9 @@ pub enum LeafChange {
     /// The leaf had another value.
     Changed {
         /// The deployed value.
-        from: Option<String>,
+        deployed_value: Option<String>,
         /// The desired value.
-        to: Option<String>,
+        new_value: Option<String>,
     },
     /// The leaf is gone. It had this value.
     Removed(Option<String>),
@@ -51,7 +51,7 @@ pub enum LeafChange {
 pub fn differences(deployed_leaves: &Leaves, desired_leaves: &[DesiredLeaf]) -> Vec<Difference> {
     let desired_paths: BTreeSet<&str> = desired_leaves.iter().map(|leaf| leaf.path.as_str()).collect();
     let deployed_paths: BTreeSet<&str> = deployed_leaves.paths().collect();
-    let old_value = |path: &str| deployed_leaves.description(path).map(str::to_owned);
+    let describe_deployed = |path: &str| deployed_leaves.description(path).map(str::to_owned);
     let mut differences: Vec<Difference> = desired_leaves
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
@@ -60,10 +60,10 @@ pub fn differences(deployed_leaves: &Leaves, desired_leaves: &[DesiredLeaf]) -> 
             let change = match deployed_leaves.had_value(&leaf.path, &leaf.value) {
                 Some(true) => return None,
                 Some(false) => {
-                    let to = leaf.description();
+                    let new_value = leaf.description();
                     // A value may have become secret.
-                    let from = to.as_ref().and_then(|_| old_value(&leaf.path));
-                    LeafChange::Changed { from, to }
+                    let deployed_value = new_value.as_ref().and_then(|_| describe_deployed(&leaf.path));
+                    LeafChange::Changed { deployed_value, new_value }
                 }
                 None => LeafChange::Added(leaf.description()),
             };
@@ -74,7 +74,10 @@ pub fn differences(deployed_leaves: &Leaves, desired_leaves: &[DesiredLeaf]) -> 
         deployed_leaves
             .paths()
             .filter(|path| !desired_paths.contains(path) && !has_leaves_below(&desired_paths, path))
-            .map(|path| Difference { path: path.to_owned(), change: LeafChange::Removed(old_value(path)) }),
+            .map(|path| Difference {
+                path: path.to_owned(),
+                change: LeafChange::Removed(describe_deployed(path)),
+            }),
     );
     differences
 }
@@ -114,12 +117,18 @@ impl fmt::Display for Difference {
             LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
             // The values differ, but their short forms are equal.
-            LeafChange::Changed { from: Some(from), to: Some(to) } if from == to => {
-                write!(f, "~ {path}: {from} -> new {to}")
+            LeafChange::Changed { deployed_value: Some(deployed_value), new_value: Some(new_value) }
+                if deployed_value == new_value =>
+            {
+                write!(f, "~ {path}: {deployed_value} -> new {new_value}")
             }
-            LeafChange::Changed { from: Some(from), to: Some(to) } => write!(f, "~ {path}: {from} -> {to}"),
-            LeafChange::Changed { from: None, to: Some(to) } => write!(f, "~ {path}: -> {to}"),
-            LeafChange::Changed { to: None, .. } => write!(f, "~ {path}: <changed>"),
+            LeafChange::Changed { deployed_value: Some(deployed_value), new_value: Some(new_value) } => {
+                write!(f, "~ {path}: {deployed_value} -> {new_value}")
+            }
+            LeafChange::Changed { deployed_value: None, new_value: Some(new_value) } => {
+                write!(f, "~ {path}: -> {new_value}")
+            }
+            LeafChange::Changed { new_value: None, .. } => write!(f, "~ {path}: <changed>"),
             LeafChange::Removed(Some(value)) => write!(f, "- {path}: {value}"),
             LeafChange::Removed(None) => write!(f, "- {path}"),
         }
@@ -182,13 +191,13 @@ mod tests {
             let key = rcgen::KeyPair::generate().unwrap();
             serde_json::to_string(&parameters.self_signed(&key).unwrap().pem()).unwrap()
         };
-        let (old, same_day, later) = (pem(2027), pem(2027), pem(2028));
+        let (old, same_day, later_certificate) = (pem(2027), pem(2027), pem(2028));
         let old = leaf("/ca", &old, false);
         let deployed_leaves = Leaves::of([("/ca", old.value.as_str())])
             .with_descriptions([("/ca".into(), old.description().unwrap())]);
         for (value, expected) in [
             (same_day, "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01"),
-            (later, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
+            (later_certificate, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
         ] {
             assert_eq!(differences(&deployed_leaves, &[leaf("/ca", &value, false)])[0].to_string(), expected);
         }

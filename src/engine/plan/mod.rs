@@ -12,7 +12,7 @@ mod reasons;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use create::{Desired, PlanOptions, UpdateStrategy, create, disk_left_behind};
+pub use create::{DesiredDeployment, PlanOptions, UpdateStrategy, create, disk_left_behind};
 pub use delete::delete;
 pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 
@@ -85,12 +85,12 @@ pub enum Step {
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopJobs(VmHandle),
-    /// Like `StopJobs`, for an agent that is known to refuse: the jobs are expected to run until the VM is
-    /// deleted.
-    LeaveJobs(VmHandle),
+    /// Like `StopJobs`, if the stop is expected to fail: the VM is gone, or its agent cannot be used. It is
+    /// tried all the same.
+    StopJobsIfPossible(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
     SnapshotDisk(DiskHandle),
-    /// Deletes a resource on record: an unused one, or the VM of this environment.
+    /// Deletes a resource on record. `create-env` deletes the VM and unused resources, `delete-env` all.
     Delete(Resource),
     /// Creates the VM from this stemcell, with the stemcell's CPI, and waits for its agent.
     CreateVm(StemcellRef),
@@ -134,7 +134,7 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
-            Step::StopJobs(_) | Step::LeaveJobs(_) => "stop_vm",
+            Step::StopJobs(_) | Step::StopJobsIfPossible(_) => "stop_vm",
             Step::SnapshotDisk(_) => "snapshot_disk",
             Step::Delete(Resource::Vm(_)) => "delete_vm",
             Step::CreateVm(_) => "create_vm",
@@ -173,7 +173,7 @@ impl Step {
         let (verb, past, object) = match self {
             Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
             Step::StopJobs(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
-            Step::LeaveJobs(vm) => ("Leave", "Left", format!("the jobs on VM {vm} as they are")),
+            Step::StopJobsIfPossible(vm) => ("Leave", "Left", format!("the jobs on VM {vm} as they are")),
             Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
             Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
             Step::SetMetadata(vm) => ("Set", "Set", format!("the metadata of VM {vm}")),
@@ -213,7 +213,7 @@ impl Step {
             Step::DeployJobs
             | Step::CreateStemcell { .. }
             | Step::StopJobs(_)
-            | Step::LeaveJobs(_)
+            | Step::StopJobsIfPossible(_)
             | Step::SnapshotDisk(_)
             | Step::Delete(_)
             | Step::SetMetadata(_)
@@ -231,7 +231,7 @@ impl Step {
     /// a disk.
     fn needs_confirmation(&self) -> bool {
         match self {
-            Step::StopJobs(_) | Step::LeaveJobs(_) | Step::UpdateVm(_) => true,
+            Step::StopJobs(_) | Step::StopJobsIfPossible(_) | Step::UpdateVm(_) => true,
             Step::Delete(Resource::Vm(_) | Resource::Disk(_)) => true,
             Step::Delete(Resource::Stemcell(_) | Resource::Snapshot(_)) => false,
             // An earlier step has stopped the jobs that use the disk.
@@ -242,7 +242,7 @@ impl Step {
         }
     }
 
-    /// Returns true if the step only deletes an unused resource.
+    /// Returns true if the step of a deploy only deletes an unused resource: a disk, stemcell or snapshot.
     pub fn only_cleans_up(&self) -> bool {
         matches!(self, Step::Delete(Resource::Disk(_) | Resource::Stemcell(_) | Resource::Snapshot(_)))
     }
@@ -260,20 +260,21 @@ impl Plan {
     }
 
     /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, if no step
-    /// counts, or if the plan leaves the jobs, because the time that it waits for their agent is unknown.
+    /// counts, or if the plan expects that the jobs cannot be stopped: the time that it waits for their agent
+    /// is unknown.
     /// Steps that delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
         let steps =
             self.steps.iter().map(|planned_step| &planned_step.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
-        if names.is_empty() || self.leaves_jobs() {
+        if names.is_empty() || self.expects_stop_failure() {
             return None;
         }
         names.into_iter().map(|name| durations.usual_duration(name)).sum()
     }
 
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown, as for jobs
-    /// that the plan leaves, or if no running VM is affected.
+    /// that can probably not be stopped, or if the plan concerns no running VM.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::StopJobs(_)));
         let name = match self.updates_in_place() {
@@ -324,7 +325,7 @@ impl Plan {
         plan
     }
 
-    /// Replaces the update in place, for a manifest that changes neither jobs nor packages.
+    /// Replaces the step `UpdateVm` by `KeepJobs`, for a manifest that changes neither jobs nor packages.
     pub fn keep_jobs(&mut self) {
         for planned_step in &mut self.steps {
             if let Step::UpdateVm(vm) = &planned_step.step {
@@ -333,18 +334,18 @@ impl Plan {
         }
     }
 
-    /// Replaces the stop of the jobs, for an agent that cannot be asked for this reason.
-    pub fn leave_jobs(&mut self, reason: &str) {
+    /// Replaces the step `StopJobs` by `StopJobsIfPossible`, with the reason why the agent cannot be used.
+    pub fn expect_stop_failure(&mut self, reason: &str) {
         for planned_step in &mut self.steps {
             if let Step::StopJobs(vm) = &planned_step.step {
-                planned_step.step = Step::LeaveJobs(vm.clone());
+                planned_step.step = Step::StopJobsIfPossible(vm.clone());
                 reason.clone_into(&mut planned_step.reason);
             }
         }
     }
 
-    fn leaves_jobs(&self) -> bool {
-        self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::LeaveJobs(_)))
+    fn expects_stop_failure(&self) -> bool {
+        self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::StopJobsIfPossible(_)))
     }
 
     /// Returns true if the plan records a manifest while the jobs run on.

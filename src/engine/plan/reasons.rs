@@ -1,6 +1,6 @@
 //! Finds the reasons for a deploy, and which of them need a new VM.
 
-use super::create::{Desired, PlanOptions};
+use super::create::{DesiredDeployment, PlanOptions};
 use super::difference::differences;
 use crate::state::{IdentityMatch, State, VmPropertiesPart};
 use artifact::ArtifactIdentity;
@@ -27,7 +27,7 @@ fn jobs_reason(text: impl Into<String>) -> Reason {
 }
 
 /// Returns the reasons for a deploy, those for a new VM first. The list is empty if nothing changed.
-pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
+pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.replaces_unchanged_vm {
         reasons.push(match options.command {
@@ -69,11 +69,11 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if !is_unfinished {
         reasons.extend(release_change_reason(state, desired.releases).map(jobs_reason));
     }
-    // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.
+    // A difference of the VM or the disk alone is no reason to deploy: the manifest would have changed too.
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.replaces_vm) {
         reasons.extend(vm_change_reasons(state, desired).into_iter().map(replacement_reason));
         reasons.extend(disk_change_reason(state, desired).map(replacement_reason));
-        reasons.extend(options.unusable_agent.as_ref().map(|text| replacement_reason(text.clone())));
+        reasons.extend(options.unusable_agent_reason.as_ref().map(|text| replacement_reason(text.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
             replacement_reason(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
@@ -86,23 +86,23 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     reasons
 }
 
-fn stemcell_change_reason(state: &State, desired: &Desired<'_>) -> Option<String> {
+fn stemcell_change_reason(state: &State, desired: &DesiredDeployment<'_>) -> Option<String> {
     let current = state.current_stemcell();
-    let to = name_and_version(desired.stemcell);
-    let Some(current) = current else { return Some(format!("the stemcell changes to {to}")) };
+    let new_name = name_and_version(desired.stemcell);
+    let Some(current) = current else { return Some(format!("the stemcell changes to {new_name}")) };
     match current.compare(desired.stemcell) {
         IdentityMatch::Same if current.cpi.as_deref() == desired.cpi => None,
         IdentityMatch::Same | IdentityMatch::OtherContent => {
             Some(new_content_reason("stemcell", desired.stemcell))
         }
         IdentityMatch::Other => {
-            Some(format!("the stemcell changes from {}/{} to {to}", current.name, current.version))
+            Some(format!("the stemcell changes from {}/{} to {new_name}", current.name, current.version))
         }
     }
 }
 
 /// Returns the reason to upload the stemcell if no record matches it.
-pub(super) fn upload_reason(state: &State, desired: &Desired<'_>) -> String {
+pub(super) fn upload_reason(state: &State, desired: &DesiredDeployment<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
         return new_content_reason("stemcell", desired.stemcell);
     }
@@ -115,7 +115,7 @@ fn new_content_reason(kind: &str, identity: &ArtifactIdentity) -> String {
 }
 
 /// Returns the reason for a changed manifest. The plan lists the changes.
-fn manifest_change_reason(state: &State, desired: &Desired<'_>) -> String {
+fn manifest_change_reason(state: &State, desired: &DesiredDeployment<'_>) -> String {
     let deployed_leaves = state.monopile.manifest.as_ref();
     let has_same_leaves =
         deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
@@ -128,7 +128,7 @@ fn manifest_change_reason(state: &State, desired: &Desired<'_>) -> String {
 }
 
 /// Returns a reason for each part of the VM, except its tags, that has changed since its creation.
-fn vm_change_reasons(state: &State, desired: &Desired<'_>) -> Vec<String> {
+fn vm_change_reasons(state: &State, desired: &DesiredDeployment<'_>) -> Vec<String> {
     let Some(property_digests) = state.vm().and_then(|vm| vm.property_digests.as_ref()) else {
         return vec!["the state does not record how the VM was created".to_owned()];
     };
@@ -153,11 +153,11 @@ fn vm_change_reasons(state: &State, desired: &Desired<'_>) -> Vec<String> {
 }
 
 /// Returns the reason why the persistent disk on record must change, if it must.
-pub(super) fn disk_change_reason(state: &State, desired: &Desired<'_>) -> Option<String> {
+pub(super) fn disk_change_reason(state: &State, desired: &DesiredDeployment<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, desired.disk?);
     if current.size != spec.size {
-        let (from, to) = (current.size, spec.size);
-        return Some(format!("the size of its disk changes from {from} MiB to {to} MiB"));
+        let (old_size, new_size) = (current.size, spec.size);
+        return Some(format!("the size of its disk changes from {old_size} MiB to {new_size} MiB"));
     }
     (current.cloud_properties != spec.cloud_properties)
         .then(|| "the cloud properties of its disk change".to_owned())

@@ -39,7 +39,7 @@ fn stemcell(cid: &str, version: &str, fill: char) -> StemcellRecord {
         cpi: None,
         digest: Some(digest(fill).to_string()),
         is_kept: false,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     }
 }
 
@@ -53,7 +53,7 @@ fn disk(cid: &str, size: u64) -> DiskRecord {
         cpi: None,
         az: None,
         vm_at_replacement: None,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     }
 }
 
@@ -82,14 +82,14 @@ fn deployed_state() -> State {
         instance: "bosh/0".into(),
         property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
         is_ready: true,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     let release = ReleaseRecord {
         id: "r".into(),
         name: "hello".into(),
         version: "1".into(),
         digest: Some(digest('b').to_string()),
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     for change in [
         Change::StemcellCreated(stemcell("sc-1", "1", 'a')),
@@ -147,7 +147,7 @@ impl Case {
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
         let vm_properties = VmProperties { az: json!(self.az), ..self.vm_properties.clone() };
-        let desired = Desired {
+        let desired = DesiredDeployment {
             deploy_digest: self.sha,
             leaves: &self.leaves,
             vm_properties: &vm_properties,
@@ -254,9 +254,9 @@ fn update_that_keeps_the_jobs_does_not_interrupt() {
 fn changed_vm_properties_recreate_the_vm() {
     let check_reason = |case: Case, reason: &str| {
         let plan = case.plan(&deployed_state());
-        let at = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
-        assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
-        assert_eq!(plan.steps[at].reason, reason);
+        let index = steps(&plan).iter().position(|step| matches!(step, Step::CreateVm(_))).expect(reason);
+        assert_eq!(steps(&plan)[index - 2..index], stop_and_delete());
+        assert_eq!(plan.steps[index].reason, reason);
     };
     let with_properties = |change: &dyn Fn(&mut VmProperties)| {
         let mut vm_properties = vm_properties();
@@ -298,7 +298,8 @@ fn changed_vm_properties_recreate_the_vm() {
         Case { disk: None, ..with_properties(&|properties| properties.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
-    let silent = PlanOptions { unusable_agent: Some("its agent is silent".into()), ..PlanOptions::default() };
+    let silent =
+        PlanOptions { unusable_agent_reason: Some("its agent is silent".into()), ..PlanOptions::default() };
     check_reason(Case { options: silent, ..other_port() }, "its agent is silent");
     let mut env = with_properties(&|properties| properties.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
@@ -338,7 +339,7 @@ fn missing_vm_is_replaced_and_its_disk_reattached() {
     let plan = Case { options, ..Case::default() }.plan(&deployed_state());
     assert_eq!(plan.steps[0].reason, "the CPI does not find the VM");
     let expected = [
-        Step::LeaveJobs(handle("vm-1")),
+        Step::StopJobsIfPossible(handle("vm-1")),
         Step::Delete(Resource::Vm(handle("vm-1"))),
         create_vm(),
         Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
@@ -351,12 +352,12 @@ fn missing_vm_is_replaced_and_its_disk_reattached() {
 #[test]
 fn undeleted_earlier_vm_is_retried_by_every_run() {
     let mut state = deployed_state();
-    let mark = crate::state::Undeleted {
+    let mark = crate::state::UndeletedResource {
         resource: Resource::Vm(handle("vm-1")),
         reason: "not found".into(),
-        since: String::new(),
+        first_attempt_at: String::new(),
         not_found: true,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
     let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
@@ -374,7 +375,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         ssh_host_key: None,
         property_digests: None,
         is_ready: false,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let deploy_digest = SHA.to_owned();
@@ -408,7 +409,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             ssh_host_key: None,
             property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
             is_ready: false,
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         }))
     };
     for change in [
@@ -423,29 +424,32 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
         state.apply(change).unwrap();
         for case in [&old, &new] {
             let steps = steps(&case.plan(&state));
-            let at = |expected: &Step| steps.iter().position(|step| step == expected);
-            let deploy_index = at(&Step::DeployJobs).unwrap();
+            let index_of = |expected: &Step| steps.iter().position(|step| step == expected);
+            let deploy_index = index_of(&Step::DeployJobs).unwrap();
             let stemcell_cid = if case.sha == "old" { "sc-1" } else { "sc-2" };
-            assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(stemcell_cid)))), None, "{steps:?}");
+            assert_eq!(index_of(&Step::Delete(Resource::Stemcell(handle(stemcell_cid)))), None, "{steps:?}");
             for deletion in steps.iter().filter(|step| {
                 matches!(step, Step::Delete(Resource::Stemcell(_)) | Step::Delete(Resource::Disk(_)))
             }) {
-                assert!(at(deletion).unwrap() > deploy_index, "{deletion:?} before the jobs run: {steps:?}");
+                assert!(
+                    index_of(deletion).unwrap() > deploy_index,
+                    "{deletion:?} before the jobs run: {steps:?}"
+                );
             }
             // The disk with the data may be deleted only after its migration.
             let data = state.current_disk().unwrap().handle();
-            if let Some(deletion_index) = at(&Step::Delete(Resource::Disk(data))) {
-                assert!(at(&Step::MigrateDisk).unwrap() < deletion_index, "{steps:?}");
+            if let Some(deletion_index) = index_of(&Step::Delete(Resource::Disk(data))) {
+                assert!(index_of(&Step::MigrateDisk).unwrap() < deletion_index, "{steps:?}");
             }
             let declined_index = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
             if let Some(declined_index) = declined_index {
                 let steps_with_copy = super::tests::steps(&case.plan(&state).with_disk_copy(declined_index));
-                let at =
+                let index_of =
                     |wanted_step: &Step| steps_with_copy.iter().position(|step| step == wanted_step).unwrap();
                 let data = state.current_disk().unwrap().handle();
                 let order =
                     [Step::MigrateDisk, Step::UseDisk, Step::DeployJobs, Step::Delete(Resource::Disk(data))];
-                assert!(order.iter().map(at).is_sorted(), "{steps_with_copy:?}");
+                assert!(order.iter().map(index_of).is_sorted(), "{steps_with_copy:?}");
             }
         }
     }
@@ -707,9 +711,9 @@ fn interrupted_move_continues_with_the_new_disk() {
         state.apply(change).unwrap();
     }
     let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
-    let at = |step: Step| steps.iter().position(|candidate| *candidate == step).unwrap();
-    assert!(at(Step::AttachDisk(DiskRef::Existing(new_handle))) < at(Step::DeployJobs));
-    assert!(at(Step::Delete(Resource::Disk(handle("disk-1")))) > at(Step::DeployJobs));
+    let index_of = |step: Step| steps.iter().position(|candidate| *candidate == step).unwrap();
+    assert!(index_of(Step::AttachDisk(DiskRef::Existing(new_handle))) < index_of(Step::DeployJobs));
+    assert!(index_of(Step::Delete(Resource::Disk(handle("disk-1")))) > index_of(Step::DeployJobs));
 }
 
 #[test]

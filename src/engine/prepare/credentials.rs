@@ -73,9 +73,9 @@ pub(super) fn check_source(
         });
     }
     // Without a VM and its disks, other values harm nothing.
-    let exists = state.vms().next().is_some() || !state.disks.is_empty();
+    let has_vm_or_disk = state.vms().next().is_some() || !state.disks.is_empty();
     let foreign_names = deployed_digests
-        .filter(|_| exists)
+        .filter(|_| has_vm_or_disk)
         .map(|digests| digests.names_from_other_source(values))
         .unwrap_or_default();
     let Some(first) = foreign_names.first() else { return Ok(()) };

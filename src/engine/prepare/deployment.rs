@@ -9,7 +9,7 @@ use super::credentials;
 use super::obtain::{self, ArtifactRefs, IdentifyBy, LeadingReleases, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck, UntrackedListener};
 use crate::agent::AgentEndpoint;
-use crate::plan::{Desired, DesiredLeaf};
+use crate::plan::{DesiredDeployment, DesiredLeaf};
 use crate::protocol::{BuiltinCpi, DiskHint};
 use crate::run_context::RunContext;
 use crate::state::{CredentialDigests, RunCredentials, State, VmProperties};
@@ -42,7 +42,7 @@ pub(crate) struct PreparedDeployment {
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
-    pub(crate) unchecked: Option<String>,
+    pub(crate) unchecked_reason: Option<String>,
     /// The listener at the address of the agent, if no VM is on record.
     untracked_listener: Option<UntrackedListener>,
     /// The vars store in use, and the variables that are declared with a type.
@@ -189,7 +189,7 @@ pub(crate) fn prepare(
     let (artifacts, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
     let (stemcell, releases) = artifacts?;
-    let UntrackedCheck { endpoint, unchecked, untracked_listener } = untracked_check?;
+    let UntrackedCheck { endpoint, unchecked_reason, untracked_listener } = untracked_check?;
     let (leaves, vm_properties) = (leaves(run, &manifest), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&manifest, &deployment, endpoint.host());
@@ -207,7 +207,7 @@ pub(crate) fn prepare(
         generated_names: manifest.generated,
         vars_store,
         endpoint,
-        unchecked,
+        unchecked_reason,
         untracked_listener,
         manifest_path,
         mbus_certificate,
@@ -402,8 +402,8 @@ impl PreparedDeployment {
     }
 
     /// Returns the desired state for a plan.
-    pub(crate) fn desired<'p>(&'p self, releases: &'p [ArtifactIdentity]) -> Desired<'p> {
-        Desired {
+    pub(crate) fn desired<'p>(&'p self, releases: &'p [ArtifactIdentity]) -> DesiredDeployment<'p> {
+        DesiredDeployment {
             deploy_digest: &self.deploy_digest,
             leaves: &self.leaves,
             vm_properties: &self.vm_properties,

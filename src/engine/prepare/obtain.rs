@@ -337,7 +337,7 @@ impl<'m> WantedArtifact<'m> {
 /// The cause of the failure of an artifact that was stopped because another one had failed.
 #[derive(Debug, thiserror::Error)]
 #[error("another artifact cannot be used")]
-struct Stopped;
+struct StoppedArtifact;
 
 /// The time after a failure in which the other artifacts may fail as well, before they are stopped.
 const OTHER_FAILURES_TIMEOUT: Duration = Duration::from_secs(3);
@@ -355,11 +355,14 @@ fn obtain(
 ) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&run.paths.cache)?;
     let first_failure = Arc::new(OnceLock::<Instant>::new());
-    let is_over =
-        |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > OTHER_FAILURES_TIMEOUT);
+    let is_over = |first: &OnceLock<Instant>| {
+        first.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)
+    };
     let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupt_check = move || match is_over(&failure) {
-        true => signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(Stopped))),
+        true => {
+            signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(StoppedArtifact)))
+        }
         false => signals::check(&run_for_signal),
     };
     let fetcher = run.fetcher(&cache, Arc::new(interrupt_check))?;
@@ -404,7 +407,7 @@ fn obtain(
         match result {
             Ok(artifact) => obtained_artifacts.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
-            Err(error) if error.has_cause::<Stopped>() => {}
+            Err(error) if error.has_cause::<StoppedArtifact>() => {}
             Err(error) => failures.push((artifacts[index].title_with_place(), error)),
         }
     }

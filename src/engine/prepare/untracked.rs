@@ -32,7 +32,8 @@ pub(crate) enum UntrackedListener {
         /// The disks that it has mounted.
         disks: Vec<DiskCid>,
     },
-    /// A listener that rejects our credentials, or whose certificate we reject. Holds the error.
+    /// A listener that could not be asked for its id, for example because it rejects our credentials. Holds
+    /// the error.
     Other(String),
 }
 
@@ -42,7 +43,7 @@ pub(super) struct UntrackedCheck {
     pub(super) endpoint: AgentEndpoint,
     /// The reason why the address was not asked, as text for the operator; `None` if the address is known or
     /// a VM is on record.
-    pub(super) unchecked: Option<String>,
+    pub(super) unchecked_reason: Option<String>,
     /// The listener at the address.
     pub(super) untracked_listener: Option<UntrackedListener>,
 }
@@ -59,8 +60,8 @@ pub(super) fn check_during<T>(
         Ok(endpoint) => endpoint,
         Err(error) => return (work(), Err(error)),
     };
-    let unchecked = reason_not_to_check(deployment, &endpoint, state);
-    let asks = !is_ignored && unchecked.is_none();
+    let unchecked_reason = reason_not_to_check(deployment, &endpoint, state);
+    let asks = !is_ignored && unchecked_reason.is_none();
     let (outcome, check_result) = thread::scope(|scope| {
         let check_thread = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let outcome = work();
@@ -74,7 +75,7 @@ pub(super) fn check_during<T>(
         outcome,
         untracked_listener.map(|untracked_listener| UntrackedCheck {
             endpoint,
-            unchecked,
+            unchecked_reason,
             untracked_listener,
         }),
     )

@@ -34,8 +34,8 @@ pub(crate) fn find<K: CidKind>(
                 || (!cids.is_empty()).then(|| format!("on record: {}", comma_list(&cids))),
             ))
         }
-        several => {
-            let cpis: Vec<String> = several.iter().map(|handle| cpi_label(handle.cpi())).collect();
+        found_handles => {
+            let cpis: Vec<String> = found_handles.iter().map(|handle| cpi_label(handle.cpi())).collect();
             Err(Error::invalid(format!("several CPIs know a {kind} '{cid}': {}", cpis.join(", ")))
                 .with_hint("choose one with --cpi NAME; --cpi '' is the default CPI"))
         }

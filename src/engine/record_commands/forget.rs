@@ -11,7 +11,7 @@ use base::{Error, Result};
 
 /// The record to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Forgettable {
+pub enum ForgettableRecord {
     /// The resource with this CID, at this CPI or at the only one that has it on record.
     Resource(AnyCid, Option<String>),
     /// The open or failed call with this request id.
@@ -48,14 +48,14 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
 }
 
 /// Drops a record and returns a summary in one sentence.
-pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
+pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = state_lock::open(run, "state forget")?;
     let open = store.open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
         return Err(no_state_error(store.storage()));
     }
     match record {
-        Forgettable::Resource(cid, cpi) => {
+        ForgettableRecord::Resource(cid, cpi) => {
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {resource}"),
@@ -71,7 +71,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
                 "Forgot {kind} '{cid}'; the previous state is kept (`monopile state backup` lists it)"
             ))
         }
-        Forgettable::FailedCalls => {
+        ForgettableRecord::FailedCalls => {
             let suspects = store.state().monopile.suspects.clone();
             if suspects.is_empty() {
                 return Err(Error::invalid("no failed call is on record"));
@@ -93,7 +93,7 @@ pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_
             }
             Ok(format!("Forgot {calls}, which may have created: {places_to_look}"))
         }
-        Forgettable::Call(id) => {
+        ForgettableRecord::Call(id) => {
             let suspects = &store.state().monopile.suspects;
             if let Some(suspect) = suspects.iter().find(|suspect| suspect.request_id == *id).cloned() {
                 ask_consent(&ConsentRequest {

@@ -125,7 +125,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
                 ssh_host_key: None,
                 property_digests: None,
                 is_ready: false,
-                unknown: Map::new(),
+                unknown_keys: Map::new(),
             })
         });
         apply(&mut state, Change::VmAdopted { handle, vm })?;
@@ -204,7 +204,7 @@ fn record_disk_and_stemcells(
             cpi: deployment.cpi().map(str::to_owned),
             digest: None,
             is_kept: false,
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         };
         apply(state, Change::StemcellCreated(record))?;
         if index == 0 {
@@ -232,7 +232,7 @@ fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Res
         cpi: deployment.cpi().map(str::to_owned),
         az: deployment.az.as_ref().map(|az| az.name.clone()),
         vm_at_replacement: None,
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     };
     let handle = record.handle();
     apply(state, Change::DiskCreated(record))?;

@@ -9,7 +9,7 @@ mod restore;
 mod show;
 
 pub(super) use find::{find, find_any};
-pub use forget::{Forgettable, forget};
+pub use forget::{ForgettableRecord, forget};
 pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
 pub use show::{ShownCall, StateOverview, show};

@@ -11,13 +11,15 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
     let mut on_conflict = state_lock::lock_conflict_handler(run);
-    Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored_state| {
-        let missing = present.map(|present| missing_resources(present, restored_state)).unwrap_or_default();
-        let consequence = match missing.as_slice() {
+    Store::restore(path, &holder, &mut on_conflict, version, &mut |current_state, restored_state| {
+        let missing_names = current_state
+            .map(|current_state| missing_resources(current_state, restored_state))
+            .unwrap_or_default();
+        let consequence = match missing_names.as_slice() {
             [] => String::new(),
-            missing => format!(
+            missing_names => format!(
                 "version '{version}' does not record {}, which monopile will no longer track",
-                missing.join(", ")
+                missing_names.join(", ")
             ),
         };
         ask_consent(&ConsentRequest {
@@ -39,8 +41,8 @@ pub fn keep_version(run: &RunContext) -> Result<String> {
 }
 
 /// Returns the resources that are on record now but are not in the other version.
-fn missing_resources(present: &State, restored_state: &State) -> Vec<String> {
+fn missing_resources(current_state: &State, restored_state: &State) -> Vec<String> {
     let restored_resources: Vec<_> = restored_state.resources().collect();
-    let missing = present.resources().filter(|resource| !restored_resources.contains(resource));
-    missing.map(|resource| resource.to_string()).collect()
+    let lost_resources = current_state.resources().filter(|resource| !restored_resources.contains(resource));
+    lost_resources.map(|resource| resource.to_string()).collect()
 }

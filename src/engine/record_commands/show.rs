@@ -8,7 +8,7 @@ use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::no_state_error;
-use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted, VmHandle};
+use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, UndeletedResource, VmHandle};
 use base::{Error, Result};
 
 /// The content of a state and its journal.
@@ -36,7 +36,7 @@ pub struct StateOverview {
     /// Releases last deployed: `name/version`.
     pub releases: Vec<String>,
     /// Resources that should have been deleted and may still exist.
-    pub undeleted: Vec<Undeleted>,
+    pub undeleted: Vec<UndeletedResource>,
     /// The suspects: resources that failed calls may have created.
     pub suspects: Vec<Suspect>,
     /// Calls of earlier runs whose outcome is not on record yet.

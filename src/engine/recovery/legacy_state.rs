@@ -108,7 +108,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             cpi: None,
             az: None,
             vm_at_replacement: None,
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         });
     }
     if let Some(cid) = stemcell {
@@ -122,7 +122,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             cpi: None,
             digest: None,
             is_kept: false,
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         });
     }
     Ok(Some(state))
@@ -132,7 +132,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
 fn id(text: &str, kind: &str) -> String {
     let digest = Sha256::new().chain_update(kind).chain_update(text).finalize();
     let mut bytes = [0; 16];
-    bytes.iter_mut().zip(digest).for_each(|(byte, from)| *byte = from);
+    bytes.iter_mut().zip(digest).for_each(|(byte, digest_byte)| *byte = digest_byte);
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 

@@ -1,6 +1,6 @@
 //! The prospects of open calls, for commands that only report.
 
-use super::resume::read;
+use super::resume::parse_answer;
 use crate::effects::{Effect, failed_call};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Intent, OpenCall, State};
@@ -24,7 +24,7 @@ pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) ->
         CallProgress::Running => return Ok(OpenCallStatus::Running),
         CallProgress::NeverStarted => CallOutcome::NeverStarted,
         CallProgress::OnOtherMachine => CallOutcome::Unknown,
-        CallProgress::Ended(bytes) => match read(intent, &bytes) {
+        CallProgress::Ended(bytes) => match parse_answer(intent, &bytes) {
             Ok(answer) if intent.effect.changes(&answer).is_ok() => CallOutcome::Answered,
             Ok(_) => CallOutcome::Unknown,
             Err(error) => failed_call::outcome(state, &intent.effect, &error),

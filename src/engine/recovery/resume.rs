@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::suspects;
 use crate::agent::Backoff;
-use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS, StopWaiting, read_answer};
+use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS, StopCause, read_answer};
 use crate::cpi_set;
 use crate::effects::{Effect, explain_running_call, failed_call, how_to_end, unknown_outcome_error};
 use crate::prepare;
@@ -35,13 +35,13 @@ pub(crate) fn settle_open_calls(
         manifest::register_secrets(inputs, &run.redactor);
     }
     for (intent, open_call) in open_calls {
-        settle(run, inputs, store, &intent, open_call, may_forget)?;
+        settle_open_call(run, inputs, store, &intent, open_call, may_forget)?;
     }
     Ok(())
 }
 
 /// Settles one open call: waits for its process, reads the answer, and takes the steps that end the call.
-fn settle(
+fn settle_open_call(
     run: &RunContext,
     inputs: &Inputs,
     store: &mut Store,
@@ -143,7 +143,7 @@ fn examine(
             let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
             let end = cpi::kept_end(&open_call.end_path());
-            read(intent, &bytes).map_err(|error| error.with_end(end, call_log.tail()))
+            parse_answer(intent, &bytes).map_err(|error| error.with_end(end, call_log.tail()))
         }
         WaitResult::OnOtherMachine => {
             let caller = intent
@@ -154,7 +154,7 @@ fn examine(
             Err(no_answer_error(intent, no_answer_problem))
         }
     };
-    let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));
+    let answer = answer.map(|answer| try_changes(run, store, intent, &answer));
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
     log.iter().for_each(|line| cpi_set::show_log_line(run, stage, line));
     match answer {
@@ -188,7 +188,7 @@ fn stays_open_error(
 }
 
 /// Reads the answer to a call by the terms under which it was made.
-pub(super) fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
+pub(super) fn parse_answer(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
     read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
 }
 
@@ -226,7 +226,7 @@ fn wait_for_call(
         || {
             cpi::truncate_oversized_answer(&open_call.answer_path());
             let bytes = open_call.answer_so_far().map_err(read_error)?;
-            let is_complete = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
+            let is_complete = matches!(parse_answer(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
             Ok(is_complete.then_some(WaitResult::Ended(bytes)))
         },
         || {
@@ -254,7 +254,7 @@ fn wait_for_call(
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| start.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
-                let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
+                let (request_id, stop) = (intent.request_id.clone(), StopCause::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
                 return Err(explain_running_call(error.into(), &intent.effect, open_call));
             }
@@ -299,7 +299,7 @@ fn open_registry(
 }
 
 /// Returns the changes that follow from an answer, after trying them on a copy of the state.
-fn fitting_changes(
+fn try_changes(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,

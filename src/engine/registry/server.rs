@@ -45,6 +45,7 @@ pub struct RegistryCredentials {
     pub password: Secret,
 }
 
+/// The side from which a request to the registry comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestOrigin {
     /// From this machine.
@@ -57,9 +58,10 @@ pub(crate) enum RequestOrigin {
 pub struct RegistryServer {
     endpoint: RegistryEndpoint,
     state: Arc<ServerState>,
-    accepting: JoinHandle<()>,
+    accept_task: JoinHandle<()>,
 }
 
+/// The data that all connections of the server share.
 struct ServerState {
     content: RegistryContent,
     authorization: AuthorizationDigest,
@@ -72,7 +74,7 @@ struct ServerState {
 
 impl Drop for RegistryServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
@@ -130,9 +132,9 @@ impl RegistryServer {
             loopback_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             tunnel_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
-        let accepting = runtime.spawn(accept(Arc::clone(&state), listener));
+        let accept_task = runtime.spawn(accept(Arc::clone(&state), listener));
         tracing::debug!(%address, "the registry is listening");
-        Ok(RegistryServer { endpoint, state, accepting })
+        Ok(RegistryServer { endpoint, state, accept_task })
     }
 
     /// Returns the endpoint, which is enough to start the registry again.

@@ -141,6 +141,6 @@ fn take_on_record(
         cpi: handle.cpi.clone(),
         az: deployment.az.as_ref().map(|az| az.name.clone()),
         vm_at_replacement: Some(VmAtReplacement(None)),
-        unknown: Map::new(),
+        unknown_keys: Map::new(),
     }))
 }

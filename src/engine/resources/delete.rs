@@ -240,8 +240,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
                 ))
         }
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {
-            let until = "until the next create-env attaches the disk that replaces it";
-            Err(Error::invalid(format!("the VM uses disk {handle} {until}"))
+            let restriction = "until the next create-env attaches the disk that replaces it";
+            Err(Error::invalid(format!("the VM uses disk {handle} {restriction}"))
                 .with_note("nothing was changed")
                 .with_hint("run `monopile create-env MANIFEST` first"))
         }

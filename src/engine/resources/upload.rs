@@ -90,23 +90,25 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         true if missing.len() < target_count => RequiredCpis::None,
         true => RequiredCpis::One,
     };
-    let accepting = find_accepting_cpis(&executor, run, missing, &stemcell, need)?;
-    if accepting.is_empty() {
+    let accepting_cpis = find_accepting_cpis(&executor, run, missing, &stemcell, need)?;
+    if accepting_cpis.is_empty() {
         return already_uploaded();
     }
-    let uploading = run.reporter.stage(format!("Uploading stemcell {name}"));
-    let outcomes = upload(&mut executor, &accepting, &stemcell, &deployment, &uploading)?;
+    let upload_stage = run.reporter.stage(format!("Uploading stemcell {name}"));
+    let outcomes = upload(&mut executor, &accepting_cpis, &stemcell, &deployment, &upload_stage)?;
     let mut failures = Vec::new();
-    for (cpi, outcome) in accepting.iter().zip(outcomes) {
+    for (cpi, outcome) in accepting_cpis.iter().zip(outcomes) {
         match outcome {
-            Ok(handle) => delete_superseded(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
+            Ok(handle) => {
+                delete_superseded(&mut executor, run, &stemcell, &handle, request.fix, &upload_stage)?
+            }
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
-    let Some(error) = combine_failures(failures, accepting.len()) else {
-        uploading.finish();
-        let where_to: Vec<String> = accepting.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
-        return Ok(format!("Uploaded stemcell {name} to {}", where_to.join(", ")));
+    let Some(error) = combine_failures(failures, accepting_cpis.len()) else {
+        upload_stage.finish();
+        let cpi_labels: Vec<String> = accepting_cpis.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
+        return Ok(format!("Uploaded stemcell {name} to {}", cpi_labels.join(", ")));
     };
     Err(error)
 }
@@ -210,18 +212,18 @@ fn find_accepting_cpis(
     stemcell: &artifact::Stemcell,
     need: RequiredCpis,
 ) -> Result<Vec<CpiName>> {
-    let mut accepting = Vec::new();
+    let mut accepting_cpis = Vec::new();
     let mut format_errors = Vec::new();
     for cpi in candidates {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let (accepted, origin) = (connection.stemcell_formats(), ArtifactOrigin::CommandLine);
         let fits = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
         match fits {
-            Ok(()) => accepting.push(cpi),
+            Ok(()) => accepting_cpis.push(cpi),
             Err(error) => format_errors.push(error),
         }
     }
-    if need == RequiredCpis::All || need == RequiredCpis::One && accepting.is_empty() {
+    if need == RequiredCpis::All || need == RequiredCpis::One && accepting_cpis.is_empty() {
         let mut format_errors = format_errors.into_iter();
         if let Some(first) = format_errors.next() {
             return Err(format_errors.fold(first, |error, next| error.with_hint(next.to_string())));
@@ -229,7 +231,7 @@ fn find_accepting_cpis(
     } else {
         format_errors.iter().for_each(|error| run.reporter.note(format!("{error}: not uploaded there")));
     }
-    Ok(accepting)
+    Ok(accepting_cpis)
 }
 
 /// Uploads the stemcell to all CPIs in parallel. The results are in the order of `cpis`.
@@ -244,7 +246,11 @@ fn upload(
         .iter()
         .map(|cpi| {
             let (effect, arguments) = vm::upload_effect(stemcell, deployment, cpi.as_deref(), true);
-            ParallelCall { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
+            ParallelCall {
+                stage_name: format!("Uploading to {}", cpi_label(cpi.as_deref())),
+                effect,
+                arguments,
+            }
         })
         .collect();
     let answers = executor.perform_in_parallel(stage, REASON, &calls)?;

@@ -37,7 +37,7 @@ const LOG_KIND: &str = "log";
 const END_KIND: &str = "end";
 
 /// Returns the name of the journal document of this kind about a call.
-pub(super) fn document(request_id: &RequestId, kind: &str) -> String {
+pub(super) fn document_name(request_id: &RequestId, kind: &str) -> String {
     format!("{JOURNAL}/{request_id}.{kind}")
 }
 
@@ -48,12 +48,12 @@ pub(super) struct CallFiles {
     request_id: RequestId,
 }
 
-/// The progress of a call's process.
+/// The progress of a call's process, by the files on this machine, with its output.
 #[derive(Debug)]
-pub(super) enum ProcessProgress {
+pub(super) enum LocalProgress {
     /// The process was never started.
     NeverStarted,
-    /// The process still runs.
+    /// The process is about to start, or runs.
     Running,
     /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),
@@ -151,19 +151,19 @@ impl CallFiles {
     }
 
     /// Returns the progress of the process.
-    pub(super) fn progress(&self) -> io::Result<ProcessProgress> {
+    pub(super) fn progress(&self) -> io::Result<LocalProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
         let prepared_file = file_state(open_if_exists(&self.prepared_path())?.as_ref())?;
         let file = open_if_exists(&self.answer_path())?;
         let answer_file = file_state(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared_file, answer_file }) {
-            call_rules::EvidentProgress::Running => ProcessProgress::Running,
+            call_rules::EvidentProgress::Running => LocalProgress::Running,
             call_rules::EvidentProgress::Ended => {
-                ProcessProgress::Ended(file.as_ref().map(read_output).transpose()?.unwrap_or_default())
+                LocalProgress::Ended(file.as_ref().map(read_output).transpose()?.unwrap_or_default())
             }
             // Evidence from files never gives `OnOtherMachine`; the compiler asks for it.
             call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::OnOtherMachine => {
-                ProcessProgress::NeverStarted
+                LocalProgress::NeverStarted
             }
         })
     }
@@ -212,19 +212,19 @@ impl WatchedCall {
     }
 
     /// Returns the progress of the process, or `None` if its files were removed too early to know.
-    pub(super) fn progress(&self) -> io::Result<Option<ProcessProgress>> {
+    pub(super) fn progress(&self) -> io::Result<Option<LocalProgress>> {
         let Some(file) = &self.file else {
-            return Ok(self.files.file(MARK_KIND).exists().then_some(ProcessProgress::NeverStarted));
+            return Ok(self.files.file(MARK_KIND).exists().then_some(LocalProgress::NeverStarted));
         };
         if is_held(file)? {
-            return Ok(Some(ProcessProgress::Running));
+            return Ok(Some(LocalProgress::Running));
         }
         let bytes = self.answer_so_far()?;
         if !bytes.is_empty() || self.files.answer_path().exists() {
-            return Ok(Some(ProcessProgress::Ended(bytes)));
+            return Ok(Some(LocalProgress::Ended(bytes)));
         }
         let was_never_started = file.metadata()?.nlink() > 0 && self.files.prepared_path().exists();
-        Ok(was_never_started.then_some(ProcessProgress::NeverStarted))
+        Ok(was_never_started.then_some(LocalProgress::NeverStarted))
     }
 
     /// Returns the output so far. The process may still run.

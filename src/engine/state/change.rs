@@ -10,9 +10,9 @@ use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle
 use super::location::CpiLocation;
 use super::records::{
     AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, SnapshotRecord, State, StemcellRecord, Suspect,
-    Undeleted, UndeployedBy, VmAtReplacement, VmRecord,
+    UndeletedResource, UndeployedBy, VmAtReplacement, VmRecord,
 };
-use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
+use super::salted_digests::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
 
 /// One transition of the state. Applying the changes of a CPI's answer twice has the same effect as applying
@@ -83,9 +83,9 @@ pub enum Change {
     /// A CPI got another name (`migrated_from`). Its resources are the same as before.
     CpiRenamed {
         /// The old name; `None` for the default CPI.
-        from: Option<String>,
+        old_name: Option<String>,
         /// The new name.
-        to: String,
+        new_name: String,
     },
     /// A VM that was not on record is about to be deleted. It is on record from now on, until it is gone.
     VmDeletionBegun {
@@ -98,7 +98,7 @@ pub enum Change {
     },
     /// A deletion failed. The record stays and is marked; a VM that the CPI does not find is no longer the
     /// current one.
-    DeletionFailed(Undeleted),
+    DeletionFailed(UndeletedResource),
     /// The CPI answered a creating call with an error. It may have created something, which stays on record
     /// as a suspect.
     CreationFailed(Suspect),
@@ -216,9 +216,9 @@ impl State {
                     // its content or name.
                     Some(record) => {
                         let id = std::mem::take(&mut record.id);
-                        let unknown = std::mem::take(&mut record.unknown);
+                        let unknown_keys = std::mem::take(&mut record.unknown_keys);
                         let is_kept = record.is_kept || stemcell.is_kept;
-                        *record = StemcellRecord { id, is_kept, unknown, ..stemcell };
+                        *record = StemcellRecord { id, is_kept, unknown_keys, ..stemcell };
                     }
                     None => {
                         self.unmark(&stemcell.handle().into());
@@ -341,16 +341,16 @@ impl State {
                 self.monopile.snapshots.retain(|record| record.handle() != handle);
                 self.unmark(&handle.into());
             }
-            Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
+            Change::CpiRenamed { old_name, new_name } => self.rename_cpi(old_name.as_deref(), &new_name)?,
             Change::VmDeletionBegun { vm, reason, began_at } => {
                 let resource = Resource::Vm(vm);
                 if !self.has_on_record(&resource) {
-                    self.monopile.undeleted.push(Undeleted {
+                    self.monopile.undeleted.push(UndeletedResource {
                         resource,
                         reason,
-                        since: began_at,
+                        first_attempt_at: began_at,
                         not_found: false,
-                        unknown: Map::new(),
+                        unknown_keys: Map::new(),
                     });
                 }
             }
@@ -366,9 +366,10 @@ impl State {
                     }
                     self.remove_vm_record();
                 }
-                let unknown = self.undeleted(resource).map(|mark| mark.unknown.clone()).unwrap_or_default();
+                let unknown_keys =
+                    self.undeleted(resource).map(|mark| mark.unknown_keys.clone()).unwrap_or_default();
                 self.unmark(resource);
-                self.monopile.undeleted.push(Undeleted { unknown, ..undeleted });
+                self.monopile.undeleted.push(UndeletedResource { unknown_keys, ..undeleted });
             }
             Change::CreationFailed(suspect) => {
                 if !self.monopile.suspects.iter().any(|record| record.request_id == suspect.request_id) {
@@ -544,35 +545,35 @@ impl State {
     }
 
     /// Gives the resources of a CPI to the CPI with the new name. Fails if two would have the same handle.
-    fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejection> {
-        for resource in self.resources().filter(|resource| resource.cpi() == from) {
-            let renamed_resource = resource.at_cpi(Some(to));
+    fn rename_cpi(&mut self, old_name: Option<&str>, new_name: &str) -> Result<(), Rejection> {
+        for resource in self.resources().filter(|resource| resource.cpi() == old_name) {
+            let renamed_resource = resource.at_cpi(Some(new_name));
             if !matches!(renamed_resource, Resource::Stemcell(_)) && self.has_on_record(&renamed_resource) {
                 return Err(Rejection::SameHandle(renamed_resource));
             }
         }
         let adopt = |cpi: &mut Option<String>| {
-            if cpi.as_deref() == from {
-                *cpi = Some(to.to_owned());
+            if cpi.as_deref() == old_name {
+                *cpi = Some(new_name.to_owned());
             }
         };
         self.disks.iter_mut().for_each(|disk| adopt(&mut disk.cpi));
         self.stemcells.iter_mut().for_each(|stemcell| adopt(&mut stemcell.cpi));
         self.monopile.snapshots.iter_mut().for_each(|snapshot| adopt(&mut snapshot.cpi));
         for undeleted in
-            self.monopile.undeleted.iter_mut().filter(|undeleted| undeleted.resource.cpi() == from)
+            self.monopile.undeleted.iter_mut().filter(|undeleted| undeleted.resource.cpi() == old_name)
         {
-            undeleted.resource = undeleted.resource.at_cpi(Some(to));
+            undeleted.resource = undeleted.resource.at_cpi(Some(new_name));
         }
         self.monopile.suspects.iter_mut().for_each(|suspect| adopt(&mut suspect.cpi));
         self.monopile.absent_methods.iter_mut().for_each(|absent_method| adopt(&mut absent_method.cpi));
-        if self.location(from).is_some() {
-            self.monopile.locations.retain(|location| location.cpi.as_deref() != Some(to));
+        if self.location(old_name).is_some() {
+            self.monopile.locations.retain(|location| location.cpi.as_deref() != Some(new_name));
             self.monopile.locations.iter_mut().for_each(|location| adopt(&mut location.cpi));
         }
-        let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
+        let vm = self.vm_handle().filter(|vm| vm.cpi() == old_name);
         if let Some(vm) = vm {
-            self.record_vm_cpi(Handle::new(vm.cid, Some(to)));
+            self.record_vm_cpi(Handle::new(vm.cid, Some(new_name)));
         }
         Ok(())
     }

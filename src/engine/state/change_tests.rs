@@ -16,7 +16,7 @@ fn vm(cid: &str) -> Change {
         ssh_host_key: None,
         property_digests: None,
         is_ready: false,
-        unknown: serde_json::Map::new(),
+        unknown_keys: serde_json::Map::new(),
     }))
 }
 
@@ -34,7 +34,7 @@ fn disk(cid: &str) -> DiskRecord {
         cpi: None,
         az: None,
         vm_at_replacement: None,
-        unknown: serde_json::Map::new(),
+        unknown_keys: serde_json::Map::new(),
     }
 }
 
@@ -86,8 +86,8 @@ fn suspect(cpi: Option<&str>) -> Suspect {
         agent_id: Some("a".into()),
         description: "a VM".into(),
         cpi_message: "no".into(),
-        failed_at: "2026-01-01T00:00:00Z".into(),
-        unknown: serde_json::Map::new(),
+        called_at: "2026-01-01T00:00:00Z".into(),
+        unknown_keys: serde_json::Map::new(),
     }
 }
 
@@ -110,7 +110,7 @@ fn suspects_stay_until_they_are_forgotten() {
     }
     assert_eq!(state.monopile.absent_methods, [absent_method]);
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
-    state.apply(Change::CpiRenamed { from: Some("old".into()), to: "new".into() }).unwrap();
+    state.apply(Change::CpiRenamed { old_name: Some("old".into()), new_name: "new".into() }).unwrap();
     assert_eq!(state.monopile.suspects[0].cpi.as_deref(), Some("new"));
     assert_eq!(state.monopile.absent_methods[0].cpi.as_deref(), Some("new"));
     state.monopile.absent_methods.clear();
@@ -155,12 +155,12 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
 }
 
 fn undeleted(resource: Resource, not_found: bool) -> Change {
-    Change::DeletionFailed(Undeleted {
+    Change::DeletionFailed(UndeletedResource {
         resource,
         reason: "no".to_owned(),
-        since: "2026-01-01T00:00:00Z".to_owned(),
+        first_attempt_at: "2026-01-01T00:00:00Z".to_owned(),
         not_found,
-        unknown: serde_json::Map::new(),
+        unknown_keys: serde_json::Map::new(),
     })
 }
 
@@ -327,7 +327,7 @@ fn stemcell(cpi: Option<&str>) -> StemcellRecord {
         cpi: cpi.map(str::to_owned),
         digest: None,
         is_kept: false,
-        unknown: serde_json::Map::new(),
+        unknown_keys: serde_json::Map::new(),
     }
 }
 
@@ -411,12 +411,12 @@ fn same_cid_of_two_cpis_is_two_resources() {
     assert_eq!(state.resources().count(), 6);
     assert_eq!((state.stemcell_api_version(None), state.stemcell_api_version(Some("a"))), (2, 3));
     let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
-    let mark = Undeleted {
+    let mark = UndeletedResource {
         resource: disk_of_a.clone().into(),
         reason: String::new(),
-        since: String::new(),
+        first_attempt_at: String::new(),
         not_found: true,
-        unknown: serde_json::Map::new(),
+        unknown_keys: serde_json::Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
     assert!(state.undeleted(&Resource::Disk(handle("same"))).is_none());
@@ -452,9 +452,9 @@ fn renamed_cpi_keeps_its_resources() {
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     state.apply(vm("vm-2")).unwrap();
-    let rename = |from: Option<&str>, to: &str| Change::CpiRenamed {
-        from: from.map(str::to_owned),
-        to: to.to_owned(),
+    let rename = |old_name: Option<&str>, new_name: &str| Change::CpiRenamed {
+        old_name: old_name.map(str::to_owned),
+        new_name: new_name.to_owned(),
     };
     state.apply(rename(Some("other"), "b")).unwrap();
     assert!(state.resources().all(|resource| resource.cpi().is_none()));
@@ -599,9 +599,9 @@ fn old_states_are_rewritten_byte_for_byte() {
     changed_state.apply(Change::VmReady).unwrap();
     changed_state.apply(Change::Forgotten(Resource::Disk(handle("disk-7")))).unwrap();
     let changed_state = State::parse(&changed_state.to_bytes().unwrap()).unwrap();
-    assert_eq!(changed_state.undeleted(&disk).unwrap().unknown["later"], serde_json::json!([1]));
-    assert_eq!(changed_state.vm().unwrap().unknown["later"]["cid"], "x");
-    assert_eq!(changed_state.monopile.suspects[0].unknown["later"], true);
+    assert_eq!(changed_state.undeleted(&disk).unwrap().unknown_keys["later"], serde_json::json!([1]));
+    assert_eq!(changed_state.vm().unwrap().unknown_keys["later"]["cid"], "x");
+    assert_eq!(changed_state.monopile.suspects[0].unknown_keys["later"], true);
 
     let none = State { director_id: "d".into(), ..State::default() };
     let text = String::from_utf8(none.to_bytes().unwrap()).unwrap();
@@ -655,7 +655,7 @@ fn reupload_with_the_same_cid_keeps_one_record() {
             cpi: None,
             digest: None,
             is_kept: false,
-            unknown: serde_json::Map::new(),
+            unknown_keys: serde_json::Map::new(),
         })
     };
     let mut state = State::new();

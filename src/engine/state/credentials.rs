@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::salted::Salt;
+use super::salted_digests::Salt;
 use base::redact::Redactor;
 use manifest::{LoadedManifest, VariableValue};
 

@@ -15,11 +15,11 @@ const MAX_NAMES: usize = 400;
 /// Durations of the last runs by name, in milliseconds, the newest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Durations(BTreeMap<String, Runs>);
+pub struct Durations(BTreeMap<String, RunDurations>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-struct Runs(Vec<u64>);
+struct RunDurations(Vec<u64>);
 
 impl Durations {
     /// Returns true if nothing was measured yet.
@@ -29,12 +29,12 @@ impl Durations {
 
     /// Returns the median of the last runs, or the lower of the two middle values.
     pub fn usual_duration(&self, name: &str) -> Option<Duration> {
-        self.0.get(name).and_then(Runs::median)
+        self.0.get(name).and_then(RunDurations::median)
     }
 
     /// Returns the kinds of stages with their usual durations.
     pub fn stages(&self) -> impl Iterator<Item = (&str, Duration)> {
-        self.0.iter().filter_map(|(name, runs)| Some((name.strip_prefix(STAGE)?, runs.median()?)))
+        self.0.iter().filter_map(|(name, durations)| Some((name.strip_prefix(STAGE)?, durations.median()?)))
     }
 
     /// Returns the name under which stages of this kind are remembered.
@@ -46,9 +46,9 @@ impl Durations {
     pub fn record(&mut self, run: BTreeMap<String, Duration>) {
         let names: Vec<String> = run.keys().cloned().collect();
         for (name, duration) in run {
-            let runs = &mut self.0.entry(name).or_default().0;
-            runs.push(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
-            runs.drain(..runs.len().saturating_sub(REMEMBERED_RUNS));
+            let durations = &mut self.0.entry(name).or_default().0;
+            durations.push(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+            durations.drain(..durations.len().saturating_sub(REMEMBERED_RUNS));
         }
         if self.0.len() > MAX_NAMES {
             self.0.retain(|name, _| names.contains(name));
@@ -56,27 +56,27 @@ impl Durations {
     }
 }
 
-impl Runs {
+impl RunDurations {
     fn median(&self) -> Option<Duration> {
-        let mut runs = self.0.clone();
-        runs.sort_unstable();
-        let middle = runs.len().checked_sub(1)? / 2;
-        runs.get(middle).copied().map(Duration::from_millis)
+        let mut durations = self.0.clone();
+        durations.sort_unstable();
+        let middle = durations.len().checked_sub(1)? / 2;
+        durations.get(middle).copied().map(Duration::from_millis)
     }
 }
 
 /// Reads both forms. The first version of the state file had only the last run, as a number.
-impl<'de> Deserialize<'de> for Runs {
+impl<'de> Deserialize<'de> for RunDurations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Form {
             Last(u64),
-            Runs(Vec<u64>),
+            All(Vec<u64>),
         }
         Form::deserialize(deserializer).map(|form| match form {
-            Form::Last(milliseconds) => Runs(vec![milliseconds]),
-            Form::Runs(runs) => Runs(runs),
+            Form::Last(milliseconds) => RunDurations(vec![milliseconds]),
+            Form::All(durations) => RunDurations(durations),
         })
     }
 }
@@ -85,9 +85,9 @@ impl<'de> Deserialize<'de> for Runs {
 mod tests {
     use super::*;
 
-    fn durations_of(runs: &[u64]) -> Durations {
+    fn durations_of(measured_ms: &[u64]) -> Durations {
         let mut durations = Durations::default();
-        for milliseconds in runs {
+        for milliseconds in measured_ms {
             durations.record([("a".to_owned(), Duration::from_millis(*milliseconds))].into());
         }
         durations
@@ -95,14 +95,15 @@ mod tests {
 
     #[test]
     fn median_ignores_one_unusual_run() {
-        let usual =
-            |runs: &[u64]| durations_of(runs).usual_duration("a").map(|duration| duration.as_millis());
-        assert_eq!(usual(&[]), None);
-        assert_eq!(usual(&[7]), Some(7));
-        assert_eq!(usual(&[600, 7]), Some(7));
-        assert_eq!(usual(&[7, 9, 600]), Some(9));
+        let usual_ms = |durations: &[u64]| {
+            durations_of(durations).usual_duration("a").map(|duration| duration.as_millis())
+        };
+        assert_eq!(usual_ms(&[]), None);
+        assert_eq!(usual_ms(&[7]), Some(7));
+        assert_eq!(usual_ms(&[600, 7]), Some(7));
+        assert_eq!(usual_ms(&[7, 9, 600]), Some(9));
         // Only the last runs count.
-        assert_eq!(usual(&[1, 1, 1, 1, 1, 8, 8, 8]), Some(8));
+        assert_eq!(usual_ms(&[1, 1, 1, 1, 1, 8, 8, 8]), Some(8));
     }
 
     #[test]

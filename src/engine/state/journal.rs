@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::call_rules::{self, Evidence, Published};
-use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_STARTED_KIND, ProcessProgress};
+use super::call_rules::{self, Evidence, PublishedDocument};
+use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_STARTED_KIND, LocalProgress};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
@@ -71,7 +71,7 @@ pub struct Journal {
     holder: Option<Holder>,
 }
 
-/// A call and its files, from before its announcement until it is settled.
+/// A call and its files, from shortly before its announcement until it is settled.
 #[derive(Debug)]
 pub struct OpenCall {
     storage: Storage,
@@ -81,7 +81,8 @@ pub struct OpenCall {
     is_inherited: bool,
 }
 
-/// The progress of an open call's process.
+/// The progress of an open call's process, by the files on this machine or, if another machine was to make
+/// the call, by the journal.
 #[derive(Debug)]
 pub enum CallProgress {
     /// The process was never started.
@@ -125,7 +126,7 @@ impl Journal {
             open_call.files.mark(self.storage.state_beside_calls()).map_err(announce_error)?;
         }
         self.storage
-            .write(&calls::document(&intent.request_id, INTENT_KIND), &text)
+            .write(&calls::document_name(&intent.request_id, INTENT_KIND), &text)
             .map_err(|error| self.storage.with_owner_hint(announce_error(error)).with_retry_hint())
     }
 
@@ -260,20 +261,23 @@ impl OpenCall {
             return self.progress_on_other_machine();
         }
         Ok(match self.files.progress()? {
-            ProcessProgress::NeverStarted => CallProgress::NeverStarted,
-            ProcessProgress::Running => CallProgress::Running,
-            ProcessProgress::Ended(bytes) => CallProgress::Ended(bytes),
+            LocalProgress::NeverStarted => CallProgress::NeverStarted,
+            LocalProgress::Running => CallProgress::Running,
+            LocalProgress::Ended(bytes) => CallProgress::Ended(bytes),
         })
     }
 
     /// Reads from the journal what another machine recorded about the call.
     fn progress_on_other_machine(&self) -> io::Result<CallProgress> {
-        let answer = self.storage.read(&self.document(ANSWER_KIND))?;
-        let published = match &answer {
-            Some(_) => Some(Published::Answer),
-            None => self.storage.read(&self.document(NEVER_STARTED_KIND))?.map(|_| Published::NeverStarted),
+        let answer = self.storage.read(&self.document_name(ANSWER_KIND))?;
+        let published_document = match &answer {
+            Some(_) => Some(PublishedDocument::Answer),
+            None => self
+                .storage
+                .read(&self.document_name(NEVER_STARTED_KIND))?
+                .map(|_| PublishedDocument::NeverStarted),
         };
-        Ok(match call_rules::progress(Evidence::Journal(published)) {
+        Ok(match call_rules::progress(Evidence::Journal(published_document)) {
             call_rules::EvidentProgress::NeverStarted => CallProgress::NeverStarted,
             call_rules::EvidentProgress::Running => CallProgress::Running,
             call_rules::EvidentProgress::Ended => {
@@ -283,8 +287,8 @@ impl OpenCall {
         })
     }
 
-    fn document(&self, kind: &str) -> String {
-        calls::document(self.files.request_id(), kind)
+    fn document_name(&self, kind: &str) -> String {
+        calls::document_name(self.files.request_id(), kind)
     }
 
     /// Returns the output so far. The process may still run.
@@ -309,11 +313,11 @@ impl OpenCall {
         let settle_error = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
-        self.storage.remove(&self.document(INTENT_KIND)).map_err(settle_error)?;
+        self.storage.remove(&self.document_name(INTENT_KIND)).map_err(settle_error)?;
         if self.is_inherited && self.storage.answers_outside_journal() {
             // An answer may hold secrets.
             for kind in [ANSWER_KIND, NEVER_STARTED_KIND] {
-                self.storage.remove(&self.document(kind)).map_err(settle_error)?;
+                self.storage.remove(&self.document_name(kind)).map_err(settle_error)?;
             }
         }
         self.files.remove();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::salted::Leaves;
+use super::salted_digests::Leaves;
 
 /// The difference between a built-in CPI of this machine and any other.
 pub const ANOTHER_KIND: &str = "`cpi` (another kind of CPI)";

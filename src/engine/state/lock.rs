@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::storage::{Lease, option_for_another};
+use super::storage::{Lease, other_state_option};
 use base::files::UnlockOnDrop;
 use base::files::durable::give_file_to_owner_of;
 use base::{Error, ErrorKind, Result};
@@ -102,13 +102,13 @@ pub(super) struct FileLock {
 #[derive(Debug, Clone)]
 pub(super) struct HeldLockFile {
     path: PathBuf,
-    file: (u64, u64),
+    file_id: (u64, u64),
 }
 
 impl HeldLockFile {
     /// Returns true if the path still leads to the locked file.
     fn is_in_place(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
+        std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file_id)
     }
 
     /// Fails if the lock file was removed or replaced, so another run may have taken the lock.
@@ -141,7 +141,7 @@ impl FileLock {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let path = path.to_owned();
-        let option = option_for_another(state);
+        let option = other_state_option(state);
         let lock_error =
             |error| Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, option);
         loop {
@@ -168,7 +168,7 @@ impl FileLock {
             write_holder(&file, holder).map_err(lock_error)?;
             return Ok(FileLock {
                 _file: file,
-                lock_file: HeldLockFile { path, file: (ours.dev(), ours.ino()) },
+                lock_file: HeldLockFile { path, file_id: (ours.dev(), ours.ino()) },
             });
         }
     }

@@ -16,7 +16,7 @@ mod journal;
 mod location;
 mod lock;
 mod records;
-mod salted;
+mod salted_digests;
 mod storage;
 mod store;
 mod suspect_group;
@@ -33,9 +33,10 @@ pub use location::{ANOTHER_KIND, CpiLocation, CurrentLocation};
 pub use lock::{Holder, LockConflictHandler};
 pub use records::{
     AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, STATE_SUFFIX,
-    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, UndeployedBy, VmAtReplacement, VmRecord,
+    SnapshotRecord, State, StemcellRecord, Suspect, UndeletedResource, UndeployedBy, VmAtReplacement,
+    VmRecord,
 };
-pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
+pub use salted_digests::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
     BUCKET_REQUEST_TIMEOUT, BUCKET_RETRY_TIMEOUT, BucketPrefix, BucketSettings, BucketUrl, COMPANION_FILES,
     Document, SHARED_CACHE_PART_TIMEOUT, SharedBucket, Storage, list_states_below, run_keeper,

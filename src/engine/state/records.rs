@@ -16,7 +16,7 @@ use super::handle::{
     DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas,
 };
 use super::location::CpiLocation;
-use super::salted::{Leaves, VmPropertiesDigests};
+use super::salted_digests::{Leaves, VmPropertiesDigests};
 use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use crate::protocol::{
     Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
@@ -107,7 +107,7 @@ pub struct State {
     pub monopile: MonopileSection,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// A persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
@@ -137,7 +137,7 @@ pub struct DiskRecord<C = DiskCid> {
     pub vm_at_replacement: Option<VmAtReplacement>,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// The VM to which a disk was attached when `attach-disk` replaced the disk, if any.
@@ -162,7 +162,7 @@ pub struct SnapshotRecord<C = SnapshotCid> {
     pub keep_until: Option<String>,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// An uploaded stemcell. Before the CPI has named it, `C` is [`Unnamed`].
@@ -192,7 +192,7 @@ pub struct StemcellRecord<C = StemcellCid> {
     pub is_kept: bool,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// A deployed release.
@@ -209,7 +209,7 @@ pub struct ReleaseRecord {
     pub digest: Option<String>,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// The `monopile` section.
@@ -231,7 +231,7 @@ pub struct MonopileSection {
     /// Resources whose deletion failed or was not confirmed. For disks and stemcells these are marks on their
     /// records; an earlier VM is on record only here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub undeleted: Vec<Undeleted>,
+    pub undeleted: Vec<UndeletedResource>,
     /// Suspects: resources that failed calls may have created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<Suspect>,
@@ -266,7 +266,7 @@ pub struct MonopileSection {
     pub durations: Durations,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 impl Default for MonopileSection {
@@ -286,7 +286,7 @@ impl Default for MonopileSection {
             manifest: None,
             credential_digests: None,
             durations: Durations::default(),
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         }
     }
 }
@@ -337,7 +337,7 @@ pub struct AgentTask {
 
 /// A resource that should be gone and may still exist. Every run tries again to delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undeleted {
+pub struct UndeletedResource {
     /// The resource, with the CPI of its record.
     #[serde(flatten)]
     pub resource: Resource,
@@ -345,13 +345,14 @@ pub struct Undeleted {
     #[serde(rename = "said")]
     pub reason: String,
     /// The time of the first attempt, RFC 3339 UTC.
-    pub since: String,
+    #[serde(rename = "since")]
+    pub first_attempt_at: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten, deserialize_with = "keys_beside_resource")]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// A resource that a creating call may have created before the CPI answered with an error. Its CID is
@@ -377,10 +378,10 @@ pub struct Suspect {
     pub cpi_message: String,
     /// The time of the call, RFC 3339 UTC.
     #[serde(rename = "since")]
-    pub failed_at: String,
+    pub called_at: String,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 /// An optional method that a CPI reported as not implemented.
@@ -430,7 +431,7 @@ pub struct VmRecord<C = VmCid> {
     pub is_ready: bool,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
-    pub unknown: Map<String, Value>,
+    pub unknown_keys: Map<String, Value>,
 }
 
 impl DiskRecord<Unnamed> {
@@ -445,9 +446,9 @@ impl DiskRecord<Unnamed> {
             cpi,
             az,
             vm_at_replacement,
-            unknown,
+            unknown_keys,
         } = self;
-        DiskRecord { id, cid, size, cloud_properties, hint, cpi, az, vm_at_replacement, unknown }
+        DiskRecord { id, cid, size, cloud_properties, hint, cpi, az, vm_at_replacement, unknown_keys }
     }
 }
 
@@ -466,9 +467,18 @@ impl DiskRecord {
 impl StemcellRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: StemcellCid) -> StemcellRecord {
-        let StemcellRecord { id, name, version, api_version, cid: Unnamed, cpi, digest, is_kept, unknown } =
-            self;
-        StemcellRecord { id, name, version, api_version, cid, cpi, digest, is_kept, unknown }
+        let StemcellRecord {
+            id,
+            name,
+            version,
+            api_version,
+            cid: Unnamed,
+            cpi,
+            digest,
+            is_kept,
+            unknown_keys,
+        } = self;
+        StemcellRecord { id, name, version, api_version, cid, cpi, digest, is_kept, unknown_keys }
     }
 }
 
@@ -482,8 +492,8 @@ impl StemcellRecord {
 impl SnapshotRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: SnapshotCid) -> SnapshotRecord {
-        let SnapshotRecord { cid: Unnamed, cpi, disk, created_at, keep_until, unknown } = self;
-        SnapshotRecord { cid, cpi, disk, created_at, keep_until, unknown }
+        let SnapshotRecord { cid: Unnamed, cpi, disk, created_at, keep_until, unknown_keys } = self;
+        SnapshotRecord { cid, cpi, disk, created_at, keep_until, unknown_keys }
     }
 }
 
@@ -502,7 +512,7 @@ impl SnapshotRecord {
             disk: "disk-1".parse().unwrap(),
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             keep_until: None,
-            unknown: Map::new(),
+            unknown_keys: Map::new(),
         }
     }
 }
@@ -519,7 +529,7 @@ impl VmRecord<Unnamed> {
             ssh_host_key,
             property_digests,
             is_ready,
-            unknown,
+            unknown_keys,
             networks: _,
         } = self;
         VmRecord {
@@ -532,7 +542,7 @@ impl VmRecord<Unnamed> {
             ssh_host_key,
             property_digests,
             is_ready,
-            unknown,
+            unknown_keys,
         }
     }
 }
@@ -619,7 +629,7 @@ impl State {
             // The line of the problem. The search fails if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
-                .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
+                .map(|index| bytes.iter().take(index).filter(|byte| **byte == b'\n').count() + 1);
             let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
             let error = Error::invalid(format!("{line_prefix}{problem}"));
             match word {
@@ -629,15 +639,21 @@ impl State {
         };
         let parse_result = serde_json::from_slice::<State>(bytes);
         let misspelt_key = match &parse_result {
-            Ok(state) => key_in_other_case(&state.unknown, STATE_KEYS)
+            Ok(state) => key_in_other_case(&state.unknown_keys, STATE_KEYS)
                 .or_else(|| {
-                    state.disks.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
+                    state.disks.iter().find_map(|record| key_in_other_case(&record.unknown_keys, RECORD_KEYS))
                 })
                 .or_else(|| {
-                    state.stemcells.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
+                    state
+                        .stemcells
+                        .iter()
+                        .find_map(|record| key_in_other_case(&record.unknown_keys, RECORD_KEYS))
                 })
                 .or_else(|| {
-                    state.releases.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
+                    state
+                        .releases
+                        .iter()
+                        .find_map(|record| key_in_other_case(&record.unknown_keys, RECORD_KEYS))
                 }),
             // A required key may be written in another case.
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
@@ -755,7 +771,7 @@ impl State {
     }
 
     /// Returns the mark on a resource whose deletion failed.
-    pub fn undeleted(&self, resource: &Resource) -> Option<&Undeleted> {
+    pub fn undeleted(&self, resource: &Resource) -> Option<&UndeletedResource> {
         self.monopile.undeleted.iter().find(|undeleted| undeleted.resource == *resource)
     }
 
@@ -1003,7 +1019,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads the unknown keys of an [`Undeleted`]. A flattened enum leaves its own keys in the map.
+/// Reads the unknown keys of an [`UndeletedResource`]. A flattened enum leaves its own keys in the map.
 fn keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -84,11 +84,12 @@ impl Store {
         let versions = versions::versions(&storage)?;
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
         let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
+        let no_version_message =
+            format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
         let requested_version = versions
             .into_iter()
             .find(|candidate| candidate.name == version)
-            .ok_or_else(|| Error::invalid(no_such))?;
+            .ok_or_else(|| Error::invalid(no_version_message))?;
         let requested_state =
             requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
@@ -180,10 +181,10 @@ impl Store {
         }
         self.storage.check_lock()?;
         let bytes = next.to_bytes()?;
-        let failure = || format!("writing the state '{}' failed", self.storage);
+        let failure_message = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.has_kept_version {
             // A version is kept only once per run, because a run writes often.
-            self.keep_version().context(failure)?;
+            self.keep_version().context(failure_message)?;
             self.has_kept_version = true;
         }
         if self.exists {
@@ -193,7 +194,7 @@ impl Store {
                     let error = Error::io(format!("keeping a copy of '{}'", self.storage), error);
                     self.storage.with_owner_hint(error)
                 })
-                .context(failure)?;
+                .context(failure_message)?;
         }
         self.storage.write(STATE, &bytes).map_err(|error| {
             let rerun_hint = if self.storage.is_shared() {
@@ -203,7 +204,7 @@ impl Store {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"
             };
-            let error = Error::failure(failure()).with_source(error);
+            let error = Error::failure(failure_message()).with_source(error);
             self.storage.with_owner_hint(error).with_rerun_hint(rerun_hint)
         })?;
         self.state = next;
@@ -362,8 +363,8 @@ mod tests {
         drop(store);
         fs::write(&path, "{").unwrap();
         let restore = |version: &str, agrees: bool| {
-            Store::restore(&storage_at(&path), &holder(), &mut Err, version, &mut |present, _| {
-                assert!(present.is_none());
+            Store::restore(&storage_at(&path), &holder(), &mut Err, version, &mut |current_state, _| {
+                assert!(current_state.is_none());
                 if agrees { Ok(()) } else { Err(Error::usage("no")) }
             })
         };
@@ -427,7 +428,7 @@ mod tests {
             ssh_host_key: None,
             property_digests: None,
             is_ready: false,
-            unknown: serde_json::Map::new(),
+            unknown_keys: serde_json::Map::new(),
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         store.journal().call(&intent.request_id).settle().unwrap();

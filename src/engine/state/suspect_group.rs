@@ -59,17 +59,17 @@ impl<'s> SuspectGroup<'s> {
     /// Lists the request ids, and the time of the last call.
     pub fn requests(&self) -> String {
         let ids: Vec<&str> = self.0.iter().map(|suspect| suspect.request_id.as_str()).collect();
-        let since = self.0.last().map_or("", |suspect| suspect.failed_at.as_str());
+        let last_call_time = self.0.last().map_or("", |suspect| suspect.called_at.as_str());
         match ids.as_slice() {
-            [id] => format!("request {id}, {since}"),
-            ids => format!("requests {}, the last {since}", ids.join(", ")),
+            [id] => format!("request {id}, {last_call_time}"),
+            ids => format!("requests {}, the last {last_call_time}", ids.join(", ")),
         }
     }
 
     /// Returns the time of the last of several calls, or else the request id and the time of the only one.
     pub fn last_request(&self) -> String {
         match self.0.as_slice() {
-            [_, .., last] => format!("the last call {}", last.failed_at),
+            [_, .., last] => format!("the last call {}", last.called_at),
             _ => self.requests(),
         }
     }
@@ -119,8 +119,8 @@ mod tests {
             agent_id: agent_id.map(str::to_owned),
             description: description.to_owned(),
             cpi_message: "no quota".to_owned(),
-            failed_at: format!("at {id}"),
-            unknown: serde_json::Map::new(),
+            called_at: format!("at {id}"),
+            unknown_keys: serde_json::Map::new(),
         }
     }
 

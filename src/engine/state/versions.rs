@@ -32,7 +32,7 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let mut numbers = numbers(storage).map_err(read_error)?;
     numbers.reverse();
     let backup = storage.keeps_backup().then(|| (BACKUP_NAME.to_owned(), BACKUP.to_owned()));
-    let numbered_documents = numbers.into_iter().map(|number| (number.to_string(), document(number)));
+    let numbered_documents = numbers.into_iter().map(|number| (number.to_string(), document_name(number)));
     let mut versions = Vec::new();
     for (name, document) in backup.into_iter().chain(numbered_documents) {
         if let Some(read_document) = storage.read(&document).map_err(read_error)? {
@@ -56,21 +56,23 @@ pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let newest_number = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
     if newest_number > 0
-        && storage.read(&document(newest_number))?.is_some_and(|document| document.bytes == current.bytes)
+        && storage
+            .read(&document_name(newest_number))?
+            .is_some_and(|document| document.bytes == current.bytes)
     {
         return Ok(newest_number);
     }
     let number = newest_number + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
-    storage.write(&document(number), &current.bytes)?;
-    storage.set_written_time(&document(number), current.written_at);
+    storage.write(&document_name(number), &current.bytes)?;
+    storage.set_written_time(&document_name(number), current.written_at);
     for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
-        storage.remove(&document(*old))?;
+        storage.remove(&document_name(*old))?;
     }
     Ok(number)
 }
 
-fn document(number: u64) -> String {
+fn document_name(number: u64) -> String {
     format!("{VERSIONS}/{number}.json")
 }
 

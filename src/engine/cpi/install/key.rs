@@ -99,13 +99,13 @@ mod tests {
         let site =
             |platform: &str, root| CompileSite { platform: platform.to_owned(), root: Path::new(root) };
         let this_site = site("linux", "/cache");
-        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_site);
-        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_site));
+        let usual_key = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_site);
+        assert_eq!(usual_key, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_site));
         let mut other_content = package("a", "f");
         other_content.content_digest = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut precompiled = package("a", "f");
         precompiled.compiled_for = Some("ubuntu-jammy/1".into());
-        for other in [
+        for other_key in [
             package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &this_site),
             package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &this_site),
             package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &this_site),
@@ -116,7 +116,7 @@ mod tests {
             package_key(&other_content, &[("b", "1"), ("c", "2")], &this_site),
             package_key(&precompiled, &[("b", "1"), ("c", "2")], &this_site),
         ] {
-            assert_ne!(usual, other);
+            assert_ne!(usual_key, other_key);
         }
     }
 }

@@ -71,9 +71,9 @@ pub struct MethodFacts {
     /// True if it changes anything in the IaaS.
     pub changes_iaas: bool,
     /// The shape of its result for requests with `api_version` 1.
-    pub result_at_1: ResultShape,
+    pub result_in_v1: ResultShape,
     /// The shape of its result for requests with `api_version` 2 or higher.
-    pub result_from_2: ResultShape,
+    pub result_since_v2: ResultShape,
     /// The consequence if the CPI does not implement it.
     pub if_missing: MissingMethodConsequence,
     /// Its callers, and when they call it. `create-env` also stands for `recreate`, and for a repair of
@@ -89,7 +89,7 @@ pub enum MissingMethodConsequence {
     /// Callers work without it.
     Tolerated,
     /// Callers work without it, but the feature that needs it does not.
-    Feature,
+    LosesFeature,
 }
 
 /// One argument of a method.
@@ -170,7 +170,7 @@ impl Method {
 
     /// Returns the shape of its result for requests with this `api_version`.
     pub fn result_shape(self, api_version: u32) -> ResultShape {
-        if api_version >= 2 { self.facts().result_from_2 } else { self.facts().result_at_1 }
+        if api_version >= 2 { self.facts().result_since_v2 } else { self.facts().result_in_v1 }
     }
 
     /// Describes a call: `create_disk SIZE CLOUD_PROPERTIES [VM_CID]`.

@@ -16,13 +16,13 @@ const METADATA: Argument = argument("metadata", ArgumentKind::Hash);
 const NEW_SIZE: Argument = argument("new_size", ArgumentKind::Integer);
 
 /// Facts that most methods share.
-const COMMON: MethodFacts = MethodFacts {
+const DEFAULT_FACTS: MethodFacts = MethodFacts {
     name: "",
     purpose: "",
     arguments: &[],
     changes_iaas: false,
-    result_at_1: ResultShape::Nothing,
-    result_from_2: ResultShape::Nothing,
+    result_in_v1: ResultShape::Nothing,
+    result_since_v2: ResultShape::Nothing,
     if_missing: MissingMethodConsequence::Breaks,
     callers: "",
 };
@@ -61,12 +61,12 @@ pub(super) fn facts(method: Method) -> &'static MethodFacts {
 static INFO: MethodFacts = MethodFacts {
     name: "info",
     purpose: "return the API version and stemcell formats of the CPI",
-    result_at_1: ResultShape::Info,
-    result_from_2: ResultShape::Info,
+    result_in_v1: ResultShape::Info,
+    result_since_v2: ResultShape::Info,
     // A CPI without `info` has API version 1.
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "every command that uses a CPI, as its first call",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CREATE_STEMCELL: MethodFacts = MethodFacts {
@@ -78,10 +78,10 @@ static CREATE_STEMCELL: MethodFacts = MethodFacts {
         Argument { name: "env", kind: ArgumentKind::Hash, min_api_version: 3, is_optional: true },
     ],
     changes_iaas: true,
-    result_at_1: ResultShape::Cid(ResourceKind::Stemcell),
-    result_from_2: ResultShape::Cid(ResourceKind::Stemcell),
+    result_in_v1: ResultShape::Cid(ResourceKind::Stemcell),
+    result_since_v2: ResultShape::Cid(ResourceKind::Stemcell),
     callers: "create-env, upload-stemcell and a director, to create VMs from it",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static DELETE_STEMCELL: MethodFacts = MethodFacts {
@@ -91,7 +91,7 @@ static DELETE_STEMCELL: MethodFacts = MethodFacts {
     changes_iaas: true,
     callers: "create-env when a newer stemcell is deployed, delete-env, delete-stemcell, and a director's \
         clean-up",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CREATE_VM: MethodFacts = MethodFacts {
@@ -106,10 +106,10 @@ static CREATE_VM: MethodFacts = MethodFacts {
         Argument { is_optional: true, ..argument("environment", ArgumentKind::Hash) },
     ],
     changes_iaas: true,
-    result_at_1: ResultShape::Cid(ResourceKind::Vm),
-    result_from_2: ResultShape::CidAndNetworks,
+    result_in_v1: ResultShape::Cid(ResourceKind::Vm),
+    result_since_v2: ResultShape::CidAndNetworks,
     callers: "create-env and a director's deploy, for every VM",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static SET_VM_METADATA: MethodFacts = MethodFacts {
@@ -119,19 +119,19 @@ static SET_VM_METADATA: MethodFacts = MethodFacts {
     changes_iaas: true,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, after create_vm and when the tags change",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static HAS_VM: MethodFacts = MethodFacts {
     name: "has_vm",
     purpose: "check whether a VM exists",
     arguments: &[VM],
-    result_at_1: ResultShape::Boolean,
-    result_from_2: ResultShape::Boolean,
+    result_in_v1: ResultShape::Boolean,
+    result_since_v2: ResultShape::Boolean,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, \
         state import, and a director's cloud check",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static REBOOT_VM: MethodFacts = MethodFacts {
@@ -141,18 +141,18 @@ static REBOOT_VM: MethodFacts = MethodFacts {
     changes_iaas: true,
     callers: "start-env when a VM on this machine is off, and cloud-check or a director's cloud check when \
         it repairs a VM",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CALCULATE_VM_CLOUD_PROPERTIES: MethodFacts = MethodFacts {
     name: "calculate_vm_cloud_properties",
     purpose: "turn CPUs, memory and disk into cloud properties",
     arguments: &[argument("desired_instance_size", ArgumentKind::Hash)],
-    result_at_1: ResultShape::Hash,
-    result_from_2: ResultShape::Hash,
-    if_missing: MissingMethodConsequence::Feature,
+    result_in_v1: ResultShape::Hash,
+    result_since_v2: ResultShape::Hash,
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "create-env and a director, for instance groups with `vm_resources`",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CREATE_DISK: MethodFacts = MethodFacts {
@@ -164,22 +164,22 @@ static CREATE_DISK: MethodFacts = MethodFacts {
         Argument { is_optional: true, ..VM },
     ],
     changes_iaas: true,
-    result_at_1: ResultShape::Cid(ResourceKind::Disk),
-    result_from_2: ResultShape::Cid(ResourceKind::Disk),
+    result_in_v1: ResultShape::Cid(ResourceKind::Disk),
+    result_since_v2: ResultShape::Cid(ResourceKind::Disk),
     callers: "create-env and a director, for instance groups with a persistent disk",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static HAS_DISK: MethodFacts = MethodFacts {
     name: "has_disk",
     purpose: "check whether a disk exists",
     arguments: &[DISK],
-    result_at_1: ResultShape::Boolean,
-    result_from_2: ResultShape::Boolean,
+    result_in_v1: ResultShape::Boolean,
+    result_since_v2: ResultShape::Boolean,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env, delete-env and delete-disk after a disk was not found, attach-disk, status, \
         cloud-check, state import, and a director's cloud check",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static ATTACH_DISK: MethodFacts = MethodFacts {
@@ -187,10 +187,10 @@ static ATTACH_DISK: MethodFacts = MethodFacts {
     purpose: "attach a disk to a VM",
     arguments: &[VM, DISK],
     changes_iaas: true,
-    result_from_2: ResultShape::Hint,
+    result_since_v2: ResultShape::Hint,
     callers: "create-env and a director, for instance groups with a persistent disk, and cloud-check when it \
         attaches a disk again",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static SET_DISK_METADATA: MethodFacts = MethodFacts {
@@ -201,18 +201,18 @@ static SET_DISK_METADATA: MethodFacts = MethodFacts {
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, after attach_disk and when the tags change, and cloud-check when it \
         attaches a disk again",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static GET_DISKS: MethodFacts = MethodFacts {
     name: "get_disks",
     purpose: "list the disks that are attached to a VM",
     arguments: &[VM],
-    result_at_1: ResultShape::DiskCids,
-    result_from_2: ResultShape::DiskCids,
-    if_missing: MissingMethodConsequence::Feature,
+    result_in_v1: ResultShape::DiskCids,
+    result_since_v2: ResultShape::DiskCids,
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "cloud-check, and a director for snapshots of its own disks",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static SNAPSHOT_DISK: MethodFacts = MethodFacts {
@@ -220,9 +220,9 @@ static SNAPSHOT_DISK: MethodFacts = MethodFacts {
     purpose: "take a snapshot of a disk",
     arguments: &[DISK, METADATA],
     changes_iaas: true,
-    result_at_1: ResultShape::Cid(ResourceKind::Snapshot),
-    result_from_2: ResultShape::Cid(ResourceKind::Snapshot),
-    if_missing: MissingMethodConsequence::Feature,
+    result_in_v1: ResultShape::Cid(ResourceKind::Snapshot),
+    result_since_v2: ResultShape::Cid(ResourceKind::Snapshot),
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "create-env with --snapshot, take-snapshot, and a director that takes snapshots",
 };
 
@@ -231,10 +231,10 @@ static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
     purpose: "delete a snapshot",
     arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
     changes_iaas: true,
-    if_missing: MissingMethodConsequence::Feature,
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director \
         that takes snapshots",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static RESIZE_DISK: MethodFacts = MethodFacts {
@@ -244,7 +244,7 @@ static RESIZE_DISK: MethodFacts = MethodFacts {
     changes_iaas: true,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, when a disk grows; they copy it to a new disk otherwise",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static UPDATE_DISK: MethodFacts = MethodFacts {
@@ -252,8 +252,8 @@ static UPDATE_DISK: MethodFacts = MethodFacts {
     purpose: "change size and cloud properties of a disk",
     arguments: &[DISK, NEW_SIZE, CLOUD_PROPERTIES],
     changes_iaas: true,
-    result_at_1: ResultShape::DiskCidOrNothing,
-    result_from_2: ResultShape::DiskCidOrNothing,
+    result_in_v1: ResultShape::DiskCidOrNothing,
+    result_since_v2: ResultShape::DiskCidOrNothing,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "create-env and a director, when a disk changes; they copy it to a new disk otherwise",
 };
@@ -264,7 +264,7 @@ static DETACH_DISK: MethodFacts = MethodFacts {
     arguments: &[VM, DISK],
     changes_iaas: true,
     callers: "create-env and a director, when a disk is replaced",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static DELETE_DISK: MethodFacts = MethodFacts {
@@ -273,7 +273,7 @@ static DELETE_DISK: MethodFacts = MethodFacts {
     arguments: &[DISK],
     changes_iaas: true,
     callers: "create-env when a disk was replaced, delete-env, delete-disk, and a director's clean-up",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static DELETE_VM: MethodFacts = MethodFacts {
@@ -282,7 +282,7 @@ static DELETE_VM: MethodFacts = MethodFacts {
     arguments: &[VM],
     changes_iaas: true,
     callers: "create-env before it creates a new VM, delete-env, delete-vm, and a director's deploy",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CREATE_NETWORK: MethodFacts = MethodFacts {
@@ -290,9 +290,9 @@ static CREATE_NETWORK: MethodFacts = MethodFacts {
     purpose: "create a network",
     arguments: &[argument("subnet_definition", ArgumentKind::Hash)],
     changes_iaas: true,
-    result_at_1: ResultShape::Network,
-    result_from_2: ResultShape::Network,
-    if_missing: MissingMethodConsequence::Feature,
+    result_in_v1: ResultShape::Network,
+    result_since_v2: ResultShape::Network,
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "a director, for managed networks",
 };
 
@@ -301,9 +301,9 @@ static DELETE_NETWORK: MethodFacts = MethodFacts {
     purpose: "delete a network",
     arguments: &[argument("network_id", ArgumentKind::Cid)],
     changes_iaas: true,
-    if_missing: MissingMethodConsequence::Feature,
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "a director, for managed networks",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
@@ -313,25 +313,25 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
     changes_iaas: true,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "old directors; newer ones create a new VM",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static CURRENT_VM_ID: MethodFacts = MethodFacts {
     name: "current_vm_id",
     purpose: "return the VM on which the CPI runs",
-    result_at_1: ResultShape::Cid(ResourceKind::Vm),
-    result_from_2: ResultShape::Cid(ResourceKind::Vm),
-    if_missing: MissingMethodConsequence::Feature,
+    result_in_v1: ResultShape::Cid(ResourceKind::Vm),
+    result_since_v2: ResultShape::Cid(ResourceKind::Vm),
+    if_missing: MissingMethodConsequence::LosesFeature,
     callers: "a director, for snapshots of its own disks",
-    ..COMMON
+    ..DEFAULT_FACTS
 };
 
 static PING: MethodFacts = MethodFacts {
     name: "ping",
     purpose: "answer",
-    result_at_1: ResultShape::Anything,
-    result_from_2: ResultShape::Anything,
+    result_in_v1: ResultShape::Anything,
+    result_since_v2: ResultShape::Anything,
     if_missing: MissingMethodConsequence::Tolerated,
     callers: "only directors",
-    ..COMMON
+    ..DEFAULT_FACTS
 };

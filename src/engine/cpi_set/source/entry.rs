@@ -81,16 +81,16 @@ impl<'a> ResolvedEntry<'a> {
                 resolved_cpis.locate_builtin(kind, (root.join("cpi.json"), config), context, root)
             }
             EntryKind::Job(job) => {
-                let cpi_jobs = jobs::of_type(job, &resolved_cpis.inputs)?;
-                let mut located = resolved_cpis
+                let cpi_jobs = jobs::jobs_of_type(job, &resolved_cpis.inputs)?;
+                let mut located_cpi = resolved_cpis
                     .open_userland(self.cpi.userland.as_ref(), stage)
                     .and_then(|userland| {
                         let properties = self.job_properties(provider);
                         jobs::install(resolved_cpis, &cpi_jobs, &properties, userland, root, stage)
                     })
                     .context(|| self.cannot_be_installed())?;
-                located.context.clone_from(properties);
-                Ok(located)
+                located_cpi.context.clone_from(properties);
+                Ok(located_cpi)
             }
         }
     }
@@ -100,7 +100,7 @@ impl<'a> ResolvedEntry<'a> {
         let EntryKind::Job(job) = &self.entry_kind else {
             return self.install(resolved_cpis, root, stage).map(drop);
         };
-        let cpi_jobs = jobs::of_type(job, &resolved_cpis.inputs)?;
+        let cpi_jobs = jobs::jobs_of_type(job, &resolved_cpis.inputs)?;
         resolved_cpis
             .check_userland(self.cpi.userland.as_ref())
             .and_then(|()| {

@@ -69,7 +69,7 @@ impl OwnedCpiInputs {
     }
 
     /// Returns the inputs of a deployment, whose CPIs are in these releases.
-    pub(crate) fn of_deployment(
+    pub(crate) fn for_deployment(
         run: &RunContext,
         renderer_choice: RendererChoice,
         deployment: &Deployment,

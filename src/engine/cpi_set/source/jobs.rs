@@ -69,7 +69,7 @@ fn provides_cpi(job: &Job) -> bool {
 
 /// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
 /// CPIs: the first one is the default.
-pub(super) fn of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
+pub(super) fn jobs_of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     if inputs.config.is_none() {
         return Ok(named_jobs.to_vec());
     }
@@ -81,7 +81,7 @@ pub(super) fn of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>) -> 
 }
 
 /// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
-pub(super) fn of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
+pub(super) fn jobs_of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     match &inputs.provider.cpi {
         CpiSource::Jobs(named_jobs) => {
             Ok(with_plugins(job, named_jobs, &find_jobs(named_jobs, inputs.releases)?))
@@ -118,12 +118,12 @@ pub(super) fn install(
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
-    let ResolvedCpis { run, inputs: parts, .. } = resolved_cpis;
-    let found_jobs = find_jobs(named_jobs, parts.releases)?;
+    let ResolvedCpis { run, inputs, .. } = resolved_cpis;
+    let found_jobs = find_jobs(named_jobs, inputs.releases)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_directory = root.join("jobs");
-    render_jobs(parts, &found_jobs, properties, &jobs_directory, &installing)?;
+    render_jobs(inputs, &found_jobs, properties, &jobs_directory, &installing)?;
 
     let userland = userland.as_deref();
     let installed_packages =
@@ -204,15 +204,17 @@ fn install_job_packages(
     let run = resolved_cpis.run;
     let mut shared_packages = resolved_cpis.shared_packages.borrow_mut();
     let key = (named_jobs.to_vec(), userland.map(|userland| userland.content.digest.clone()));
-    if let Some((_, earlier)) = shared_packages.iter().find(|(installed_key, _)| *installed_key == key) {
-        return Ok(Arc::clone(earlier));
+    if let Some((_, installed_packages)) =
+        shared_packages.iter().find(|(installed_key, _)| *installed_key == key)
+    {
+        return Ok(Arc::clone(installed_packages));
     }
     let jobs: Vec<CpiJob<'_>> = found_jobs
         .iter()
         .map(|found_job| CpiJob { release: found_job.release, name: &found_job.job.name })
         .collect();
     let is_default = match &resolved_cpis.inputs.provider.cpi {
-        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &resolved_cpis.inputs)? == named_jobs,
+        CpiSource::Jobs(jobs) => jobs_of_default_cpi(jobs, &resolved_cpis.inputs)? == named_jobs,
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
@@ -232,9 +234,9 @@ fn install_job_packages(
         signal_check: &|| run.signal(),
         redactor: &run.redactor,
     };
-    let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
-    shared_packages.push((key, Arc::clone(&new)));
-    Ok(new)
+    let installed_packages = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
+    shared_packages.push((key, Arc::clone(&installed_packages)));
+    Ok(installed_packages)
 }
 
 fn find_jobs<'r>(named_jobs: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
@@ -277,11 +279,11 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
             .with_source(format!("job {}", template_lists.join("; job ")))
             .with_hint("name the job of the CPI in `cloud_provider.template`"))
         }
-        several => {
-            let names: Vec<String> = several.iter().map(name).collect();
+        cpi_jobs => {
+            let names: Vec<String> = cpi_jobs.iter().map(name).collect();
             Err(Error::invalid(format!(
                 "{} jobs of `cloud_provider` have the template `{CPI}`, but only one may be a CPI",
-                several.len()
+                cpi_jobs.len()
             ))
             .with_source(format!("they are {}", names.join(" and ")))
             .with_hint("keep only the jobs of one CPI and its plug-ins in `cloud_provider.templates`"))

@@ -66,7 +66,7 @@ pub(crate) struct ResolvedCpis<'a> {
 
 /// A CPI that was installed, with everything that other CPIs may share with it.
 pub(crate) struct InstalledCpi {
-    located: LocatedCpi,
+    located_cpi: LocatedCpi,
     packages: SharedPackages,
     userlands: OpenedUserlands,
 }
@@ -134,16 +134,16 @@ impl<'a> ResolvedCpis<'a> {
 
     /// Installs a CPI like [`Self::install`], for other [`ResolvedCpis`] of the same manifest.
     pub(crate) fn install_for_others(self, name: Option<&str>, stage: &Stage) -> Result<InstalledCpi> {
-        let located = self.install(name, stage)?;
+        let located_cpi = self.install(name, stage)?;
         let (packages, userlands) = (self.shared_packages.into_inner(), self.userlands.into_inner());
-        Ok(InstalledCpi { located, packages, userlands })
+        Ok(InstalledCpi { located_cpi, packages, userlands })
     }
 
     /// Takes over what [`Self::install_for_others`] installed.
     pub(crate) fn adopt(&self, cpi: InstalledCpi) -> LocatedCpi {
         self.shared_packages.borrow_mut().extend(cpi.packages);
         self.userlands.borrow_mut().extend(cpi.userlands);
-        cpi.located
+        cpi.located_cpi
     }
 
     /// Checks a CPI like [`Self::install`], but compiles no packages.
@@ -155,7 +155,7 @@ impl<'a> ResolvedCpis<'a> {
                 entry.check(self, &root, stage)
             }
             (None, CpiSource::Jobs(named_jobs)) => {
-                let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
+                let cpi_jobs = jobs::jobs_of_default_cpi(named_jobs, &self.inputs)?;
                 self.check_userland(provider.userland.as_ref())?;
                 jobs::check(self, &cpi_jobs, &provider.properties, &self.default_root(), stage)
             }
@@ -203,7 +203,7 @@ impl<'a> ResolvedCpis<'a> {
                 Ok(self.locate_program(program, arguments.clone(), provider.properties.clone(), root))
             }
             CpiSource::Jobs(named_jobs) => {
-                let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
+                let cpi_jobs = jobs::jobs_of_default_cpi(named_jobs, &self.inputs)?;
                 let userland = self.open_userland(provider.userland.as_ref(), stage)?;
                 jobs::install(self, &cpi_jobs, &provider.properties, userland, root, stage)
             }

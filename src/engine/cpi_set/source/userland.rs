@@ -25,7 +25,7 @@ impl ResolvedCpis<'_> {
         userland_ref: &UserlandRef,
         stage: &Stage,
     ) -> Result<Vec<(Digest, PathBuf)>> {
-        let Located { url, expected, .. } = self.locate(userland_ref)?;
+        let LocatedUserland { url, expected, .. } = self.locate(userland_ref)?;
         if matches!(url, ArtifactUrl::Local(_)) {
             return Ok(Vec::new());
         }
@@ -44,8 +44,8 @@ impl ResolvedCpis<'_> {
     /// Checks a userland as far as possible without downloading or unpacking it.
     pub(super) fn check_userland(&self, declared_ref: Option<&UserlandRef>) -> Result<()> {
         let Some(userland_ref) = self.run.userland(declared_ref) else { return Ok(()) };
-        let located = self.locate(&userland_ref)?;
-        match &located.url {
+        let located_userland = self.locate(&userland_ref)?;
+        match &located_userland.url {
             ArtifactUrl::Local(path) => Source::local(path).map(drop),
             ArtifactUrl::Http(_) | ArtifactUrl::Image(_) => Ok(()),
         }
@@ -60,21 +60,22 @@ impl ResolvedCpis<'_> {
     ) -> Result<Option<Arc<Userland>>> {
         let Some(userland_ref) = self.run.userland(declared_ref) else { return Ok(None) };
         let mut userlands = self.userlands.borrow_mut();
-        if let Some((_, earlier)) = userlands.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
-            return Ok(Some(Arc::clone(earlier)));
+        if let Some((_, open_userland)) = userlands.iter().find(|(opened_ref, _)| *opened_ref == userland_ref)
+        {
+            return Ok(Some(Arc::clone(open_userland)));
         }
-        let new =
+        let open_userland =
             Arc::new(self.obtain_userland(&userland_ref, stage).context(|| cannot_be_used(&userland_ref))?);
         let scratch = self.run.paths.scratch.join("userland-check");
         create_private_directory(&scratch)?;
-        new.check(&scratch)?;
-        userlands.push((userland_ref, Arc::clone(&new)));
-        Ok(Some(new))
+        open_userland.check(&scratch)?;
+        userlands.push((userland_ref, Arc::clone(&open_userland)));
+        Ok(Some(open_userland))
     }
 
     fn obtain_userland(&self, userland_ref: &UserlandRef, stage: &Stage) -> Result<Userland> {
         let run = self.run;
-        let Located { url, expected, files } = self.locate(userland_ref)?;
+        let LocatedUserland { url, expected, files } = self.locate(userland_ref)?;
         let source = self.download(&url, expected.as_ref(), stage)?;
         let cache = Cache::open(&run.paths.cache)?;
         let interrupt_check = interrupt_check(&run.signals);
@@ -90,7 +91,7 @@ impl ResolvedCpis<'_> {
         fetcher.obtain(url, expected, "the userland", stage.reporter())
     }
 
-    fn locate(&self, userland_ref: &UserlandRef) -> Result<Located> {
+    fn locate(&self, userland_ref: &UserlandRef) -> Result<LocatedUserland> {
         let (url, expected) = obtain::locate_userland(self.run, userland_ref, parent(self.inputs.manifest))?;
         let home = obtain::home(self.run);
         let mut files = Vec::new();
@@ -106,12 +107,12 @@ impl ResolvedCpis<'_> {
             })?;
             files.push(path);
         }
-        Ok(Located { url, expected, files })
+        Ok(LocatedUserland { url, expected, files })
     }
 }
 
 /// A userland with resolved paths.
-struct Located {
+struct LocatedUserland {
     url: ArtifactUrl,
     expected: Option<Digest>,
     files: Vec<PathBuf>,

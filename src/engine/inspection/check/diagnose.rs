@@ -8,7 +8,7 @@ use super::super::status::keep_untracked;
 use super::super::unfinished_deploy_error;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
-use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
+use super::{FailedCall, Problem, ProblemKind, ProblemSubject, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::{Presence, describe_off, with_cpi_context};
@@ -43,14 +43,14 @@ pub(super) struct Diagnosis {
     /// True if the agent failed at an address that is not on record, so the VM may be healthy.
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
-    pub(super) unchecked: Unchecked,
+    pub(super) unchecked_resources: UncheckedResources,
     /// True if the last deploy to the VM did not finish.
     pub(super) is_deploy_unfinished: bool,
     /// False if the agent answers, and no jobs were deployed to the VM.
     pub(super) has_jobs: bool,
 }
 
-/// The way on after a deploy that did not finish.
+/// The hint for a deploy that did not finish.
 const FINISH_DEPLOY: &str = "finish the last deploy: `monopile create-env MANIFEST`";
 
 /// Returns the error for a deploy that did not finish.
@@ -60,33 +60,33 @@ pub(super) fn unfinished_error(is_unfinished: bool) -> Option<Error> {
 
 /// Resources about which the CPI could not be asked, because its call failed.
 #[derive(Debug, Default)]
-pub(super) struct Unchecked {
+pub(super) struct UncheckedResources {
     names: Vec<String>,
     /// The first reason.
     reason: String,
 }
 
-impl Unchecked {
+impl UncheckedResources {
     fn among(checked_resources: &[CheckedResource]) -> Self {
-        let mut unchecked = Unchecked::default();
+        let mut unchecked_resources = UncheckedResources::default();
         for CheckedResource { resource, presence, .. } in checked_resources {
             if let Presence::Unknown(doubt) = presence
                 && doubt.is_failure
             {
-                if unchecked.names.is_empty() {
-                    unchecked.reason = doubt.to_string();
+                if unchecked_resources.names.is_empty() {
+                    unchecked_resources.reason = doubt.to_string();
                 }
-                unchecked.names.push(resource.to_string());
+                unchecked_resources.names.push(resource.to_string());
             }
         }
-        unchecked
+        unchecked_resources
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    fn problem(&self) -> String {
+    fn description(&self) -> String {
         match self.names.as_slice() {
             [name] => format!("the CPI could not say whether {name} exists"),
             names => format!("the CPI could not say whether these exist: {}", comma_list(names)),
@@ -107,7 +107,7 @@ impl Unchecked {
     /// Returns the error, unless everything could be checked.
     pub(super) fn unchecked_error(&self) -> Option<Error> {
         (!self.is_empty()).then(|| {
-            Error::failure(self.problem()).with_source(self.reason.clone()).with_rerun_hint(
+            Error::failure(self.description()).with_source(self.reason.clone()).with_rerun_hint(
                 "correct the cause, such as credentials or permissions in the CPI's properties, then run the \
                  same command again",
             )
@@ -171,7 +171,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
                         description: contradiction.describe(),
-                        affected: Affected::Vm(vm),
+                        subject: ProblemSubject::Vm(vm),
                         repairs: Vec::new(),
                     });
                 }
@@ -183,7 +183,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
                         description: describe_not_found(&vm.clone().into()),
-                        affected: Affected::Vm(vm),
+                        subject: ProblemSubject::Vm(vm),
                         repairs: vec![Repair::RecreateVm],
                     });
                 }
@@ -241,14 +241,14 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     if !evidence.is_vm_alive {
         let denied_vm = vm_problems.iter().filter(|problem| problem.kind == ProblemKind::MissingVm);
         let denied_resources: Vec<Resource> =
-            denied_vm.chain(&disk_problems).filter_map(|problem| problem.affected.resource()).collect();
+            denied_vm.chain(&disk_problems).filter_map(|problem| problem.subject.resource()).collect();
         let changed_properties = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
         let cause = probable_cause_of_denial(state, &denied_resources, changed_properties)?;
         let denied_mount = disk_problems
             .iter()
             .filter(|problem| problem.kind == ProblemKind::Contradiction && cause.is_none() && is_vm_found)
-            .find_map(|problem| match &problem.affected {
-                Affected::Disk(disk) => Some(disk),
+            .find_map(|problem| match &problem.subject {
+                ProblemSubject::Disk(disk) => Some(disk),
                 _ => None,
             });
         if let Some(disk) = denied_mount {
@@ -262,8 +262,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             probe.run.reporter.note(cause);
         }
     }
-    hints.extend(untracked.iter().filter_map(|problem| match &problem.affected {
-        Affected::Disk(disk) => Some(keep_untracked(&disk.cid)),
+    hints.extend(untracked.iter().filter_map(|problem| match &problem.subject {
+        ProblemSubject::Disk(disk) => Some(keep_untracked(&disk.cid)),
         _ => None,
     }));
     let problems: Vec<Problem> =
@@ -275,13 +275,17 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     });
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
-        let resource = problem.affected.resource()?;
+        let resource = problem.subject.resource()?;
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
     let findings = resources.chain(untracked).chain(agent_finding).chain(call_findings).collect();
-    let unchecked = Unchecked::among(&checked_resources);
-    if !problems.is_empty() && !unchecked.is_empty() {
-        probe.run.reporter.warn(format!("{}: {}", unchecked.problem(), unchecked.reason));
+    let unchecked_resources = UncheckedResources::among(&checked_resources);
+    if !problems.is_empty() && !unchecked_resources.is_empty() {
+        probe.run.reporter.warn(format!(
+            "{}: {}",
+            unchecked_resources.description(),
+            unchecked_resources.reason
+        ));
     }
     // No deploy runs while the state is locked, so a VM without jobs also shows a run of another machine.
     let is_deploy_unfinished = probe.has_failed_deploy || !has_jobs;
@@ -289,7 +293,15 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         probe.run.reporter.note("the last deploy did not finish: `monopile create-env MANIFEST` finishes it");
         hints.push(FINISH_DEPLOY.to_owned());
     }
-    Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked, is_deploy_unfinished, has_jobs })
+    Ok(Diagnosis {
+        findings,
+        problems,
+        hints,
+        has_other_address,
+        unchecked_resources,
+        is_deploy_unfinished,
+        has_jobs,
+    })
 }
 
 /// The kind of the findings about an agent.
@@ -315,7 +327,7 @@ fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Pr
         [ProblemKind::UnresponsiveAgent, ProblemKind::RefusedCredentials, ProblemKind::ForeignAgent];
     let mut resource_problems = problems.iter().filter(|problem| !agent_kinds.contains(&problem.kind));
     if let Some(problem) =
-        resource_problems.find(|problem| problem.affected.resource().as_ref() == Some(resource))
+        resource_problems.find(|problem| problem.subject.resource().as_ref() == Some(resource))
     {
         return Finding::of(problem, kind, cid, cpi);
     }
@@ -353,7 +365,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
             probe.agent.address(),
             identity::answering_suspect_hint(suspect)
         ),
-        affected: Affected::Call(FailedCall {
+        subject: ProblemSubject::Call(FailedCall {
             request_id: suspect.request_id.to_string(),
             cpi: suspect.cpi.clone(),
         }),
@@ -401,7 +413,7 @@ impl AgentEvidence {
             let description = describe_not_found(&disk.clone().into());
             (ProblemKind::MissingDisk, description, vec![Repair::DeleteDiskReference])
         };
-        Problem { kind, description, affected: Affected::Disk(disk), repairs }
+        Problem { kind, description, subject: ProblemSubject::Disk(disk), repairs }
     }
 }
 
@@ -426,8 +438,8 @@ fn ask_mounted_disks(
         .wait_until_ready(timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&probe.agent, &expected)));
     let problem = |kind, description, repairs| {
-        let affected = Affected::Vm(vm.clone());
-        Problem { kind, affected, description, repairs }
+        let subject = ProblemSubject::Vm(vm.clone());
+        Problem { kind, subject, description, repairs }
     };
     let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_server: None }));
     if !matches!(answer, Ok(None)) && probe.executor.cpis().is_off(vm)? {
@@ -504,7 +516,7 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
         description: format!("disk '{cid}' is mounted on the VM, but not on record"),
-        affected: Affected::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
+        subject: ProblemSubject::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
         repairs: Vec::new(),
     };
     untracked.map(problem).collect()
@@ -517,7 +529,7 @@ fn disk_problem(disk: DiskHandle, in_use: &DisksInUse) -> Option<Problem> {
     let problem = |kind, description: &str, repair| Problem {
         kind,
         description: format!("disk {disk} {description}"),
-        affected: Affected::Disk(disk.clone()),
+        subject: ProblemSubject::Disk(disk.clone()),
         repairs: vec![repair],
     };
     match (in_use.attached_disks.as_deref().map(contains), contains(&in_use.mounted_disks)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::diagnose::{AGENT, Unchecked, unfinished_error};
+use super::diagnose::{AGENT, UncheckedResources, unfinished_error};
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -94,7 +94,7 @@ pub struct CloudReport {
     /// True if the agent failed at an address that is not on record, so the VM may be healthy.
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
-    pub(super) unchecked: Unchecked,
+    pub(super) unchecked_resources: UncheckedResources,
     /// True if the last deploy to the VM did not finish.
     pub(super) is_deploy_unfinished: bool,
 }
@@ -102,13 +102,13 @@ pub struct CloudReport {
 impl CloudReport {
     /// Returns the error for drift, or else for what could not be checked, or for a deploy that did not
     /// finish.
-    pub fn problem(&self) -> Option<Error> {
-        self.drift()
-            .or_else(|| self.unchecked.unchecked_error())
+    pub fn problem_error(&self) -> Option<Error> {
+        self.drift_error()
+            .or_else(|| self.unchecked_resources.unchecked_error())
             .or_else(|| unfinished_error(self.is_deploy_unfinished))
     }
 
-    fn drift(&self) -> Option<Error> {
+    fn drift_error(&self) -> Option<Error> {
         let drifted: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.status == FindingStatus::Drifted).collect();
         if drifted.is_empty() {
@@ -134,7 +134,7 @@ impl CloudReport {
             format!("the cloud is not as the state says: {}", text::comma_list(&names)),
         );
         let has_repairs = drifted.iter().any(|finding| !finding.repairs.is_empty());
-        let error = self.unchecked.explain(error).with_hints(&self.hints);
+        let error = self.unchecked_resources.explain(error).with_hints(&self.hints);
         Some(match has_repairs && !self.has_other_address {
             false if !self.hints.is_empty() => error,
             true => error

@@ -23,7 +23,7 @@ use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, SuspectGroup, VmHandle};
 use base::{Error, ErrorKind, Result, text};
-use diagnose::{Diagnosis, Unchecked};
+use diagnose::{Diagnosis, UncheckedResources};
 use erb::RendererChoice;
 use manifest::Inputs;
 use probe::{CloudCheckInputs, Probe};
@@ -145,7 +145,7 @@ impl Repair {
 
     /// Describes the repair of this problem: "reboot VM 'vm-1'".
     fn describe(self, problem: &Problem) -> String {
-        let handle = &problem.affected;
+        let handle = &problem.subject;
         match self {
             Repair::RebootVm => format!("reboot VM {handle}"),
             Repair::RecreateVm => format!("create a new VM in place of VM {handle}"),
@@ -157,7 +157,7 @@ impl Repair {
 
     /// Returns the question to ask the operator.
     pub fn question(self, choice: &RepairChoice<'_>) -> String {
-        let handle = &choice.problem.affected;
+        let handle = &choice.problem.subject;
         match self {
             Repair::RebootVm => "Reboot the VM?".to_owned(),
             Repair::RecreateVm if choice.has_disk => {
@@ -188,7 +188,7 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The affected VM, disk or call.
     #[serde(flatten)]
-    pub affected: Affected,
+    pub subject: ProblemSubject,
     /// A description as text.
     pub description: String,
     /// The possible repairs, the least disruptive first.
@@ -198,7 +198,7 @@ pub struct Problem {
 /// The VM, disk or call that a problem affects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Affected {
+pub enum ProblemSubject {
     /// A VM.
     Vm(VmHandle),
     /// A disk on record, or one that the agent has mounted.
@@ -217,23 +217,23 @@ pub struct FailedCall {
     pub cpi: Option<String>,
 }
 
-impl Affected {
+impl ProblemSubject {
     /// Returns the resource; `None` for a call.
     fn resource(&self) -> Option<Resource> {
         match self {
-            Affected::Vm(vm) => Some(vm.clone().into()),
-            Affected::Disk(disk) => Some(disk.clone().into()),
-            Affected::Call(_) => None,
+            ProblemSubject::Vm(vm) => Some(vm.clone().into()),
+            ProblemSubject::Disk(disk) => Some(disk.clone().into()),
+            ProblemSubject::Call(_) => None,
         }
     }
 }
 
-impl fmt::Display for Affected {
+impl fmt::Display for ProblemSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Affected::Vm(vm) => vm.fmt(f),
-            Affected::Disk(disk) => disk.fmt(f),
-            Affected::Call(call) => write!(f, "request {}", call.request_id),
+            ProblemSubject::Vm(vm) => vm.fmt(f),
+            ProblemSubject::Disk(disk) => disk.fmt(f),
+            ProblemSubject::Call(call) => write!(f, "request {}", call.request_id),
         }
     }
 }
@@ -315,7 +315,7 @@ pub struct CloudCheckResult {
     /// Descriptions of what failed calls may have created.
     suspects: Vec<String>,
     /// The resources about which the CPI could not be asked.
-    unchecked: Unchecked,
+    unchecked_resources: UncheckedResources,
     /// True if the last deploy to the VM did not finish.
     is_deploy_unfinished: bool,
 }
@@ -323,7 +323,7 @@ pub struct CloudCheckResult {
 /// Chooses among the untried repairs of a problem.
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&RepairChoice<'_>) -> Result<Decision>;
 
-/// The way on if a disk is lost.
+/// The hint for a disk that is lost.
 const FORGET_DISK: &str = "only if the IaaS does not show the disk, drop its record: `monopile cloud-check \
                            MANIFEST --resolution delete_disk_reference`, then `monopile create-env MANIFEST`";
 
@@ -332,7 +332,7 @@ impl CloudCheckResult {
     /// did not finish. The caller shows the problems themselves.
     pub fn remaining_error(&self) -> Option<Error> {
         self.unsolved_error()
-            .or_else(|| self.unchecked.unchecked_error())
+            .or_else(|| self.unchecked_resources.unchecked_error())
             .or_else(|| diagnose::unfinished_error(self.is_deploy_unfinished))
     }
 
@@ -343,7 +343,7 @@ impl CloudCheckResult {
             CloudCheckResult { is_anything_on_record: false, .. } => {
                 "Nothing is on record, so there is nothing to check."
             }
-            CloudCheckResult { unchecked, .. } if !unchecked.is_empty() => {
+            CloudCheckResult { unchecked_resources, .. } if !unchecked_resources.is_empty() => {
                 "No problem found, but not everything could be checked."
             }
             CloudCheckResult { has_vm: false, suspects, .. } if !suspects.is_empty() => "No VM is on record.",
@@ -390,7 +390,7 @@ impl CloudCheckResult {
         if let Some(failed_deploy) = &self.failed_deploy {
             return Some(error.with_advice_of(failed_deploy).with_retry_hint());
         }
-        let error = self.unchecked.explain(error).with_hints(&self.hints);
+        let error = self.unchecked_resources.explain(error).with_hints(&self.hints);
         let error = match first.untried().find(|repair| repair.is_safe()) {
             Some(repair) if !self.has_other_address => error.with_hint(format!(
                 "to repair it without a question: `monopile cloud-check MANIFEST --resolution {}`",
@@ -438,8 +438,9 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
-    let Diagnosis { mut findings, hints, has_other_address, unchecked, is_deploy_unfinished, .. } =
-        diagnose::diagnose(&probe, request.agent_timeout)?;
+    let Diagnosis {
+        mut findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished, ..
+    } = diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
         let method = &intent.method;
@@ -462,7 +463,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         };
         findings.push(Finding::new(finding::OPEN_CALL, cid, cpi, status, detail));
     }
-    Ok(CloudReport { findings, hints, has_other_address, unchecked, is_deploy_unfinished })
+    Ok(CloudReport { findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -500,7 +501,7 @@ fn check_and_repair(
             problems,
             hints,
             has_other_address,
-            unchecked,
+            unchecked_resources,
             is_deploy_unfinished,
             has_jobs,
         } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
@@ -513,7 +514,7 @@ fn check_and_repair(
         result.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
         let suspects = SuspectGroup::all(&state.monopile.suspects);
         result.suspects = suspects.iter().map(SuspectGroup::in_short).collect();
-        result.unchecked = unchecked;
+        result.unchecked_resources = unchecked_resources;
         result.is_deploy_unfinished = is_deploy_unfinished;
         for treated_problem in &mut result.problems {
             treated_problem.is_solved =
@@ -521,7 +522,11 @@ fn check_and_repair(
         }
         let mut choice = None;
         for problem in problems {
-            let index = match result.problems.iter().position(|earlier| is_same(&earlier.problem, &problem)) {
+            let index = match result
+                .problems
+                .iter()
+                .position(|treated_problem| is_same(&treated_problem.problem, &problem))
+            {
                 Some(index) => {
                     // Other repairs may be possible than before.
                     result.problems[index].problem = problem;
@@ -612,5 +617,5 @@ fn with_own_scratch(run: &RunContext, name: &str) -> Result<RunContext> {
 }
 
 fn is_same(one: &Problem, other: &Problem) -> bool {
-    one.kind == other.kind && one.affected == other.affected
+    one.kind == other.kind && one.subject == other.subject
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::probe::{CloudCheckInputs, Probe};
-use super::{Affected, CloudCheckRequest, Problem, Repair};
+use super::{CloudCheckRequest, Problem, ProblemSubject, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
 use crate::cpi_set::{self, with_cpi_context};
@@ -26,6 +26,7 @@ pub(super) struct RepairContext<'a> {
     registry: Option<RunRegistry<'a>>,
 }
 
+/// The result of a repair that did not fail.
 pub(super) enum RepairOutcome {
     /// The repair is done.
     Done,
@@ -91,23 +92,28 @@ impl<'a> RepairContext<'a> {
         }
         let name = format!("Repairing: {}", repair.describe(problem));
         let repairing = self.probe.run.reporter.stage(name);
-        match (repair, &problem.affected) {
+        match (repair, &problem.subject) {
             (Repair::RecreateVm, _) => {
                 repairing.skip("the deploy that follows does it");
                 return Ok(RepairOutcome::NeedsNewVm);
             }
-            (Repair::RebootVm, Affected::Vm(vm)) => self.reboot(vm, &repairing)?,
-            (Repair::ReattachDisk | Repair::MountDisk, Affected::Disk(disk)) => {
+            (Repair::RebootVm, ProblemSubject::Vm(vm)) => self.reboot(vm, &repairing)?,
+            (Repair::ReattachDisk | Repair::MountDisk, ProblemSubject::Disk(disk)) => {
                 self.mount(disk, repair, &repairing)?;
             }
-            (Repair::DeleteDiskReference, Affected::Disk(disk)) => {
+            (Repair::DeleteDiskReference, ProblemSubject::Disk(disk)) => {
                 self.probe.executor.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
             }
-            (Repair::RebootVm, Affected::Disk(_)) => return Err(unsuitable_repair_error(repair, "disk")),
-            (Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference, Affected::Vm(_)) => {
+            (Repair::RebootVm, ProblemSubject::Disk(_)) => {
+                return Err(unsuitable_repair_error(repair, "disk"));
+            }
+            (
+                Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference,
+                ProblemSubject::Vm(_),
+            ) => {
                 return Err(unsuitable_repair_error(repair, "VM"));
             }
-            (_, Affected::Call(_)) => return Err(unsuitable_repair_error(repair, "failed call")),
+            (_, ProblemSubject::Call(_)) => return Err(unsuitable_repair_error(repair, "failed call")),
         }
         repairing.finish();
         Ok(RepairOutcome::Done)
@@ -120,16 +126,16 @@ impl<'a> RepairContext<'a> {
             self.probe.executor.call_unrecorded(vm.cpi(), &rebooting, Method::RebootVm, arguments)?;
         answer.map_err(|error| with_cpi_context(vm.cpi(), error))?;
         rebooting.finish();
-        let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+        let wait_stage = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let timeout = self.request.deploy.boot_timeout;
         let tunnel = self
             .registry
             .as_ref()
             .and_then(|registry| registry.begin_tunnel(self.probe.executor.state(), timeout));
-        self.probe.agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
+        self.probe.agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem))?;
         drop(tunnel);
         self.check_own_agent()?;
-        waiting.finish();
+        wait_stage.finish();
         // Jobs must not start without their disk. That is a problem of its own, which is found next.
         let disk = self.probe.executor.state().disk_of_vm().map(|disk| disk.cid.clone());
         if let Some(disk) = disk

@@ -234,7 +234,7 @@ impl Worker {
     /// Opens the tunnel once. If it was open, returns the error that ended it.
     async fn attempt(
         &mut self,
-        has_opened: &mut bool,
+        was_opened: &mut bool,
         refusals: &mut Refusals,
     ) -> Result<SshError, SshError> {
         let mut session = ssh::connect(&self.server).await?;
@@ -247,7 +247,7 @@ impl Worker {
         }
         session.forward(self.port).await?;
         refusals.forwarding = None;
-        *has_opened = true;
+        *was_opened = true;
         self.send_event(TunnelEvent::Open);
         Ok(session.wait_for_end().await)
     }
@@ -259,13 +259,13 @@ impl Worker {
 }
 
 fn is_final(error: &SshError, refusals: &mut Refusals) -> bool {
-    let (since, timeout) = match error {
+    let (first_refusal, timeout) = match error {
         SshError::HostKeyChanged { .. } => return true,
         SshError::Refused { .. } => (&mut refusals.login, LOGIN_RETRY_TIMEOUT),
         SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_RETRY_TIMEOUT),
         _ => return false,
     };
-    since.get_or_insert_with(Instant::now).elapsed() >= timeout
+    first_refusal.get_or_insert_with(Instant::now).elapsed() >= timeout
 }
 
 #[cfg(test)]

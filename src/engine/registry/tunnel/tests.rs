@@ -130,16 +130,16 @@ impl Drop for Sshd {
     }
 }
 
-struct Ends {
+struct TunnelEnds {
     runtime: tokio::runtime::Runtime,
     port: u16,
 }
 
-impl Ends {
-    fn new() -> Ends {
+impl TunnelEnds {
+    fn new() -> TunnelEnds {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        Ends { runtime, port: free_port() }
+        TunnelEnds { runtime, port: free_port() }
     }
 
     /// Opens a tunnel to a service that answers each line in capital letters.
@@ -210,7 +210,7 @@ fn every_key_format_opens_the_tunnel() {
     shell(sshd.directory.path(), "cat *.pub > authorized");
     sshd.start();
     for (name, script, passphrase) in keys {
-        let ends = Ends::new();
+        let ends = TunnelEnds::new();
         let tunnel = ends.open(sshd.server(name, passphrase), LONG);
         let (outcome, problems, key) = wait(&tunnel);
         outcome.unwrap_or_else(|error| panic!("{script}: {error}"));
@@ -232,7 +232,7 @@ fn rsa_keys_sign_with_sha2() {
     let mut sshd = Sshd::prepare("PubkeyAcceptedAlgorithms rsa-sha2-256");
     shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
     sshd.start();
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let tunnel = ends.open(sshd.server("r", None), LONG);
     wait(&tunnel).0.unwrap();
     assert_eq!(ends.ask(), "THROUGH\n");
@@ -241,7 +241,7 @@ fn rsa_keys_sign_with_sha2() {
 #[test]
 fn tunnel_waits_for_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let start = Instant::now();
     let tunnel = ends.open(sshd.server("good", None), LONG);
     let wait_result = std::thread::scope(|scope| {
@@ -268,7 +268,7 @@ fn tunnel_waits_for_sshd_and_reconnects() {
 }
 
 /// Returns the error of a tunnel that cannot be opened.
-fn expect_failure(ends: &Ends, server: SshServer) -> SshError {
+fn expect_failure(ends: &TunnelEnds, server: SshServer) -> SshError {
     let tunnel = ends.open(server, Duration::from_millis(300));
     let error = wait(&tunnel).0.unwrap_err();
     assert_eq!(tunnel.last_error().map(|error| error.to_string()), Some(error.to_string()));
@@ -278,7 +278,7 @@ fn expect_failure(ends: &Ends, server: SshServer) -> SshError {
 #[test]
 fn each_failure_to_connect_has_its_own_error() {
     let sshd = Sshd::prepare("");
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let tcp = expect_failure(&ends, sshd.server("good", None));
     assert!(matches!(tcp, SshError::Tcp { .. }), "{tcp}");
     let dns =
@@ -300,7 +300,7 @@ fn login_error_names_the_credentials() {
     let mut sshd = Sshd::prepare("");
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     sshd.start();
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let ssh_error = expect_failure(&ends, sshd.server("stranger", None));
     assert!(matches!(ssh_error, SshError::Refused { credentials: "the private key", .. }), "{ssh_error}");
     let by_password = SshServer { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
@@ -316,7 +316,7 @@ fn login_error_names_the_credentials() {
 fn only_the_recorded_host_key_is_accepted() {
     let mut sshd = Sshd::prepare("");
     sshd.start();
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
     let known_server = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
     let tunnel = ends.open(known_server.clone(), LONG);
@@ -338,7 +338,7 @@ fn only_the_recorded_host_key_is_accepted() {
 fn server_that_rejects_forwarding_is_reported() {
     let mut sshd = Sshd::prepare("AllowTcpForwarding no");
     sshd.start();
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let tunnel = ends.open(sshd.server("good", None), Duration::from_millis(300));
     let ssh_error = wait(&tunnel).0.unwrap_err();
     assert!(matches!(ssh_error, SshError::ForwardingRefused { .. }), "{ssh_error}");
@@ -353,7 +353,7 @@ fn secret(text: &str) -> Secret {
 fn password_opens_the_tunnel() {
     let mut sshd = Sshd::prepare("PasswordAuthentication yes\nPermitRootLogin yes");
     sshd.start_with_password("0pen-sesame");
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let server_with_password = |password: &str, key| SshServer {
         user: "root".into(),
         key,
@@ -378,7 +378,7 @@ fn password_opens_the_tunnel() {
 #[test]
 fn signal_ends_the_wait_for_the_tunnel() {
     let sshd = Sshd::prepare("");
-    let ends = Ends::new();
+    let ends = TunnelEnds::new();
     let tunnel = ends.open(sshd.server("good", None), LONG);
     let outcome = tunnel.wait_until_open(&|| Some(15), &mut |_| {}, &mut |_| Ok(()));
     assert!(matches!(outcome, Err(TunnelError::Interrupted(15))));

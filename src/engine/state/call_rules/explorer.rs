@@ -21,7 +21,7 @@ pub(super) trait System {
 }
 
 /// The result of an exploration.
-pub(super) struct Explored {
+pub(super) struct Exploration {
     /// True if every state that can be reached was visited.
     pub(super) is_complete: bool,
     pub(super) states: usize,
@@ -41,7 +41,7 @@ pub(super) const NO_DEAD_END: &str = "from every state a run leads to a settled 
 
 /// Explores at most `limit` states, until one violates a property. Looks for dead ends only after visiting
 /// all states.
-pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
+pub(super) fn explore<S: System>(system: &S, limit: usize) -> Exploration {
     let start = system.start();
     let mut numbers = HashMap::from([(system.key(&start), 0)]);
     let mut queue = VecDeque::from([start]);
@@ -80,7 +80,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
     }
     let counterexample = violation
         .map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
-    Explored { is_complete, states, transitions, counterexample }
+    Exploration { is_complete, states, transitions, counterexample }
 }
 
 /// The transition that first led to a state.
@@ -124,11 +124,11 @@ fn dead_end(states: usize, settled_states: Vec<u32>, mut edges: Vec<(u32, u32)>)
     let mut can_settle = vec![false; states];
     settled_states.iter().for_each(|&number| can_settle[index(number)] = true);
     let mut queue = settled_states;
-    while let Some(later) = queue.pop() {
-        let first = edges.partition_point(|&(end, _)| end < later);
-        for &(_, earlier) in edges[first..].iter().take_while(|&&(end, _)| end == later) {
-            if !std::mem::replace(&mut can_settle[index(earlier)], true) {
-                queue.push(earlier);
+    while let Some(target) = queue.pop() {
+        let first = edges.partition_point(|&(end, _)| end < target);
+        for &(_, source) in edges[first..].iter().take_while(|&&(end, _)| end == target) {
+            if !std::mem::replace(&mut can_settle[index(source)], true) {
+                queue.push(source);
             }
         }
     }

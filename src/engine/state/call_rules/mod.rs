@@ -43,7 +43,7 @@ pub(crate) enum FileState {
 
 /// A document in which another machine published the outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Published {
+pub(crate) enum PublishedDocument {
     /// The answer.
     Answer,
     /// The note that the call was never made.
@@ -62,10 +62,11 @@ pub(crate) enum Evidence {
         answer_file: FileState,
     },
     /// The journal, because another machine was to make the call.
-    Journal(Option<Published>),
+    Journal(Option<PublishedDocument>),
 }
 
-/// The progress of a call.
+/// The progress of a call's process, as far as [`Evidence`] proves it. Holds no output, so that the rules
+/// stay pure functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EvidentProgress {
     /// The process was never started.
@@ -85,8 +86,8 @@ pub(crate) fn progress(evidence: Evidence) -> EvidentProgress {
         Evidence::Files { answer_file: FileState::Missing, .. } => EvidentProgress::NeverStarted,
         Evidence::Files { answer_file: FileState::Held, .. } => EvidentProgress::Running,
         Evidence::Files { answer_file: FileState::Free, .. } => EvidentProgress::Ended,
-        Evidence::Journal(Some(Published::Answer)) => EvidentProgress::Ended,
-        Evidence::Journal(Some(Published::NeverStarted)) => EvidentProgress::NeverStarted,
+        Evidence::Journal(Some(PublishedDocument::Answer)) => EvidentProgress::Ended,
+        Evidence::Journal(Some(PublishedDocument::NeverStarted)) => EvidentProgress::NeverStarted,
         Evidence::Journal(None) => EvidentProgress::OnOtherMachine,
     }
 }

@@ -17,8 +17,8 @@ use super::model_state::{
     Phase, RUNS, Run, to_u8,
 };
 use super::{
-    CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation, Published,
-    concluding_steps, may_give_back, must_fence, progress,
+    CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation,
+    PublishedDocument, concluding_steps, may_give_back, must_fence, progress,
 };
 
 pub(super) const ON_RECORD: &str = "each resource is on record, a suspect or of an open call";
@@ -119,8 +119,9 @@ impl Model {
             Evidence::Files { prepared_file, answer_file }
         } else {
             let is_answer = call.file == AnswerFile::Answer;
-            let published = if is_answer { Published::Answer } else { Published::NeverStarted };
-            Evidence::Journal(call.is_published.then_some(published))
+            let document =
+                if is_answer { PublishedDocument::Answer } else { PublishedDocument::NeverStarted };
+            Evidence::Journal(call.is_published.then_some(document))
         };
         (self.table.progress)(evidence)
     }

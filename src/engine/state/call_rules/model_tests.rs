@@ -1,6 +1,6 @@
 //! Explores the model by the rules of the code, and by rules with one mistake each.
 
-use super::explorer::{Explored, NO_DEAD_END, explore};
+use super::explorer::{Exploration, NO_DEAD_END, explore};
 use super::model::{
     AS_RECORDED, IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting,
 };
@@ -26,7 +26,7 @@ fn check_resize(setting: Setting, calls: usize, limit: usize) -> usize {
 fn check_model(model: &Model, limit: usize) -> usize {
     let Model { setting, calls, .. } = *model;
     let start = std::time::Instant::now();
-    let Explored { is_complete, states, transitions, counterexample } = explore(model, limit);
+    let Exploration { is_complete, states, transitions, counterexample } = explore(model, limit);
     let extent = if is_complete { "all" } else { "the first" };
     let duration = start.elapsed();
     println!(

@@ -346,8 +346,10 @@ pub(super) fn plain_cause(error: &str) -> String {
 
 /// Replaces an XML answer of the server in an error with its code and message.
 fn summarize_xml(cause: &str) -> String {
-    let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
-    let (before, answer) = cause.split_at(at);
+    let Some(xml_start) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else {
+        return cause.to_owned();
+    };
+    let (before, answer) = cause.split_at(xml_start);
     let element = |tag: &str| {
         let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
         Some(rest.split_once("</")?.0.split_whitespace().collect::<Vec<_>>().join(" "))

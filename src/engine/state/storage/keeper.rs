@@ -18,7 +18,7 @@ use super::STATE;
 use super::bucket_client::{BucketClient, WriteCondition};
 use super::lease::Lease;
 use super::settings::BucketSettings;
-use crate::state::calls::{self, CallFiles, ProcessProgress, WatchedCall};
+use crate::state::calls::{self, CallFiles, LocalProgress, WatchedCall};
 use crate::state::wait::wait_for_answer;
 use base::encryption::Encryption;
 use base::{Error, Result};
@@ -110,7 +110,7 @@ impl Keeper {
     /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call runs.
     pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.run_pipe);
-        let is_running = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Running));
+        let is_running = |call: &CallFiles| matches!(call.progress(), Ok(LocalProgress::Running));
         if calls::marked_calls(calls).iter().any(is_running) {
             return;
         }
@@ -163,9 +163,9 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched_call: &Watche
     let keep_error = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
         || match watched_call.progress().map_err(keep_error)? {
-            Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
-            Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
-            Some(ProcessProgress::Running) => Ok(None),
+            Some(LocalProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
+            Some(LocalProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
+            Some(LocalProgress::Running) => Ok(None),
             None => Err(keep_error(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
@@ -179,7 +179,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched_call: &Watche
         },
     )?;
     let bytes = encryption.encrypt(&bytes).map_err(keep_error)?;
-    let document = |kind| calls::document(call.request_id(), kind);
+    let document = |kind| calls::document_name(call.request_id(), kind);
     client
         .retry(|| {
             // Another run may have settled the call meanwhile, and the answer would then stay forever. The

@@ -35,9 +35,9 @@ pub(super) const LEASE_SECONDS: RangeInclusive<u64> = 3..=3600;
 
 /// The number of lease lengths after which a run that waits at a prompt gives its lease back. This is 10
 /// minutes for the usual lease of a minute.
-const PROMPT_LEASES: u32 = 10;
+const MAX_PROMPT_LEASES: u32 = 10;
 
-/// The content of the object.
+/// The content of the lease object, as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct LeaseContent {
     #[serde(flatten)]
@@ -116,7 +116,7 @@ impl Lease {
                 None => WriteCondition::Absent,
                 Some(object) => match remaining_time(object, client.settings.lease) {
                     Some(remaining_time) => {
-                        on_conflict(in_use_by_error(client, object, remaining_time))?;
+                        on_conflict(lease_conflict_error(client, object, remaining_time))?;
                         continue;
                     }
                     None => WriteCondition::Version(object.version.clone()),
@@ -345,8 +345,9 @@ impl SharedLease {
             if status.has_ended || status.lost_reason.is_some() {
                 return;
             }
-            let is_idle =
-                status.prompting_since.is_some_and(|since| uptime() >= since + length * PROMPT_LEASES);
+            let is_idle = status
+                .prompting_since
+                .is_some_and(|prompt_start| uptime() >= prompt_start + length * MAX_PROMPT_LEASES);
             drop(status);
             if is_idle {
                 return self.give_back();
@@ -375,7 +376,7 @@ impl SharedLease {
             let status = self.status();
             (status.version.clone(), status.content.length())
         };
-        let timeout = base::text::duration(length * PROMPT_LEASES);
+        let timeout = base::text::duration(length * MAX_PROMPT_LEASES);
         self.status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
@@ -451,8 +452,8 @@ impl LeaseContent {
 fn check_lease_id(lease_id: Uuid, lock_object: Option<&Object>) -> Result<(), String> {
     let Some(object) = lock_object else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
-        Ok(text) if text.lease_id == lease_id => Ok(()),
-        Ok(text) => Err(format!("{} has it now", text.holder)),
+        Ok(content) if content.lease_id == lease_id => Ok(()),
+        Ok(content) => Err(format!("{} has it now", content.holder)),
         Err(_) => Err("it was overwritten".to_owned()),
     }
 }
@@ -467,7 +468,7 @@ fn remaining_time(object: &Object, usual_length: Duration) -> Option<Duration> {
     length.checked_sub(age).filter(|remaining_time| !remaining_time.is_zero())
 }
 
-fn in_use_by_error(client: &BucketClient, object: &Object, remaining_time: Duration) -> Error {
+fn lease_conflict_error(client: &BucketClient, object: &Object, remaining_time: Duration) -> Error {
     let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
     let lock = client.url(LOCK);
     in_use_error(

@@ -13,10 +13,13 @@
 //! | `.journal/ID.unasked` | the keeper's note that a call was never made; in a bucket only |
 //! | `.journal/ID.prepared` | the file for the answer, until its call begins; in a directory only |
 //! | `.journal/ID.log` | the log of the CPI; in a directory only |
+//! | `.journal/ID.end` | the ending of a CPI process that gave no usable answer; in a directory only |
 //! | `.journal/registry.json` | the content of the registry of contract v1 |
 //! | `.lock` | the holder of the lock |
 //!
-//! A CPI process always writes its answer to a file on this machine ([`Storage::calls`]).
+//! A CPI process always writes its answer and its log to files on this machine ([`Storage::calls`]). If that
+//! directory is not the journal, it also has the mark `ID.announced` of each call that this machine is to
+//! make.
 
 mod address;
 mod bucket;
@@ -106,7 +109,7 @@ pub const COMPANION_FILES: [(&str, &str); 4] = [
 
 /// Returns the option that selects another state file, for a hint. Returns an empty text if the state exists,
 /// because without its state an environment would be created again.
-pub(super) fn option_for_another(state: &Path) -> &'static str {
+pub(super) fn other_state_option(state: &Path) -> &'static str {
     if state.exists() { "" } else { "--state FILE" }
 }
 
@@ -189,7 +192,7 @@ impl Storage {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 let state = directory.state();
-                error.with_owner_hint(state, option_for_another(state))
+                error.with_owner_hint(state, other_state_option(state))
             }
             Backend::Bucket(_) => error,
         }

@@ -188,7 +188,7 @@ impl BucketSettings {
         };
         self.check_endpoint()?;
         let bucket = &self.address.bucket;
-        let built = match self.address.service {
+        let store_result = match self.address.service {
             Service::S3 => {
                 let mut builder = AmazonS3Builder::new().with_region("us-east-1");
                 if let Some(region) = self.variable("AWS_DEFAULT_REGION") {
@@ -241,7 +241,7 @@ impl BucketSettings {
                     .map(|store| Arc::new(store) as _)
             }
         };
-        built.map_err(|error| {
+        store_result.map_err(|error| {
             Error::usage(format!(
                 "the settings for '{}' in the environment variables cannot be used",
                 self.address
