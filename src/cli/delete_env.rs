@@ -74,7 +74,7 @@ impl DeleteEnvArgs {
             return Ok(false);
         }
         let name = self.target.environment_name();
-        let deletions = deploy::deletions(&storage, self.target.manifest(), name.as_deref());
+        let deletions = deploy::find_deletions(&storage, self.target.manifest(), name.as_deref());
         let other =
             deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_environment.as_ref());
         if !session.is_interactive() {

@@ -57,7 +57,7 @@ impl RenderTemplateArgs {
         })?;
         templates::check_context(&text).map_err(|error| error.context(message.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(message))?;
-        let renderer = templates::renderer(self.renderer.into(), &paths::env_vars())?;
+        let renderer = templates::create_renderer(self.renderer.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let result = renderer.render(&name, &read(&self.template)?, &context);
         let template_error = |error| templates::render_error(error, &context, ContextSource::File);

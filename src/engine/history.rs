@@ -157,7 +157,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
             .with_owner_hint(directory, STATE_HOME)
     };
     let now = OffsetDateTime::now_utc();
-    let state = &canonical_path(state)?;
+    let state = &canonicalize_state(state)?;
     let directory = &directory_of(directory, state);
     create_private_directory(directory).map_err(record_error)?;
     let record = RunRecord {
@@ -221,10 +221,10 @@ fn write_record(path: &Path, record: &RunRecord) -> Result<UnlockOnDrop> {
 /// Returns the recorded runs, newest first, or only those of one state. Skips files that are not records.
 pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> {
     let mut paths = match state {
-        Some(state) => paths(&directory_of(directory, &canonical_path(state)?))?,
+        Some(state) => list_paths(&directory_of(directory, &canonicalize_state(state)?))?,
         None => {
-            let directories = directories(directory).map_err(|error| read_error(directory, error))?;
-            let paths = directories.iter().map(|directory| paths(directory));
+            let directories = list_directories(directory).map_err(|error| read_error(directory, error))?;
+            let paths = directories.iter().map(|directory| list_paths(directory));
             paths.collect::<Result<Vec<_>>>()?.concat()
         }
     };
@@ -250,7 +250,7 @@ fn directory_of(directory: &Path, canonical_state: &Path) -> PathBuf {
 }
 
 /// Returns the directories of all states.
-fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -264,7 +264,7 @@ fn read_error(directory: &Path, error: io::Error) -> Error {
 }
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
-fn canonical_path(state: &Path) -> Result<PathBuf> {
+fn canonicalize_state(state: &Path) -> Result<PathBuf> {
     let path = Storage::from(state).resolve_links()?.path_or_url();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
@@ -280,7 +280,7 @@ fn encode(record: &RunRecord) -> Result<Vec<u8>> {
 }
 
 /// Returns the files of records, newest first.
-fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
+fn list_paths(directory: &Path) -> Result<Vec<PathBuf>> {
     newest_first(directory, EXTENSION).map_err(|error| read_error(directory, error))
 }
 
@@ -313,7 +313,7 @@ fn read_record(path: &Path) -> Option<(RunRecord, bool)> {
 
 /// Removes the oldest records in the directory of a state. Records that cannot be removed stay.
 fn prune(directory: &Path) {
-    let records = paths(directory).unwrap_or_default();
+    let records = list_paths(directory).unwrap_or_default();
     let is_over = |path: &&PathBuf| read_record(path).is_some_and(|(_, is_held)| !is_held);
     // The record of the current run is the newest one.
     for path in records.iter().skip(MAX_KEPT_RECORDS + 1).filter(is_over) {

@@ -32,14 +32,14 @@ fn context_error(error: ContextError) -> Error {
 }
 
 /// Creates the renderer of a choice for a run. A signal interrupts the start of Ruby and each rendering.
-pub(crate) fn renderer_of(run: &RunContext, choice: RendererChoice) -> Result<ChosenRenderer> {
+pub(crate) fn create_run_renderer(run: &RunContext, choice: RendererChoice) -> Result<ChosenRenderer> {
     let signals = run.signals.clone();
     let signal_check = Arc::new(move || signals.first());
     ChosenRenderer::interruptible(choice, &run.env_vars, signal_check).map_err(start_error)
 }
 
 /// Creates the renderer of a choice. `env_vars` are the whole environment of a Ruby process.
-pub fn renderer(choice: RendererChoice, env_vars: &[(String, String)]) -> Result<ChosenRenderer> {
+pub fn create_renderer(choice: RendererChoice, env_vars: &[(String, String)]) -> Result<ChosenRenderer> {
     ChosenRenderer::new(choice, env_vars).map_err(start_error)
 }
 
@@ -127,7 +127,7 @@ mod tests {
             "default_properties": {"nats.user": null, "port": 8080}
         });
         let context = context(&json).unwrap();
-        let renderer = renderer(RendererChoice::Native, &[]).unwrap();
+        let renderer = create_renderer(RendererChoice::Native, &[]).unwrap();
         for (template, hint) in [
             ("<%= p('nats.usr') %>", "did you mean the property 'nats.user'?"),
             ("<%= p('user') %>", "did you mean the property 'nats.user'?"),

@@ -59,7 +59,7 @@ impl TypedCommandLine {
     pub(super) fn versions(&self) -> Vec<DescribedName> {
         let Some(path) = self.state() else { return Vec::new() };
         let storage = Storage::from(path.as_path()).resolve_links();
-        let versions = storage.and_then(|storage| state::versions(&storage)).unwrap_or_default();
+        let versions = storage.and_then(|storage| state::read_versions(&storage)).unwrap_or_default();
         let names = versions.into_iter().map(|version| {
             let time = encoding::rfc3339(OffsetDateTime::from(version.written_at));
             DescribedName::new(&version.name, format!("written {time}"))

@@ -50,7 +50,7 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
-            let versions = state::versions(&session.storage(&self.selection.path()?)?.resolve_links()?)?;
+            let versions = state::read_versions(&session.storage(&self.selection.path()?)?.resolve_links()?)?;
             let rows: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.prints_json() {
                 true => CommandResult::json(&rows),

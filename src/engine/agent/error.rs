@@ -130,7 +130,7 @@ impl AgentError {
     }
 
     /// Names the interrupted work by the title of its stage, such as "Running the pre-start scripts".
-    pub(crate) fn during(self, stage: &Stage) -> Self {
+    pub(crate) fn with_stage(self, stage: &Stage) -> Self {
         let AgentError::Interrupted { signal, .. } = self else { return self };
         let mut title = stage.name().chars();
         let first = title.next().map(char::to_lowercase);

@@ -25,14 +25,14 @@ impl fmt::Display for ForeignAgent {
 
 impl ForeignAgent {
     /// Returns the agent that gave this answer to `get_state`, unless its id is the expected one.
-    fn in_answer(agent_state: &Value, expected: &str) -> Option<Self> {
+    fn find_in_answer(agent_state: &Value, expected: &str) -> Option<Self> {
         let id = id(agent_state);
         (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
 
     /// Asks the agent for its id. Returns `None` if it is the expected one.
     pub(crate) fn ask(agent: &Agent, expected: &str) -> Result<Option<Self>, AgentError> {
-        Ok(Self::in_answer(&agent.get_state()?, expected))
+        Ok(Self::find_in_answer(&agent.get_state()?, expected))
     }
 
     /// Asks the agent for its id. Fails unless it is the id on record. A VM of another tool may have no id on
@@ -46,7 +46,7 @@ impl ForeignAgent {
 
     /// Like [`Self::check`], for this answer to `get_state`.
     pub(crate) fn check_answer(agent_state: &Value, agent: &Agent, state: &State) -> base::Result<()> {
-        match state.vm().and_then(|vm| Self::in_answer(agent_state, &vm.agent_id)) {
+        match state.vm().and_then(|vm| Self::find_in_answer(agent_state, &vm.agent_id)) {
             None => Ok(()),
             Some(foreign) => Err(foreign.foreign_agent_error(agent, state)),
         }

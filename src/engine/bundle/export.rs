@@ -40,7 +40,8 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     let identify_by = if request.signing_key.is_some() { IdentifyBy::Unpacking } else { IdentifyBy::Reading };
     let refs =
         ArtifactRefs { stemcell: &deployment.stemcell, releases: &deployment.releases, userlands: &[] };
-    let (stemcell, releases) = obtain::all(run, &refs, identify_by, None, parent(manifest_path), &stage)?;
+    let (stemcell, releases) =
+        obtain::obtain_all(run, &refs, identify_by, None, parent(manifest_path), &stage)?;
     for artifact in std::iter::once(&stemcell).chain(&releases).filter(|artifact| artifact.is_downloaded) {
         signals::check(run)?;
         // The manifest needs a digest for every URL.
@@ -49,9 +50,9 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
         }
     }
     let releases =
-        releases.iter().map(|release| release.release(run, &stage)).collect::<Result<Vec<Release>>>()?;
+        releases.iter().map(|release| release.open_release(run, &stage)).collect::<Result<Vec<Release>>>()?;
     if request.signing_key.is_some() {
-        let stemcell = stemcell.stemcell(run, &stage)?;
+        let stemcell = stemcell.open_stemcell(run, &stage)?;
         Packages::collect(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
     }
     let cpi_inputs = OwnedCpiInputs::for_deployment(

@@ -159,8 +159,8 @@ impl CpiErrorKind {
 }
 
 /// The other possible cause if a CPI does not find a resource on record: it uses another account.
-const OTHER_ACCOUNT: &str = "the CPI looks in another account, region or project than before: check the CPI's \
-                             properties first, and if they are wrong, correct them and run the same \
+const OTHER_ACCOUNT: &str = "the CPI looks in another account, region or project than before: check the \
+                             CPI's properties first, and if they are wrong, correct them and run the same \
                              command again";
 
 /// Returns true if the message is about credentials or permissions.

@@ -82,7 +82,7 @@ impl CallLog {
         if log.trim().is_empty() {
             return;
         }
-        let stderr = self.end_of_stderr();
+        let stderr = self.read_end_of_stderr();
         let on_stderr: HashSet<&str> = stderr.lines().map(str::trim_end).collect();
         let start = tail_start(&log);
         if start > 0 {
@@ -97,7 +97,7 @@ impl CallLog {
         }
     }
 
-    fn end_of_stderr(&mut self) -> String {
+    fn read_end_of_stderr(&mut self) -> String {
         let mut end = Vec::new();
         if let Some(file) = &mut self.stderr {
             let length = file.metadata().map_or(0, |metadata| metadata.len());

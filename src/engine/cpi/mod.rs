@@ -29,5 +29,5 @@ pub(crate) use error::{RERUN_WAITS, or_no_message};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodConsequence, UnknownMethod};
 pub use process::{Executable, OutputFiles};
-pub(crate) use process::{kept_end, truncate_oversized_answer};
+pub(crate) use process::{read_kept_end, truncate_oversized_answer};
 pub use request_envelope::RequestEnvelope;

@@ -265,7 +265,7 @@ pub(super) fn keep_end(path: &Path, end: &str) {
 }
 
 /// Returns the end of a process that an earlier run kept with [`keep_end`].
-pub(crate) fn kept_end(path: &Path) -> Option<String> {
+pub(crate) fn read_kept_end(path: &Path) -> Option<String> {
     const MAX_BYTES: u64 = 1024;
     input::read_text(path, MAX_BYTES).ok()
 }

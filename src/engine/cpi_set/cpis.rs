@@ -133,7 +133,7 @@ impl<'a> Cpis<'a> {
 
     /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine. Asks
     /// no CPI.
-    pub(crate) fn last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
+    pub(crate) fn read_last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
         // An error is worth showing without the console.
         LastBoot::read(&self.vm_directory(vm).ok()??)
     }
@@ -163,7 +163,7 @@ impl<'a> Cpis<'a> {
 
     /// Returns the paths of a CPI's properties that have changed since this state recorded the location of
     /// its resources.
-    pub(crate) fn changed_location_properties(
+    pub(crate) fn find_changed_location_properties(
         &self,
         state: &State,
         cpi: Option<&str>,

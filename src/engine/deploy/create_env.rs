@@ -80,7 +80,7 @@ pub fn create_env(
     let provider = &prepared_deployment.deployment.cloud_provider;
     let cpi = prepared_deployment.deployment.cpi();
     let artifacts = prepared_deployment.open(run, &validating)?;
-    let renderer = templates::renderer_of(run, request.renderer_choice)?;
+    let renderer = templates::create_run_renderer(run, request.renderer_choice)?;
     let (mut deploy_run, cpis) = validate(
         run,
         request,
@@ -118,7 +118,7 @@ pub fn create_env(
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unusable_agent.is_some() {
         deploy_run.vm_cloud_properties =
-            super::vm::cloud_properties(&connection, &prepared_deployment.deployment, run)?;
+            super::vm::determine_cloud_properties(&connection, &prepared_deployment.deployment, run)?;
     }
     cpis.connect_all_of(store.state())?;
     let mut executor = Executor::new(run, cpis, store);

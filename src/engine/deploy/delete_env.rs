@@ -67,8 +67,8 @@ fn remove_state(
 /// lock, so the state may change.
 pub fn records_only_failed_calls(storage: &Storage) -> Result<bool> {
     let Some(state) = State::read(storage)? else { return Ok(false) };
-    let open = Journal::of(storage).open_calls::<Effect>()?;
-    Ok(state.is_empty_of_resources() && open.is_empty() && !state.monopile.suspects.is_empty())
+    let open_calls = Journal::of(storage).read_open_calls::<Effect>()?;
+    Ok(state.is_empty_of_resources() && open_calls.is_empty() && !state.monopile.suspects.is_empty())
 }
 
 /// The resources that a `delete-env` would delete.
@@ -83,18 +83,18 @@ pub struct Deletions {
 
 /// Lists everything that a `delete-env` would delete. Returns `None` if there is neither a state nor an open
 /// call. Takes no lock, so it may change. `name` is that of the manifest, if known.
-pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
+pub fn find_deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
     let storage = storage.resolve_links()?;
     let state = match State::read(&storage)? {
         Some(state) => Some(state),
         None => legacy_state::read(manifest)?.map(|(_, state)| state),
     };
-    if state.is_none() && Journal::of(&storage).open_calls::<Effect>()?.is_empty() {
+    if state.is_none() && Journal::of(&storage).read_open_calls::<Effect>()?.is_empty() {
         return Ok(None);
     }
     let state = state.unwrap_or_default();
     let mut resources: Vec<String> = state.resources().map(|resource| state.describe(&resource)).collect();
-    for (intent, _) in Journal::of(&storage).open_calls::<Effect>()? {
+    for (intent, _) in Journal::of(&storage).read_open_calls::<Effect>()? {
         if intent.effect.creates() {
             let (method, resource) = (&intent.method, intent.effect.how_to_find());
             resources.push(format!("{resource}, if the open `{method}` of an earlier run has created it"));
@@ -108,7 +108,7 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
     let mut store = state_lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
-    if !store.exists() && store.open_calls::<Effect>()?.is_empty() {
+    if !store.exists() && store.read_open_calls::<Effect>()?.is_empty() {
         if let Some(error) = state_lock::lost_state_error(store.storage()) {
             return Err(error);
         }

@@ -38,14 +38,14 @@ impl<'a> DeletionRun<'a> {
     }
 
     /// Returns a client of the agent on the VM.
-    pub(super) fn agent(&self, state: &State) -> Agent {
+    pub(super) fn connect_agent(&self, state: &State) -> Agent {
         connect(self.run, self.endpoint.clone(), state)
     }
 
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let deleting = self.run.reporter.stage("Deleting");
-        let agent = self.agent(executor.state());
+        let agent = self.connect_agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();

@@ -30,7 +30,7 @@ pub(crate) mod vm;
 pub use crate::jobs::PackageCounts;
 pub use crate::prepare::Overrides;
 pub use create_env::create_env;
-pub use delete_env::{Deletions, delete_env, deletions, records_only_failed_calls};
+pub use delete_env::{Deletions, delete_env, find_deletions, records_only_failed_calls};
 pub use plan_report::{PlanAction, PlanChange, PlanReport, plan_env};
 pub use recreate::recreate;
 pub(crate) use recreate::recreate_unfinished;

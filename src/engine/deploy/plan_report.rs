@@ -169,7 +169,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let mut packages = None;
     if !draft.has_nothing_to_do() {
         let artifacts = draft.prepared_deployment.open(run, &validating)?;
-        let renderer = templates::renderer_of(run, request.renderer_choice)?;
+        let renderer = templates::create_run_renderer(run, request.renderer_choice)?;
         let environment = (&draft.prepared_deployment, &draft.endpoint);
         let (mut deploy_run, cpis) =
             validate(run, request, environment, (&artifacts, &renderer), &state, &validating)?;
@@ -190,10 +190,10 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
 /// these may have created the VM, so that its agent answers.
 fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
     let mut is_vm_expected = false;
-    for (intent, call) in Journal::of(&run.paths.state.resolve_links()?).open_calls::<Effect>()? {
+    for (intent, call) in Journal::of(&run.paths.state.resolve_links()?).read_open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
         is_vm_expected |= matches!(intent.effect, Effect::CreateVm { .. });
-        match open_calls::status(state, &intent, &call)? {
+        match open_calls::read_status(state, &intent, &call)? {
             OpenCallStatus::Unknown if !request.forget_open_calls => {
                 let command = "`monopile create-env MANIFEST --forget-open-calls`";
                 return Err(Error::failure(format!(

@@ -44,7 +44,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let manifest = prepare::load(run, &request.inputs)?;
     let deployment = manifest.deployment()?;
     let provider = &deployment.cloud_provider;
-    let renderer = templates::renderer_of(run, request.renderer_choice)?;
+    let renderer = templates::create_run_renderer(run, request.renderer_choice)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => &[],

@@ -67,7 +67,7 @@ pub(crate) fn upload_effect(
 }
 
 /// Returns the cloud properties of the VM. For `vm_resources`, asks the CPI, which calculates them.
-pub(super) fn cloud_properties(
+pub(super) fn determine_cloud_properties(
     connection: &CpiConnection<'_>,
     deployment: &Deployment,
     run: &RunContext,
@@ -149,7 +149,7 @@ pub(super) fn create(
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &wait_stage),
         None => agent
             .wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem))
-            .map_err(|error| error.into_new_vm_error(&vm, timeout, executor.last_boot(&vm).as_ref())),
+            .map_err(|error| error.into_new_vm_error(&vm, timeout, executor.read_last_boot(&vm).as_ref())),
     };
     wait_result?;
     ForeignAgent::check(agent, executor.state())?;

@@ -34,7 +34,7 @@ impl Contradiction {
         let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
-            changed_properties: executor.changed_location_properties(vm.cpi())?,
+            changed_properties: executor.find_changed_location_properties(vm.cpi())?,
             check_hint: executor.cpis().check_hint(vm.cpi()),
             forget_command: forget_command_of(executor.run_context(), &vm.clone().into()),
         }))

@@ -43,7 +43,7 @@ pub(crate) fn delete(
         .timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
     let other_cpis = deletion.other_cpis(executor);
-    let changed_properties = executor.changed_location_properties(resource.cpi())?;
+    let changed_properties = executor.find_changed_location_properties(resource.cpi())?;
     if (!other_cpis.is_empty() || !changed_properties.is_empty())
         && executor.ask_presence(&deleting, resource)? == Presence::Gone
     {

@@ -204,18 +204,18 @@ impl<'a> Executor<'a> {
 
     /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources
     /// was recorded.
-    pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
-        self.cpis.changed_location_properties(self.state(), cpi)
+    pub(crate) fn find_changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
+        self.cpis.find_changed_location_properties(self.state(), cpi)
     }
 
     /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine.
-    pub(crate) fn last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
-        self.cpis.last_boot(vm)
+    pub(crate) fn read_last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
+        self.cpis.read_last_boot(vm)
     }
 
     /// Adds what the console of the VM shows to an error of the connection to it.
     pub(crate) fn with_console(&self, vm: &VmHandle, error: Error) -> Error {
-        match self.last_boot(vm) {
+        match self.read_last_boot(vm) {
             Some(boot) if !matches!(error.kind(), ErrorKind::Interrupted(_)) => {
                 with_console(error, vm, &boot)
             }
@@ -313,7 +313,7 @@ fn announce_and_make(
                 changes.map(|changes| (answer, changes)).map_err(no_answer_error)
             });
         if let Ok((_, changes)) = &mut result {
-            changes.extend(location_change(lock_store(store).state(), effect, connection)?);
+            changes.extend(find_location_change(lock_store(store).state(), effect, connection)?);
         }
         let error = match end_call(run, &mut lock_store(store), cpi, effect, &open_call, result)? {
             Ok(answer) => return Ok(Ok(answer)),
@@ -327,7 +327,11 @@ fn announce_and_make(
 
 /// Returns the change that records the location of a created resource, if it is not on record yet. Only a VM
 /// or the first resource of a CPI decides; other resources may be in an earlier location.
-fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_>) -> Result<Option<Change>> {
+fn find_location_change(
+    state: &State,
+    effect: &Effect,
+    connection: &CpiConnection<'_>,
+) -> Result<Option<Change>> {
     let cpi = effect.cpi();
     let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
     if !effect.creates() || !(matches!(effect, Effect::CreateVm { .. }) || is_first()) {

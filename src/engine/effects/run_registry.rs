@@ -60,7 +60,7 @@ impl<'a> RunRegistry<'a> {
         let address = loopback_address(config)?;
         // An unusable key must fail before a VM is created.
         let login = match &provider.ssh_tunnel {
-            Some(tunnel) => Some(login(run, tunnel, manifest)?),
+            Some(tunnel) => Some(load_login(run, tunnel, manifest)?),
             None => None,
         };
         let (runtime, server) = serve(config, address, executor.registry_document())?;
@@ -111,7 +111,7 @@ impl<'a> RunRegistry<'a> {
                 }
                 (Err(error), None) if error.is_transient() && !remaining_time.is_zero() => {}
                 (Err(error), None) => {
-                    return Err(error.into_new_vm_error(vm, timeout, executor.last_boot(vm).as_ref()));
+                    return Err(error.into_new_vm_error(vm, timeout, executor.read_last_boot(vm).as_ref()));
                 }
             }
         }
@@ -140,7 +140,7 @@ fn unneeded_registry_note(provider: &CloudProvider) -> String {
 
 /// Returns the server of the SSH tunnel with its credentials. The key is text in the manifest or a file,
 /// whose path is relative to the manifest.
-fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
+fn load_login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
         Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY}`"))?),
         Some(TunnelKey::Path(path)) => {

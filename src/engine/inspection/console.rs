@@ -42,7 +42,7 @@ pub struct ConsoleRequest {
 /// Prints the last lines of the console, redacted.
 pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
     let lines = request.lines.unwrap_or(if request.follow { FOLLOWED_LINES } else { PRINTED_LINES });
-    let (vm, path) = vm_directory(run, &request.inputs)?;
+    let (vm, path) = find_vm_directory(run, &request.inputs)?;
     let read_error =
         |error: io::Error| Error::io(format!("reading the console in '{}'", path.display()), error);
     let console = Console::open(&path).map_err(read_error)?.ok_or_else(|| {
@@ -83,7 +83,7 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
 }
 
 /// Returns the VM on record and its directory. Fails if its CPI keeps no console on this machine.
-fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)> {
+fn find_vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)> {
     let state = read_state(run)?;
     let manifest = prepare::load_deployed(run, inputs, &state)?;
     let config = manifest.cpis()?;

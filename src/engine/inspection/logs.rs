@@ -143,7 +143,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
     let archive = request.fetch(&agent, run)?;
     let root = archive.unpack()?;
     fetching.finish();
-    let files = files(&root);
+    let files = list_files(&root);
     if files.is_empty() {
         run.reporter.note("no logs found");
     }
@@ -162,7 +162,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
         }
         is_first = false;
         let mut blocks = BlockPrinter::new(run, print);
-        each_line(path, request.lines, &mut |line| blocks.add(line))?;
+        for_each_line(path, request.lines, &mut |line| blocks.add(line))?;
         blocks.finish()?;
     }
     Ok(())
@@ -177,7 +177,7 @@ pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMu
     follower.follow(run, &agent, request.agent_timeout, &mut |agent, follower| {
         let archive = request.fetch(agent, run)?;
         let root = archive.unpack()?;
-        for path in files(&root) {
+        for path in list_files(&root) {
             let name = path.strip_prefix(&root).unwrap_or(&path).to_owned();
             if !is_text(&name) {
                 continue;
@@ -276,7 +276,7 @@ impl LineBlock {
 }
 
 /// Lists the files in the archive, sorted by name.
-fn files(root: &Path) -> Vec<PathBuf> {
+fn list_files(root: &Path) -> Vec<PathBuf> {
     WalkDir::new(root)
         .sort_by_file_name()
         .into_iter()
@@ -293,7 +293,7 @@ fn is_text(name: &Path) -> bool {
 
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
 /// file is.
-fn each_line(
+fn for_each_line(
     path: &Path,
     max_lines: Option<usize>,
     use_line: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -331,7 +331,7 @@ mod tests {
                 lines.push(String::from_utf8(line.to_vec()).unwrap());
                 Ok(())
             };
-            each_line(&path, last, &mut add).unwrap();
+            for_each_line(&path, last, &mut add).unwrap();
             lines
         };
         assert_eq!(last_lines(None), ["a", "b", "c"]);

@@ -56,7 +56,7 @@ fn read_state(run: &RunContext) -> Result<State> {
 }
 
 /// Returns the endpoint of the agent according to the manifest, and the manifest.
-fn agent_endpoint(
+fn load_agent_endpoint(
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
@@ -74,7 +74,7 @@ fn reach(
     explain: impl FnOnce(Error) -> Error,
 ) -> Result<ReachedVm> {
     let state = read_state(run)?;
-    let (endpoint, manifest) = agent_endpoint(run, inputs, &state)?;
+    let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let agent =
         contact(run, endpoint.clone(), (&state, &vm), &(&manifest).into(), timeout).map_err(|error| {
@@ -84,7 +84,7 @@ fn reach(
 }
 
 /// Returns the recorded runs of the environment in this directory, newest first.
-fn recorded_runs(run: &RunContext, directory: &Path) -> Result<Vec<RecordedRun>> {
+fn read_recorded_runs(run: &RunContext, directory: &Path) -> Result<Vec<RecordedRun>> {
     history::list(directory, Some(&run.paths.state.resolve_links()?.path_or_url()))
 }
 

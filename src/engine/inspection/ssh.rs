@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::gateway::{SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
-use super::{agent_endpoint, reach, read_state};
+use super::{load_agent_endpoint, reach, read_state};
 use crate::agent::{Agent, AgentError, Backoff};
 use crate::cpi::create_private_directory;
 use crate::run_context::{RunContext, signals};
@@ -239,7 +239,7 @@ impl VmSession {
         scratch: &SessionFiles,
     ) -> Result<Self> {
         let state = read_state(run)?;
-        let (endpoint, _) = agent_endpoint(run, &request.inputs, &state)?;
+        let (endpoint, _) = load_agent_endpoint(run, &request.inputs, &state)?;
         if !login.private_key.is_file() {
             return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{is_deploy_unfinished, recorded_runs, unfinished_deploy_error};
+use super::{is_deploy_unfinished, read_recorded_runs, unfinished_deploy_error};
 use crate::agent::other_credentials::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
@@ -416,7 +416,7 @@ impl StatusCollector<'_> {
             mounted_disks.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let mut runs = match &self.sources.request.history {
             Some(directory) => {
-                let mut runs = recorded_runs(self.sources.run, directory)?;
+                let mut runs = read_recorded_runs(self.sources.run, directory)?;
                 runs.retain(|recorded_run| !was_refused(recorded_run));
                 runs
             }
@@ -487,7 +487,7 @@ impl StatusCollector<'_> {
         let agent = connect(self.sources.run, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.sources.request.agent_timeout, &mut |problem| asking.log_line(problem))
-            .and_then(|()| own_state(&agent, expected.as_deref()));
+            .and_then(|()| fetch_own_state(&agent, expected.as_deref()));
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
@@ -539,7 +539,7 @@ impl StatusCollector<'_> {
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked_cpis): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
         let (is_off, last_boot) = match migrated_state.vm_handle() {
-            Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.last_boot(&vm)),
+            Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.read_last_boot(&vm)),
             _ => (false, None),
         };
         let (mut problem, mut doubt, mut denied_resources) = (None, None, Vec::new());
@@ -580,7 +580,8 @@ impl StatusCollector<'_> {
             };
             findings.push((record, presence_status));
         }
-        let changed_properties = |cpi: Option<&str>| cpis.changed_location_properties(&migrated_state, cpi);
+        let changed_properties =
+            |cpi: Option<&str>| cpis.find_changed_location_properties(&migrated_state, cpi);
         let cause_of_denial =
             probable_cause_of_denial(&migrated_state, &denied_resources, changed_properties)?;
         let check_hint = cpis.check_hint(denied_resources.first().and_then(Resource::cpi));
@@ -646,7 +647,7 @@ fn was_refused(recorded_run: &RecordedRun) -> bool {
 }
 
 /// Returns the state of the VM's own agent, or the id of a foreign agent.
-fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
+fn fetch_own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
     if let Some(expected) = expected
         && let Some(foreign) = ForeignAgent::ask(agent, expected)?
     {

@@ -51,8 +51,8 @@ impl<'a> Instance<'a> {
             .map_err(|error| with_vm_hint(error.with_note("VM and disk are kept; no job runs yet")))?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
-        self.agent.stop().map_err(|error| error.during(&updating))?;
-        self.agent.apply(&spec).map_err(|error| error.during(&updating))?;
+        self.agent.stop().map_err(|error| error.with_stage(&updating))?;
+        self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
         updating.finish();
         self.jobs().start(self.deployment.update_watch_time, stage).map_err(|error| {
             let error = error.with_note("the VM is kept");
@@ -92,7 +92,9 @@ impl<'a> Instance<'a> {
             .map_err(with_untouched_jobs)?;
         let instance = self.deployment.instance();
         let preparing = stage.reporter().timed_stage("prepare", format!("Preparing instance '{instance}'"));
-        self.agent.prepare(&spec).map_err(|error| with_untouched_jobs(error.during(&preparing).into()))?;
+        self.agent
+            .prepare(&spec)
+            .map_err(|error| with_untouched_jobs(error.with_stage(&preparing).into()))?;
         preparing.finish();
 
         let jobs = self.jobs();
@@ -101,7 +103,7 @@ impl<'a> Instance<'a> {
             jobs.stop(self.drain_timeout, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
-            self.agent.apply(&spec).map_err(|error| error.during(&updating))?;
+            self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
             updating.finish();
             jobs.start(self.deployment.update_watch_time, stage)
         };

@@ -42,7 +42,7 @@ impl Jobs<'_> {
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
             let start_time = SystemTime::now();
             let outcome = self.agent.drain(reason, timeout);
-            match outcome.map_err(|error| self.explain(error.during(&draining), "drain", start_time))? {
+            match outcome.map_err(|error| self.explain(error.with_stage(&draining), "drain", start_time))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let timeout_text = text::duration(timeout);
@@ -124,7 +124,7 @@ impl Jobs<'_> {
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
         let action_stage = stage.reporter().timed_stage(kind, name);
-        action().map_err(|error| error.during(&action_stage))?;
+        action().map_err(|error| error.with_stage(&action_stage))?;
         action_stage.finish();
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Jobs<'_> {
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
         let start_time = SystemTime::now();
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&script_stage), name, start_time))?;
+        outcome.map_err(|error| self.explain(error.with_stage(&script_stage), name, start_time))?;
         script_stage.finish();
         Ok(())
     }
@@ -167,12 +167,14 @@ impl Jobs<'_> {
     }
 
     /// Returns the ends of the newest logs that match one of the globs and that `is_shown` accepts, see
-    /// [`logs::tails`]. Returns none if the logs cannot be fetched.
+    /// [`logs::fetch_tails`]. Returns none if the logs cannot be fetched.
     fn log_tails(&self, filters: &[String], is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
-        logs::tails(self.agent, &self.run.paths.scratch, filters, is_shown, span).unwrap_or_else(|problem| {
-            tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
-            Vec::new()
-        })
+        logs::fetch_tails(self.agent, &self.run.paths.scratch, filters, is_shown, span).unwrap_or_else(
+            |problem| {
+                tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
+                Vec::new()
+            },
+        )
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and

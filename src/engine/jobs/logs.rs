@@ -79,7 +79,7 @@ pub(super) fn is_of_process(name: &Path) -> bool {
 /// Returns the last lines of the most recently written job logs that match one of the globs and that
 /// `is_shown` accepts. Those of standard error come first. Logs without content are left out, and so are
 /// those that were last written longer than `span` before the newest one.
-pub(super) fn tails(
+pub(super) fn fetch_tails(
     agent: &Agent,
     scratch: &Path,
     filters: &[String],
@@ -88,10 +88,10 @@ pub(super) fn tails(
 ) -> Result<Vec<LogTail>> {
     let archive = LogArchive::fetch(agent, "job", filters, scratch, MAX_ARCHIVE_BYTES)?;
     let tree = archive.unpack()?;
-    Ok(tails_below(&tree, is_shown, span))
+    Ok(read_tails_below(&tree, is_shown, span))
 }
 
-fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
+fn read_tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
     let relative_path = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
     let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(tree)
         .into_iter()
@@ -112,13 +112,13 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<
     files.sort_by(|a, b| b.cmp(a));
     files.truncate(MAX_FILES);
     let tail = |(_, modified, path): &(bool, SystemTime, PathBuf)| {
-        let lines = last_lines_of_file(path).ok().filter(|lines| !lines.is_empty())?;
+        let lines = read_last_lines(path).ok().filter(|lines| !lines.is_empty())?;
         Some(LogTail { name: relative_path(path).display().to_string(), lines, modified: *modified })
     };
     files.iter().filter_map(tail).collect()
 }
 
-fn last_lines_of_file(path: &Path) -> io::Result<Vec<String>> {
+fn read_last_lines(path: &Path) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     let length = fs::metadata(path)?.len();
     let start = length.saturating_sub(MAX_TAIL_BYTES);
@@ -175,7 +175,7 @@ mod tests {
         write("a/new.log", "\nboom\n\n", 2);
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
-        let tails = tails_below(directory.path(), |_| true, Duration::MAX);
+        let tails = read_tails_below(directory.path(), |_| true, Duration::MAX);
         let text = format_tails(&tails, SystemTime::now() - Duration::from_secs(5));
         assert!(text.starts_with("the end of a/new.log:\n"), "{text}");
         assert!(text.contains("the end of a/many.log (last written 5."), "{text}");
@@ -190,13 +190,13 @@ mod tests {
         // Standard error is the most telling, and the scripts of another phase tell nothing.
         write("a/a.stderr.log", &"failed\n".repeat(7), 50);
         write("a/pre-start.stderr.log", "done\n", 5);
-        let tails = tails_below(directory.path(), is_of_process, Duration::MAX);
+        let tails = read_tails_below(directory.path(), is_of_process, Duration::MAX);
         let names: Vec<&str> = tails.iter().map(|tail| tail.name.as_str()).collect();
         assert_eq!(names, ["a/a.stderr.log", "a/new.log", "a/many.log"]);
         assert_eq!(tails[0].last_line().unwrap(), "a/a.stderr.log: failed (7 times)");
 
         // The logs of earlier runs.
-        let tails = tails_below(directory.path(), |_| true, Duration::from_secs(5));
+        let tails = read_tails_below(directory.path(), |_| true, Duration::from_secs(5));
         let names: Vec<&str> = tails.iter().map(|tail| tail.name.as_str()).collect();
         assert_eq!(names, ["a/pre-start.stderr.log", "a/new.log"]);
     }

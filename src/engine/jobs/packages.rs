@@ -400,7 +400,7 @@ impl<'r> Packages<'r> {
                 .clone(),
         };
         let compiled_package = agent.compile_package(&source, &dependencies).map_err(|error| {
-            failed_scripts::compilation_error(error.during(&compile_stage), &format!("package {node}"))
+            failed_scripts::compilation_error(error.with_stage(&compile_stage), &format!("package {node}"))
         })?;
         compile_stage.finish();
         let _ = node_progress.package.set(compiled_package);

@@ -184,7 +184,7 @@ pub(crate) fn prepare(
             releases: &deployment.releases,
             userlands: &Vec::from_iter(userland),
         };
-        obtain::all(run, &refs, identify_by, leading_releases.as_ref(), &directory, stage)
+        obtain::obtain_all(run, &refs, identify_by, leading_releases.as_ref(), &directory, stage)
     };
     let (artifacts, untracked_check) =
         untracked::check_during(run, &deployment, state, overrides.ignores_untracked_vm, obtain);
@@ -349,9 +349,9 @@ pub(crate) fn open_releases(
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let directory = manifest.parent().unwrap_or(Path::new("."));
-    obtain::releases(run, release_refs, directory, stage)?
+    obtain::obtain_releases(run, release_refs, directory, stage)?
         .iter()
-        .map(|artifact| artifact.release(run, stage))
+        .map(|artifact| artifact.open_release(run, stage))
         .collect()
 }
 
@@ -363,8 +363,8 @@ pub(crate) fn open_stemcell(
     stage: &Stage,
 ) -> Result<Stemcell> {
     let stemcell_ref = &deployment.stemcell;
-    let artifact = obtain::stemcell(run, stemcell_ref, IdentifyBy::Unpacking, directory, stage)?;
-    let stemcell = artifact.stemcell(run, stage)?;
+    let artifact = obtain::obtain_stemcell(run, stemcell_ref, IdentifyBy::Unpacking, directory, stage)?;
+    let stemcell = artifact.open_stemcell(run, stage)?;
     check_stemcell(deployment, &stemcell)?;
     Ok(stemcell)
 }
@@ -419,13 +419,13 @@ impl PreparedDeployment {
     pub(crate) fn open(&self, run: &RunContext, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
         for artifact in &self.releases {
-            releases.push(artifact.release(run, stage)?);
+            releases.push(artifact.open_release(run, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find_release(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
-        let stemcell = self.stemcell.stemcell(run, stage)?;
+        let stemcell = self.stemcell.open_stemcell(run, stage)?;
         check_stemcell(&self.deployment, &stemcell)?;
         Ok(OpenedArtifacts { stemcell, releases })
     }

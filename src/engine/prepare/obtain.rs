@@ -62,14 +62,14 @@ impl IdentifyBy {
 
 impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
-    pub(crate) fn stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
+    pub(crate) fn open_stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
         let unpack = || unpack_stemcell(run, &self.source, self.expected_digest.as_ref(), &name(), stage);
         self.unpacked_stemcell.clone().map_or_else(unpack, Ok)
     }
 
     /// Returns the release, verified and unpacked.
-    pub(crate) fn release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
+    pub(crate) fn open_release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
         let unpack =
             || unpack_release(run, &self.source, self.expected_digest.as_ref(), &self.identity.name, stage);
         self.unpacked_release.clone().map_or_else(unpack, Ok)
@@ -148,7 +148,7 @@ pub(crate) struct ArtifactRefs<'m> {
 }
 
 /// Obtains artifacts. Relative paths start at `directory`, the directory of the manifest.
-pub(crate) fn all(
+pub(crate) fn obtain_all(
     run: &RunContext,
     refs: &ArtifactRefs<'_>,
     identify_by: IdentifyBy,
@@ -179,7 +179,7 @@ pub(crate) fn all(
 }
 
 /// Obtains only the stemcell. Relative paths start at `directory`, the directory of the manifest.
-pub(crate) fn stemcell(
+pub(crate) fn obtain_stemcell(
     run: &RunContext,
     stemcell: &ArtifactRef,
     identify_by: IdentifyBy,
@@ -187,11 +187,11 @@ pub(crate) fn stemcell(
     stage: &Stage,
 ) -> Result<ObtainedArtifact> {
     let refs = ArtifactRefs { stemcell, releases: &[], userlands: &[] };
-    Ok(all(run, &refs, identify_by, None, directory, stage)?.0)
+    Ok(obtain_all(run, &refs, identify_by, None, directory, stage)?.0)
 }
 
 /// Obtains releases, in their order. Relative paths start at `directory`, the directory of the manifest.
-pub(crate) fn releases(
+pub(crate) fn obtain_releases(
     run: &RunContext,
     releases: &[ReleaseRef],
     directory: &Path,
@@ -365,7 +365,7 @@ fn obtain(
         }
         false => signals::check(&run_for_signal),
     };
-    let fetcher = run.fetcher(&cache, Arc::new(interrupt_check))?;
+    let fetcher = run.create_fetcher(&cache, Arc::new(interrupt_check))?;
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let results = Mutex::new(Vec::with_capacity(artifacts.len()));
     let obtain_each = |indexes: &[usize]| {

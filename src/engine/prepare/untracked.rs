@@ -14,7 +14,7 @@ use crate::agent::{
 };
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
-use crate::state::{STATE_SUFFIX, State, Storage, versions};
+use crate::state::{STATE_SUFFIX, State, Storage, read_versions};
 use artifact::ArtifactIdentity;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -165,7 +165,7 @@ impl UntrackedListener {
                 .with_note("nothing was changed in the cloud")
                 .with_note("another VM would get the same address");
                 let is_this = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
-                let error = match state_hint(run, inputs, "this VM", is_this) {
+                let error = match find_state_hint(run, inputs, "this VM", is_this) {
                     Some(hint) => error.with_hint(hint),
                     None => {
                         let other_place =
@@ -182,7 +182,7 @@ impl UntrackedListener {
                 error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {override_hint}"))
             }
             UntrackedListener::Other(problem) => {
-                let owner = owner(endpoint);
+                let owner = find_owner(endpoint);
                 let error = Error::failure(format!(
                     "the address {address} is in use, and no VM is on record in '{state}'"
                 ))
@@ -191,7 +191,7 @@ impl UntrackedListener {
                 .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")));
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
-                let error = match state_hint(run, inputs, "a VM at this address", has_address) {
+                let error = match find_state_hint(run, inputs, "a VM at this address", has_address) {
                     Some(hint) => error.with_hint(hint),
                     None => error.with_hint(
                         "if it is the VM of this manifest: `monopile SAME-COMMAND --state FILE --vars-store \
@@ -212,14 +212,14 @@ impl UntrackedListener {
 
 /// Returns a hint for a kept version of the state, or the state beside the manifest, for which `records` is
 /// true. `vm` names the VM.
-fn state_hint(
+fn find_state_hint(
     run: &RunContext,
     inputs: &Inputs,
     vm: &str,
     records: impl Fn(&State) -> bool,
 ) -> Option<String> {
     let storage = run.paths.state.resolve_links().ok()?;
-    let kept_versions = versions(&storage).unwrap_or_default();
+    let kept_versions = read_versions(&storage).unwrap_or_default();
     if let Some(version) = kept_versions.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
         let state = shell_word(&storage.to_string()).into_owned();
         return Some(format!(
@@ -236,7 +236,7 @@ fn state_hint(
 }
 
 /// Finds the process that listens at the agent's address, if the run connects to it without a proxy.
-fn owner(endpoint: &AgentEndpoint) -> Option<Listener> {
+fn find_owner(endpoint: &AgentEndpoint) -> Option<Listener> {
     listener::find(endpoint.host(), endpoint.port()).filter(|_| !endpoint.has_proxy())
 }
 

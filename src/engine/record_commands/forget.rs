@@ -50,8 +50,8 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
 /// Drops a record and returns a summary in one sentence.
 pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = state_lock::open(run, "state forget")?;
-    let open = store.open_calls::<Effect>()?;
-    if !store.exists() && open.is_empty() {
+    let open_calls = store.read_open_calls::<Effect>()?;
+    if !store.exists() && open_calls.is_empty() {
         return Err(no_state_error(store.storage()));
     }
     match record {
@@ -111,9 +111,13 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 ));
             }
             let failed_ids = suspects.iter().map(|suspect| suspect.request_id.to_string());
-            let request_ids: Vec<String> =
-                open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed_ids).collect();
-            let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
+            let request_ids: Vec<String> = open_calls
+                .iter()
+                .map(|(intent, _)| intent.request_id.to_string())
+                .chain(failed_ids)
+                .collect();
+            let Some((intent, call)) = open_calls.into_iter().find(|(intent, _)| intent.request_id == *id)
+            else {
                 return Err(Error::invalid(format!("there is no open or failed call '{id}'")).with_nearest(
                     id.as_str(),
                     request_ids.iter().map(String::as_str),
@@ -127,7 +131,7 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 ));
             };
             let read_error = |error| Error::io(format!("reading the answer to call {id}"), error);
-            if matches!(call.progress().map_err(read_error)?, CallProgress::Running) {
+            if matches!(call.read_progress().map_err(read_error)?, CallProgress::Running) {
                 return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))

@@ -106,7 +106,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
         let agent_identity = ask_agent(run, request, &agent)?;
         let mounted_disks =
             agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted_disks.as_deref());
-        if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted_disks)? {
+        if let Some(cid) = choose_disk_to_adopt(run, request, &deployment, mounted_disks)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
             let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
             check(&connection, &asking, &disk)?;
@@ -139,7 +139,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
 
 /// Returns the disk to record if the command line names none. `mounted_disks` are the disks that the agent
 /// has mounted, if known. Fails if the record would lose a disk.
-fn disk_to_adopt<'m>(
+fn choose_disk_to_adopt<'m>(
     run: &RunContext,
     request: &ImportRequest,
     deployment: &Deployment,

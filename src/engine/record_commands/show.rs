@@ -126,14 +126,14 @@ pub struct ShownCall {
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
 pub fn show(storage: &Storage) -> Result<StateOverview> {
     let storage = storage.resolve_links()?;
-    let open = Journal::of(&storage).open_calls::<Effect>()?;
+    let recorded_calls = Journal::of(&storage).read_open_calls::<Effect>()?;
     let state = match State::read(&storage)? {
         Some(state) => state,
-        None if open.is_empty() => return Err(no_state_error(&storage)),
+        None if recorded_calls.is_empty() => return Err(no_state_error(&storage)),
         None => State::default(),
     };
-    let open_calls = open.into_iter().map(|(intent, call)| {
-        let status = open_calls::status(&state, &intent, &call)?;
+    let open_calls = recorded_calls.into_iter().map(|(intent, call)| {
+        let status = open_calls::read_status(&state, &intent, &call)?;
         let command = "`monopile create-env MANIFEST --forget-open-calls`";
         Ok(ShownCall {
             status,
@@ -172,11 +172,11 @@ pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> 
 /// Returns the hint for an open call whose outcome is unknown, or whose CPI process still runs. `command`
 /// waits for the process.
 pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Option<String> {
-    let open = |status| open_calls.iter().find(|call| call.status == status);
-    if let Some(call) = open(OpenCallStatus::Unknown) {
+    let find_call = |status| open_calls.iter().find(|call| call.status == status);
+    if let Some(call) = find_call(OpenCallStatus::Unknown) {
         return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget));
     }
-    let call = open(OpenCallStatus::Running)?;
+    let call = find_call(OpenCallStatus::Running)?;
     Some(format!(
         "the CPI's `{}` of an earlier run still runs: `monopile {command} MANIFEST` waits for it",
         call.method

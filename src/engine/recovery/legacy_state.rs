@@ -29,7 +29,7 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
     }
     let text = manifest::read_text(&path, "the old state")?;
     let root = yaml::load(&text, &path)?;
-    let state = state(&root, &text).map_err(|problem| {
+    let state = parse_state(&root, &text).map_err(|problem| {
         Error::invalid(format!("the old state '{}' cannot be converted", path.display()))
             .with_source(problem)
             .with_hint(
@@ -57,7 +57,7 @@ pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) ->
 
 /// Converts the text of `bosh-deployments.yml`. Returns `None` if it records no resource. All ids are digests
 /// of the text, so that a plan and the run that carries it out see the same state.
-fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
+fn parse_state(root: &Node, text: &str) -> Result<Option<State>, String> {
     let instances = match root.get("instances").or_else(|| root.get(":instances")) {
         Some(instances) if !instances.is_null() => {
             instances.as_seq().ok_or("`instances` is not a list".to_owned())?
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn state_of(text: &str) -> Result<Option<State>, String> {
-        state(&yaml::load(text, Path::new(FILE_NAME)).unwrap(), text)
+        parse_state(&yaml::load(text, Path::new(FILE_NAME)).unwrap(), text)
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) fn settle_open_calls(
     for disk in &store.state().disks {
         disk.hint.iter().for_each(|hint| prepare::register_hint_secrets(run, hint));
     }
-    let open_calls = store.open_calls::<Effect>()?;
+    let open_calls = store.read_open_calls::<Effect>()?;
     if !open_calls.is_empty() {
         // The manifest is not loaded yet, but errors of the CPI may quote its secrets.
         manifest::register_secrets(inputs, &run.redactor);
@@ -142,7 +142,7 @@ fn examine(
         WaitResult::Ended(bytes) => {
             let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
-            let end = cpi::kept_end(&open_call.end_path());
+            let end = cpi::read_kept_end(&open_call.end_path());
             parse_answer(intent, &bytes).map_err(|error| error.with_end(end, call_log.tail()))
         }
         WaitResult::OnOtherMachine => {
@@ -217,7 +217,7 @@ fn wait_for_call(
     let mut is_reported = false;
     let start = Instant::now();
     wait_for_answer(
-        || match open_call.progress().map_err(read_error)? {
+        || match open_call.read_progress().map_err(read_error)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
             CallProgress::Ended(bytes) => Ok(Some(WaitResult::Ended(bytes))),
             CallProgress::OnOtherMachine => Ok(Some(WaitResult::OnOtherMachine)),
@@ -225,7 +225,7 @@ fn wait_for_call(
         },
         || {
             cpi::truncate_oversized_answer(&open_call.answer_path());
-            let bytes = open_call.answer_so_far().map_err(read_error)?;
+            let bytes = open_call.read_answer_so_far().map_err(read_error)?;
             let is_complete = matches!(parse_answer(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
             Ok(is_complete.then_some(WaitResult::Ended(bytes)))
         },

@@ -148,7 +148,7 @@ pub(crate) fn with_vm_search(
     effect: &Effect,
 ) -> Error {
     let Effect::CreateVm { record, .. } = effect else { return error };
-    let Some(agent) = agent_of_manifest(run, inputs, state) else { return error };
+    let Some(agent) = connect_agent_of_manifest(run, inputs, state) else { return error };
     let address = agent.address();
     match agent.get_state() {
         Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
@@ -170,7 +170,7 @@ pub(crate) fn with_vm_search(
 }
 
 /// Returns the agent at the address of the manifest, if that can be read.
-fn agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
+fn connect_agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let manifest = prepare::load(run, &inputs).ok()?;
     let provider = manifest.provider().ok()?;

@@ -53,7 +53,7 @@ impl CallRegistry {
 
     /// Restarts the registry of an earlier run, for a CPI process of that run that is still running.
     pub(crate) fn start_again(endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
-        let runtime = runtime()?;
+        let runtime = create_runtime()?;
         let registry = RegistryServer::start_again(runtime.handle(), endpoint, content)?;
         Ok(CallRegistry { _registry: registry, _runtime: runtime })
     }
@@ -65,14 +65,14 @@ pub(crate) fn serve(
     address: SocketAddr,
     content: Document,
 ) -> Result<(RegistryRuntime, RegistryServer)> {
-    let runtime = runtime()?;
+    let runtime = create_runtime()?;
     let credentials =
         RegistryCredentials { username: config.username.clone(), password: config.password.clone() };
     let registry = RegistryServer::start(runtime.handle(), address, &credentials, content)?;
     Ok((runtime, registry))
 }
 
-fn runtime() -> Result<RegistryRuntime> {
+fn create_runtime() -> Result<RegistryRuntime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("registry")

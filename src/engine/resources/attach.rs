@@ -54,7 +54,7 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
     let mut executor =
-        request.target_environment.executor(run, &environment.cpi_inputs, environment.store)?;
+        request.target_environment.create_executor(run, &environment.cpi_inputs, environment.store)?;
     check_presence(&executor, run, &handle, recorded_disk.is_some())?;
     if recorded_disk.is_none() {
         take_on_record(&mut executor, run, &handle, spec, &deployment)?;

@@ -53,7 +53,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     if let Some(cpi) = cpi {
         cpi_set::check_named_cpi(environment.cpi_inputs.config.as_ref(), cpi)?;
     }
-    let mut executor = target_environment.executor(run, &environment.cpi_inputs, environment.store)?;
+    let mut executor = target_environment.create_executor(run, &environment.cpi_inputs, environment.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {

@@ -44,7 +44,7 @@ impl TargetEnvironment {
 
     fn begin(&self, run: &RunContext, command: &str, may_begin: bool) -> Result<OpenedEnvironment> {
         let mut store = state_lock::open(run, command)?;
-        if !may_begin && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
+        if !may_begin && !store.exists() && store.read_open_calls::<Effect>()?.is_empty() {
             return Err(no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
@@ -62,18 +62,18 @@ impl TargetEnvironment {
     }
 
     /// Returns an executor for the state and the CPIs of the manifest. No CPI is asked yet.
-    pub(super) fn executor<'a>(
+    pub(super) fn create_executor<'a>(
         &self,
         run: &'a RunContext,
         cpi_inputs: &'a OwnedCpiInputs,
         store: Store,
     ) -> Result<Executor<'a>> {
-        let cpis = self.cpis(run, cpi_inputs, store.state())?;
+        let cpis = self.find_cpis(run, cpi_inputs, store.state())?;
         Ok(Executor::new(run, cpis, store))
     }
 
     /// Returns the CPIs of the manifest. No CPI is asked yet.
-    pub(super) fn cpis<'a>(
+    pub(super) fn find_cpis<'a>(
         &self,
         run: &'a RunContext,
         cpi_inputs: &'a OwnedCpiInputs,

@@ -59,7 +59,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         sha1: request.sha1.clone(),
         origin: ArtifactOrigin::CommandLine,
     };
-    let artifact = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
+    let artifact = obtain::obtain_stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
     let identity = &artifact.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let target_count = targets.len();
@@ -76,10 +76,10 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         obtaining.finish();
         return already_uploaded();
     }
-    let stemcell = artifact.stemcell(run, &obtaining)?;
+    let stemcell = artifact.open_stemcell(run, &obtaining)?;
     obtaining.finish();
 
-    let mut cpis = request.target_environment.cpis(run, &cpi_inputs, store.state())?;
+    let mut cpis = request.target_environment.find_cpis(run, &cpi_inputs, store.state())?;
     for cpi in &missing {
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }

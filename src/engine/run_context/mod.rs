@@ -113,7 +113,7 @@ impl RunContext {
     }
 
     /// Creates the fetcher of this run, which fills `cache`. Adds the passwords of proxies to the redactor.
-    pub(crate) fn fetcher<'c>(
+    pub(crate) fn create_fetcher<'c>(
         &self,
         cache: &'c Cache,
         interrupt_check: InterruptCheck,

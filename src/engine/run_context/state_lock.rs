@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::{RunContext, signals};
-use crate::state::{Holder, Storage, Store, versions};
+use crate::state::{Holder, Storage, Store, read_versions};
 use base::{Error, Result};
 use base::{encoding, text};
 
@@ -77,7 +77,7 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
 /// Returns the error for a state that is missing but has earlier versions. `delete-env` removes them with the
 /// state, so an environment is probably deployed.
 pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
-    let newest_version = versions(storage).ok()?.into_iter().next()?;
+    let newest_version = read_versions(storage).ok()?.into_iter().next()?;
     let error = Error::invalid(format!(
         "there is no state '{storage}', but an earlier version of it is kept: '{}', written at {}",
         newest_version.path_or_url,

@@ -68,7 +68,7 @@ pub(super) struct WatchedCall {
 }
 
 /// Returns the calls with the mark of this machine. There are none if answers are written in the journal.
-pub(super) fn marked_calls(directory: &Path) -> Vec<CallFiles> {
+pub(super) fn find_marked_calls(directory: &Path) -> Vec<CallFiles> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let marks = entries.map(|entry| entry.path()).filter(|path| has_kind(path, MARK_KIND));
     let ids = marks.filter_map(|path| path.file_stem()?.to_str()?.parse().ok());
@@ -151,11 +151,11 @@ impl CallFiles {
     }
 
     /// Returns the progress of the process.
-    pub(super) fn progress(&self) -> io::Result<LocalProgress> {
+    pub(super) fn read_progress(&self) -> io::Result<LocalProgress> {
         // Checked in this order, because the file is only ever renamed from the first name to the second.
-        let prepared_file = file_state(open_if_exists(&self.prepared_path())?.as_ref())?;
+        let prepared_file = probe_file(open_if_exists(&self.prepared_path())?.as_ref())?;
         let file = open_if_exists(&self.answer_path())?;
-        let answer_file = file_state(file.as_ref())?;
+        let answer_file = probe_file(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared_file, answer_file }) {
             call_rules::EvidentProgress::Running => LocalProgress::Running,
             call_rules::EvidentProgress::Ended => {
@@ -179,7 +179,7 @@ impl CallFiles {
     }
 
     /// Returns the output so far. The process may still run.
-    pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn read_answer_so_far(&self) -> io::Result<Vec<u8>> {
         match open_if_exists(&self.answer_path())? {
             Some(file) => read_output(&file),
             None => Ok(Vec::new()),
@@ -212,14 +212,14 @@ impl WatchedCall {
     }
 
     /// Returns the progress of the process, or `None` if its files were removed too early to know.
-    pub(super) fn progress(&self) -> io::Result<Option<LocalProgress>> {
+    pub(super) fn read_progress(&self) -> io::Result<Option<LocalProgress>> {
         let Some(file) = &self.file else {
             return Ok(self.files.file(MARK_KIND).exists().then_some(LocalProgress::NeverStarted));
         };
         if is_held(file)? {
             return Ok(Some(LocalProgress::Running));
         }
-        let bytes = self.answer_so_far()?;
+        let bytes = self.read_answer_so_far()?;
         if !bytes.is_empty() || self.files.answer_path().exists() {
             return Ok(Some(LocalProgress::Ended(bytes)));
         }
@@ -228,7 +228,7 @@ impl WatchedCall {
     }
 
     /// Returns the output so far. The process may still run.
-    pub(super) fn answer_so_far(&self) -> io::Result<Vec<u8>> {
+    pub(super) fn read_answer_so_far(&self) -> io::Result<Vec<u8>> {
         self.file.as_ref().map_or(Ok(Vec::new()), read_output)
     }
 }
@@ -242,7 +242,7 @@ fn read_output(mut file: &File) -> io::Result<Vec<u8>> {
 
 /// Returns the ids of the processes that have this file open, in order. Empty if the system does not show
 /// them.
-pub(super) fn processes_with(path: &Path) -> Vec<u32> {
+pub(super) fn find_processes_with(path: &Path) -> Vec<u32> {
     let Ok(target) = path.metadata() else { return Vec::new() };
     let is_target = |file: fs::DirEntry| {
         let metadata = fs::metadata(file.path());
@@ -269,7 +269,7 @@ fn open_if_exists(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-fn file_state(file: Option<&File>) -> io::Result<FileState> {
+fn probe_file(file: Option<&File>) -> io::Result<FileState> {
     Ok(match file {
         None => FileState::Missing,
         Some(file) if is_held(file)? => FileState::Held,

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call_rules::{self, Evidence, PublishedDocument};
-use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_STARTED_KIND, LocalProgress};
+use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, LocalProgress, NEVER_STARTED_KIND};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
@@ -142,7 +142,7 @@ impl Journal {
 
     /// Removes the content of the registry. Called when no VM can ask for it.
     pub(super) fn remove_registry(&self) -> io::Result<()> {
-        if self.names()?.iter().any(|name| name == REGISTRY) {
+        if self.list_names()?.iter().any(|name| name == REGISTRY) {
             self.registry_document().remove()?;
             // Succeeds only if the folder is empty.
             self.storage.remove_if_empty(JOURNAL);
@@ -150,14 +150,14 @@ impl Journal {
         Ok(())
     }
 
-    fn names(&self) -> io::Result<Vec<String>> {
+    fn list_names(&self) -> io::Result<Vec<String>> {
         Ok(self.storage.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Removes files that belong to no open call, such as the rest of a killed write or an answer to a
     /// settled call. Then removes the journal if it is empty. Returns true if no call is open.
     pub(super) fn clean_up(&self) -> io::Result<bool> {
-        let names = self.names()?;
+        let names = self.list_names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
         let open_ids: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT_KIND)).collect();
         let is_open = |id: &str| open_ids.contains(id);
@@ -176,7 +176,7 @@ impl Journal {
     }
 
     /// Returns the calls of earlier runs that were never settled, oldest first.
-    pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
+    pub fn read_open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         let read_error = |error| {
             Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
         };
@@ -208,7 +208,7 @@ impl Journal {
     /// Removes the journal. Fails if there are open calls, because they are the only record of what those
     /// calls may have created.
     pub(super) fn remove(&self) -> Result<()> {
-        if !self.open_calls::<serde_json::Value>()?.is_empty() {
+        if !self.read_open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::failure(format!(
                 "the journal '{}' still has open calls, so the state is kept",
                 self.storage.path_or_url_of(JOURNAL)
@@ -252,15 +252,15 @@ impl OpenCall {
 
     /// Returns the ids of the processes of this machine that hold the answer open: the CPI and its children.
     pub fn processes(&self) -> Vec<u32> {
-        calls::processes_with(&self.answer_path())
+        calls::find_processes_with(&self.answer_path())
     }
 
     /// Returns the progress of the process, as far as this machine or the journal shows it.
-    pub fn progress(&self) -> io::Result<CallProgress> {
+    pub fn read_progress(&self) -> io::Result<CallProgress> {
         if self.storage.answers_outside_journal() && !self.files.is_known() {
-            return self.progress_on_other_machine();
+            return self.read_progress_on_other_machine();
         }
-        Ok(match self.files.progress()? {
+        Ok(match self.files.read_progress()? {
             LocalProgress::NeverStarted => CallProgress::NeverStarted,
             LocalProgress::Running => CallProgress::Running,
             LocalProgress::Ended(bytes) => CallProgress::Ended(bytes),
@@ -268,7 +268,7 @@ impl OpenCall {
     }
 
     /// Reads from the journal what another machine recorded about the call.
-    fn progress_on_other_machine(&self) -> io::Result<CallProgress> {
+    fn read_progress_on_other_machine(&self) -> io::Result<CallProgress> {
         let answer = self.storage.read(&self.document_name(ANSWER_KIND))?;
         let published_document = match &answer {
             Some(_) => Some(PublishedDocument::Answer),
@@ -292,8 +292,8 @@ impl OpenCall {
     }
 
     /// Returns the output so far. The process may still run.
-    pub fn answer_so_far(&self) -> io::Result<Vec<u8>> {
-        self.files.answer_so_far()
+    pub fn read_answer_so_far(&self) -> io::Result<Vec<u8>> {
+        self.files.read_answer_so_far()
     }
 
     /// Removes secrets from the answer and the log of an ended process when the call stays open for the
@@ -363,28 +363,29 @@ mod tests {
     fn call_counts_as_made_after_the_answer_file_rename() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, call) = call(directory.path());
-        assert!(matches!(call.progress().unwrap(), CallProgress::NeverStarted), "announced only");
+        assert!(matches!(call.read_progress().unwrap(), CallProgress::NeverStarted), "announced only");
         let file = call.create_answer_file().unwrap();
         assert!(
-            matches!(call.progress().unwrap(), CallProgress::Running),
+            matches!(call.read_progress().unwrap(), CallProgress::Running),
             "another process is about to start it"
         );
         drop(file);
         wait_until("killed before it started", || {
-            matches!(call.progress().unwrap(), CallProgress::NeverStarted)
+            matches!(call.read_progress().unwrap(), CallProgress::NeverStarted)
         });
 
         fs::rename(call.prepared_path(), call.answer_path()).unwrap();
         let answer_file = File::open(call.answer_path()).unwrap();
         answer_file.lock().unwrap();
-        assert!(matches!(call.progress().unwrap(), CallProgress::Running));
+        assert!(matches!(call.read_progress().unwrap(), CallProgress::Running));
         fs::write(call.answer_path(), "half").unwrap();
-        assert_eq!(call.answer_so_far().unwrap(), b"half");
+        assert_eq!(call.read_answer_so_far().unwrap(), b"half");
         drop(answer_file);
-        let has_ended = || matches!(call.progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
+        let has_ended =
+            || matches!(call.read_progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
         wait_until("it has ended", has_ended);
 
-        assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
+        assert_eq!(journal.read_open_calls::<serde_json::Value>().unwrap().len(), 1);
         call.settle().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a settled call leaves nothing");
     }
@@ -394,7 +395,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (_, call) = call(directory.path());
         File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
-        let CallProgress::Ended(bytes) = call.progress().unwrap() else { panic!("it has ended") };
+        let CallProgress::Ended(bytes) = call.read_progress().unwrap() else { panic!("it has ended") };
         assert_eq!(bytes.len() as u64, crate::cpi::MAX_ANSWER_BYTES + 1);
     }
 
@@ -402,7 +403,7 @@ mod tests {
     fn unreadable_intent_is_reported_and_kept() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, _) = call(directory.path());
-        let error = journal.open_calls::<u8>().unwrap_err();
+        let error = journal.read_open_calls::<u8>().unwrap_err();
         assert!(error.to_string().contains("r.intent"), "{error}");
         assert!(!error.hints().is_empty());
         assert!(directory.path().join("state.json.journal/r.intent").exists());

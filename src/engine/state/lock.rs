@@ -197,7 +197,7 @@ pub(super) fn set_prompting(path: &Path, is_prompting: bool) -> std::io::Result<
     let mut file = File::options().read(true).write(true).open(path)?;
     let this_process = Holder::this_process("");
     let is_own = |holder: &Holder| (holder.pid, &holder.host) == (this_process.pid, &this_process.host);
-    match holder_of(&mut file).filter(is_own) {
+    match read_holder(&mut file).filter(is_own) {
         Some(holder) => write_holder(&file, &Holder { is_prompting, ..holder }),
         None => Ok(()),
     }
@@ -227,12 +227,12 @@ pub(super) fn in_use_error(holder: Option<&Holder>, lock_note: String) -> Error 
 }
 
 fn in_use_by_error(path: &Path, file: &mut File) -> Error {
-    in_use_error(holder_of(file).as_ref(), format!("its lock is '{}'", path.display()))
+    in_use_error(read_holder(file).as_ref(), format!("its lock is '{}'", path.display()))
 }
 
 /// Reads the holder from the lock file. Tries several times, because a new holder may not have written it
 /// yet.
-fn holder_of(file: &mut File) -> Option<Holder> {
+fn read_holder(file: &mut File) -> Option<Holder> {
     for _ in 0..20 {
         let mut text = String::new();
         let read = file.rewind().and_then(|()| Read::take(&mut *file, 4096).read_to_string(&mut text));

@@ -87,20 +87,20 @@ pub struct State {
     #[serde(default)]
     pub current_disk_id: String,
     /// The ids of the release records in use.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "deserialize_null_as_default")]
     pub current_release_ids: Vec<String>,
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`) of the last successful deploy. Empty
     /// while a deploy runs.
     #[serde(default, rename = "current_manifest_sha")]
     pub current_deploy_digest: String,
     /// The persistent disks on record, those to be deleted included.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "deserialize_null_as_default")]
     pub disks: Vec<DiskRecord>,
     /// The stemcells on record, those to be deleted included.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "deserialize_null_as_default")]
     pub stemcells: Vec<StemcellRecord>,
     /// The releases last deployed.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "deserialize_null_as_default")]
     pub releases: Vec<ReleaseRecord>,
     /// The section that only monopile reads.
     #[serde(default)]
@@ -120,7 +120,7 @@ pub struct DiskRecord<C = DiskCid> {
     /// Size in MiB.
     pub size: u64,
     /// The cloud properties with which it was created.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "deserialize_null_as_default")]
     pub cloud_properties: Map<String, Value>,
     /// The disk hint that `attach_disk` returned for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,7 +351,7 @@ pub struct UndeletedResource {
     #[serde(default)]
     pub not_found: bool,
     /// Keys of newer versions, kept as they are.
-    #[serde(flatten, deserialize_with = "keys_beside_resource")]
+    #[serde(flatten, deserialize_with = "deserialize_keys_beside_resource")]
     pub unknown_keys: Map<String, Value>,
 }
 
@@ -1011,7 +1011,7 @@ fn manifest_error(storage: &Storage, key: &str) -> Error {
         ))
 }
 
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+fn deserialize_null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,
@@ -1020,7 +1020,7 @@ where
 }
 
 /// Reads the unknown keys of an [`UndeletedResource`]. A flattened enum leaves its own keys in the map.
-fn keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
+fn deserialize_keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
 where
     D: serde::Deserializer<'de>,
 {

@@ -76,12 +76,12 @@ impl Store {
         let storage = storage.resolve_links()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
-        let stored_form = storage.stored_form().map_err(|error| {
+        let stored_form = storage.read_stored_form().map_err(|error| {
             let error = Error::io(format!("reading the state '{storage}'"), error);
             storage.with_owner_hint(error)
         })?;
         storage.reencrypt(stored_form)?;
-        let versions = versions::versions(&storage)?;
+        let versions = versions::read_versions(&storage)?;
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
         let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let no_version_message =
@@ -142,8 +142,8 @@ impl Store {
 
     /// Returns the calls of earlier runs that were never settled, oldest first. Makes no request if there
     /// were none when the state was locked, because no other run can add any.
-    pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
-        if self.may_have_open_calls { self.journal.open_calls() } else { Ok(Vec::new()) }
+    pub fn read_open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
+        if self.may_have_open_calls { self.journal.read_open_calls() } else { Ok(Vec::new()) }
     }
 
     /// Returns true if the state has been written.
@@ -304,7 +304,9 @@ mod tests {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
         assert_eq!(State::read(&storage_at(&path)).unwrap().unwrap().current_deploy_digest, "abc");
-        assert!(versions::versions(&storage_at(&path)).unwrap().iter().all(|version| version.name == "bak"));
+        assert!(
+            versions::read_versions(&storage_at(&path)).unwrap().iter().all(|version| version.name == "bak")
+        );
         drop(store);
         let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         store.commit(Change::DeployBegun { in_place: false }).unwrap();
@@ -317,7 +319,7 @@ mod tests {
                 durations: Default::default(),
             })
             .unwrap();
-        let kept_versions = versions::versions(&storage_at(&path)).unwrap();
+        let kept_versions = versions::read_versions(&storage_at(&path)).unwrap();
         let digests: Vec<_> = kept_versions
             .iter()
             .map(|version| {
@@ -373,7 +375,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"{");
         restore("1", true).unwrap();
         assert_eq!(State::read(&storage_at(&path)).unwrap(), Some(good));
-        let kept_versions = versions::versions(&storage_at(&path)).unwrap();
+        let kept_versions = versions::read_versions(&storage_at(&path)).unwrap();
         assert_eq!(
             fs::read(&kept_versions.iter().find(|version| version.name == "2").unwrap().path_or_url).unwrap(),
             b"{"

@@ -27,9 +27,9 @@ pub struct Version {
 }
 
 /// Returns the versions of a state, newest first.
-pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
+pub fn read_versions(storage: &Storage) -> Result<Vec<Version>> {
     let read_error = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
-    let mut numbers = numbers(storage).map_err(read_error)?;
+    let mut numbers = list_numbers(storage).map_err(read_error)?;
     numbers.reverse();
     let backup = storage.keeps_backup().then(|| (BACKUP_NAME.to_owned(), BACKUP.to_owned()));
     let numbered_documents = numbers.into_iter().map(|number| (number.to_string(), document_name(number)));
@@ -51,7 +51,7 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
 /// Keeps the current state as a version, even if it cannot be parsed, and removes versions beyond
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
-    let numbers = numbers(storage)?;
+    let numbers = list_numbers(storage)?;
     let current = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
     let newest_number = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
@@ -77,7 +77,7 @@ fn document_name(number: u64) -> String {
 }
 
 /// Returns the numbers of the kept versions, oldest first.
-fn numbers(storage: &Storage) -> io::Result<Vec<u64>> {
+fn list_numbers(storage: &Storage) -> io::Result<Vec<u64>> {
     let names = storage.list(VERSIONS)?;
     let numbers = names.iter().filter_map(|(name, _)| name.strip_suffix(".json")?.parse::<u64>().ok());
     let mut numbers: Vec<u64> = numbers.collect();
@@ -108,7 +108,7 @@ mod tests {
             assert_eq!(keep(&storage).unwrap(), run as u64);
             assert_eq!(keep(&storage).unwrap(), run as u64, "the same version twice");
         }
-        let kept_versions = versions(&storage).unwrap();
+        let kept_versions = read_versions(&storage).unwrap();
         let names: Vec<&str> = kept_versions.iter().map(|version| version.name.as_str()).collect();
         assert_eq!(names, ["13", "12", "11", "10", "9", "8", "7", "6", "5", "4"]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -119,7 +119,7 @@ mod tests {
         let directory = base.path().join("m-state.json.versions");
         assert_eq!(mode(&directory), 0o700);
         storage.remove_folder(VERSIONS).unwrap();
-        assert!(versions(&storage).unwrap().is_empty() && !directory.exists());
+        assert!(read_versions(&storage).unwrap().is_empty() && !directory.exists());
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         let directory = base.path().join("m-state.json.versions");
         fs::write(directory.join(".2.json.x.tmp"), "").unwrap();
         storage.clean_up().unwrap();
-        let kept_versions = versions(&storage).unwrap();
+        let kept_versions = read_versions(&storage).unwrap();
         assert!(kept_versions.len() == 1 && kept_versions[0].state.is_err());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }

@@ -22,7 +22,7 @@ const OWNER_READS: u32 = 0o400;
 pub(super) type FileRecords = BTreeMap<String, String>;
 
 /// Returns the stamp of a directory tree.
-pub(super) fn stamp(root: &Path) -> Result<String> {
+pub(super) fn compute_stamp(root: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     visit_files(root, &mut |path, metadata| {
         let name = relative(root, path).as_os_str().as_encoded_bytes();
@@ -38,7 +38,7 @@ pub(super) fn stamp(root: &Path) -> Result<String> {
 }
 
 /// Reads a directory tree. Links are not followed.
-pub(super) fn records(root: &Path) -> Result<FileRecords> {
+pub(super) fn read_records(root: &Path) -> Result<FileRecords> {
     let mut records = FileRecords::new();
     visit_files(root, &mut |path, metadata| {
         let kind = metadata.file_type();
@@ -130,24 +130,24 @@ mod tests {
             }),
         ];
         for (changed_path, change) in changes {
-            let (stamp_before, before) = (stamp(&root).unwrap(), records(&root).unwrap());
-            assert_eq!(stamp(&root).unwrap(), stamp_before);
+            let (stamp_before, before) = (compute_stamp(&root).unwrap(), read_records(&root).unwrap());
+            assert_eq!(compute_stamp(&root).unwrap(), stamp_before);
             // The clock of change times ticks every few milliseconds.
             std::thread::sleep(Duration::from_millis(20));
             change();
-            assert_ne!(stamp(&root).unwrap(), stamp_before, "{changed_path}");
-            assert_eq!(first_difference(&before, &records(&root).unwrap()), Some(changed_path));
+            assert_ne!(compute_stamp(&root).unwrap(), stamp_before, "{changed_path}");
+            assert_eq!(first_difference(&before, &read_records(&root).unwrap()), Some(changed_path));
         }
         // The content of a file that cannot be read is unknown.
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
-        let before = records(&root).unwrap();
+        let before = read_records(&root).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
-        assert_eq!(first_difference(&before, &records(&root).unwrap()), Some("a/bin/program"));
+        assert_eq!(first_difference(&before, &read_records(&root).unwrap()), Some("a/bin/program"));
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o755)).unwrap();
         // Other times are no difference.
-        let before = records(&root).unwrap();
+        let before = read_records(&root).unwrap();
         File::open(path("a/bin/program")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(first_difference(&before, &records(&root).unwrap()), None);
+        assert_eq!(first_difference(&before, &read_records(&root).unwrap()), None);
     }
 }

@@ -155,7 +155,7 @@ fn install_in_cache(
     // While this is held, no other run prunes the cache.
     let cache = Cache::open(compile_settings.cache)?;
     let root = compile_settings.cache.join(PackageKind::Cpi.folder());
-    let package_store = CpiPackageStore::cache(&root, compile_settings.shared_cache)?;
+    let package_store = CpiPackageStore::open_cache(&root, compile_settings.shared_cache)?;
     let needed_packages = needed_packages::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed_packages::check_operating_systems(&needed_packages, compile_settings.userland)?;
     preflight::check(&needed_packages, &package_store, compile_settings)?;
@@ -204,7 +204,7 @@ fn install_in_directory(
     stop_condition: &StopCondition<'_>,
     stage: &Stage,
 ) -> Result<InstalledPackages> {
-    let package_store = CpiPackageStore::directory(directory, compile_settings.shared_cache)?;
+    let package_store = CpiPackageStore::open_directory(directory, compile_settings.shared_cache)?;
     let needed_packages = needed_packages::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed_packages::check_operating_systems(&needed_packages, compile_settings.userland)?;
     needed_packages::check_names(&needed_packages)?;

@@ -85,13 +85,13 @@ pub(super) struct PackageLock {
 impl CpiPackageStore {
     /// Opens the store in the user's cache. Packages from a shared cache count only while `shared_cache`
     /// trusts their keys.
-    pub(super) fn cache(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
+    pub(super) fn open_cache(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
         create_private_directory(root)?;
         Ok(CpiPackageStore { root: root.to_owned(), is_cache: true, shared_cache: shared_cache.clone() })
     }
 
-    /// Opens the store in the directory given with `--package-dir`, like [`Self::cache`].
-    pub(super) fn directory(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
+    /// Opens the store in the directory given with `--package-dir`, like [`Self::open_cache`].
+    pub(super) fn open_directory(root: &Path, shared_cache: &SharedCache) -> Result<Self> {
         create_private_directory(&root.join(".monopile"))?;
         Ok(CpiPackageStore { root: root.to_owned(), is_cache: false, shared_cache: shared_cache.clone() })
     }
@@ -183,18 +183,18 @@ impl PackageSlot {
 
     /// Returns true if the package was completed. Does not look at its files.
     pub(super) fn is_complete(&self) -> bool {
-        self.recorded_stamp().is_some()
+        self.read_stamp().is_some()
     }
 
     /// Compares the files of the package with their record.
     pub(super) fn state(&self) -> Result<SlotState> {
-        let Some(recorded_stamp) = self.recorded_stamp() else { return Ok(SlotState::Incomplete) };
+        let Some(recorded_stamp) = self.read_stamp() else { return Ok(SlotState::Incomplete) };
         // Taken before the files are read, so that a later change will be noticed.
-        let stamp = contents::stamp(self.tree())?;
+        let stamp = contents::compute_stamp(self.tree())?;
         if stamp == recorded_stamp {
             return Ok(SlotState::Whole);
         }
-        let records = contents::records(self.tree())?;
+        let records = contents::read_records(self.tree())?;
         match read_json::<FileRecords>(&self.records) {
             Ok(Some(recorded_files)) => match contents::first_difference(&recorded_files, &records) {
                 Some(path) => Ok(SlotState::Changed(self.tree().join(path))),
@@ -214,7 +214,7 @@ impl PackageSlot {
     }
 
     /// Returns the stamp of the package if it was completed, and if it may be used.
-    fn recorded_stamp(&self) -> Option<String> {
+    fn read_stamp(&self) -> Option<String> {
         let marker = self.read_marker();
         let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
         let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
@@ -280,8 +280,8 @@ impl PackageSlot {
         if let Err(error) = File::open(&self.target).and_then(|target| Ok(rustix::fs::syncfs(target)?)) {
             return Err(Error::io(format!("writing '{}' to disk", self.target.display()), error));
         }
-        let stamp = contents::stamp(self.tree())?;
-        write_json(&self.records, &contents::records(self.tree())?, JsonLayout::Compact)?;
+        let stamp = contents::compute_stamp(self.tree())?;
+        write_json(&self.records, &contents::read_records(self.tree())?, JsonLayout::Compact)?;
         self.mark(Some(&stamp))
     }
 
@@ -360,7 +360,7 @@ pub(super) fn verify(root: &Path, report: &mut Verified) -> Result<()> {
         }
         let problem = match read_json::<FileRecords>(&entry.join("files.json")) {
             Ok(Some(recorded_files)) => {
-                let records = contents::records(&entry.join("packages"))?;
+                let records = contents::read_records(&entry.join("packages"))?;
                 contents::first_difference(&recorded_files, &records)
                     .map(|path| format!("'{path}' has changed"))
             }

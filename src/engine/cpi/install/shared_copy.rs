@@ -36,7 +36,7 @@ impl Build<'_, '_> {
     }
 
     fn copy(&self, package: &SharedPackage) -> Result<()> {
-        let archive = self.shared_archive()?;
+        let archive = self.prepare_archive_path()?;
         remove_tree(&archive)?;
         let write_error = |error| Error::io(format!("writing '{}'", archive.display()), error);
         let mut file = create_private(&archive).map_err(write_error)?;
@@ -61,7 +61,7 @@ impl Build<'_, '_> {
             return;
         }
         let result = self
-            .shared_archive()
+            .prepare_archive_path()
             .and_then(|archive| Ok((archive::pack_tree(&self.slot.target, &archive)?, archive)));
         match result {
             Ok((digest, archive)) => {
@@ -76,7 +76,7 @@ impl Build<'_, '_> {
     }
 
     /// Returns the path of the archive of the package in the scratch directory.
-    fn shared_archive(&self) -> Result<PathBuf> {
+    fn prepare_archive_path(&self) -> Result<PathBuf> {
         let directory = self.compile_settings.work.join("shared");
         create_private_directory(&directory)?;
         Ok(directory.join(format!("{}.tgz", self.package.key)))
@@ -120,7 +120,7 @@ pub(crate) fn import_package(
     stage: &Stage,
 ) -> Result<()> {
     let root = cache.join(PackageKind::Cpi.folder());
-    let slot = CpiPackageStore::cache(&root, shared_cache)?.slot_of(name, package.key.clone());
+    let slot = CpiPackageStore::open_cache(&root, shared_cache)?.slot_of(name, package.key.clone());
     let stop_condition = StopCondition { signal_check, has_failed: AtomicBool::new(false) };
     let _lock = slot.lock_exclusively(&stop_condition, stage)?;
     if slot.state()? == SlotState::Whole {

@@ -45,7 +45,7 @@ impl Userland {
         };
         let error = match status {
             Some(status) if status.success() => return Ok(()),
-            Some(_) => text(&mut log),
+            Some(_) => read_text(&mut log),
             None => format!("it was not ready within {} s", TIMEOUT.as_secs()),
         };
         Err(Error::failure(format!("the userland '{}' cannot be entered", self.name))
@@ -55,7 +55,7 @@ impl Userland {
 }
 
 /// Returns the error that the process wrote.
-fn text(log: &mut File) -> String {
+fn read_text(log: &mut File) -> String {
     let mut text = Vec::new();
     // Without its text, the error still names the userland.
     let _ = log.rewind().and_then(|()| log.take(MAX_ERROR_BYTES).read_to_end(&mut text));

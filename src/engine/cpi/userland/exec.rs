@@ -37,10 +37,10 @@ pub(super) fn run(
     executable: &Path,
 ) -> Result<u8, String> {
     let content = Layout::read(layout).map_err(|error| error.chain().join(": "))?;
-    if is_init { init(&content, program) } else { enter(layout, &content, program, executable) }
+    if is_init { run_in_userland(&content, program) } else { enter(layout, &content, program, executable) }
 }
 
-/// Enters new namespaces, runs [`init`] in them as their first process, and returns its exit status.
+/// Enters new namespaces, runs [`run_in_userland`] in them as their first process, and returns its exit status.
 fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) -> Result<u8, String> {
     namespaces::keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
@@ -62,7 +62,7 @@ fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) 
 
 /// Builds the tree of the userland and runs the program in it. Without a program, only checks that this
 /// machine allows both.
-fn init(layout: &Layout, program: &[OsString]) -> Result<u8, String> {
+fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> {
     let has_own_proc = tree::enter(layout)?;
     let Some((name, arguments)) = program.split_first() else {
         // If a program that does not exist is reported as missing, all steps before its start have succeeded.
@@ -149,7 +149,7 @@ fn limit_processes() {
     let mut last_counted_pid = 0;
     loop {
         std::thread::sleep(POLL_PAUSE);
-        let latest = latest_pid();
+        let latest = read_latest_pid();
         if latest.abs_diff(last_counted_pid) < COUNT_AFTER_PROCESSES {
             continue;
         }
@@ -165,7 +165,7 @@ fn limit_processes() {
 }
 
 /// Returns the pid of the latest process, the last field of `/proc/loadavg` (proc(5)).
-fn latest_pid() -> u64 {
+fn read_latest_pid() -> u64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next_back().and_then(|pid| pid.parse().ok()).unwrap_or(0)
 }

@@ -46,7 +46,7 @@ pub(super) fn certificates(env_vars: &[(String, String)]) -> Vec<MountPoint> {
 
 /// Returns lists of users and groups with the user of the userland, if its own lack that user. They are
 /// written to `scratch`.
-pub(super) fn users(root: &Path, scratch: &Path) -> Result<Vec<MountPoint>> {
+pub(super) fn provide_user_lists(root: &Path, scratch: &Path) -> Result<Vec<MountPoint>> {
     let lines = [
         ("passwd", format!("vcap:x:{USER_ID}:{USER_ID}:BOSH System User:{HOME}:/bin/sh\n")),
         ("group", format!("vcap:x:{USER_ID}:\n")),
@@ -85,7 +85,7 @@ mod tests {
         fs::create_dir(root.path().join("etc")).unwrap();
         fs::write(root.path().join("etc/passwd"), "root:x:0:0::/root:/bin/sh").unwrap();
         fs::write(root.path().join("etc/group"), "me:x:1000:\n").unwrap();
-        let mounts = users(root.path(), scratch.path()).unwrap();
+        let mounts = provide_user_lists(root.path(), scratch.path()).unwrap();
         assert_eq!(mounts, [MountPoint::read_only(scratch.path().join("passwd"), "/etc/passwd")]);
         let text = fs::read_to_string(scratch.path().join("passwd")).unwrap();
         assert!(text.starts_with("root:x:0:0::/root:/bin/sh\nvcap:x:1000:1000:"), "{text}");

@@ -99,7 +99,7 @@ impl Layout {
     ) -> Result<Self> {
         create_private_directory_in(scratch, "root")?;
         let tmp = create_private_directory_in(scratch, "tmp")?;
-        let users = files::users(&userland.content.root, scratch)?;
+        let users = files::provide_user_lists(&userland.content.root, scratch)?;
         let temp_mounts = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
         // The last mount at a path counts, and parents come before what is below them.
         let by_target: BTreeMap<PathBuf, MountPoint> = temp_mounts

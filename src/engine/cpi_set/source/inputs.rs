@@ -64,7 +64,7 @@ impl OwnedCpiInputs {
                 .to_owned(),
             manifest: inputs.manifest.clone(),
             releases,
-            renderer: templates::renderer_of(run, renderer_choice)?,
+            renderer: templates::create_run_renderer(run, renderer_choice)?,
         })
     }
 
@@ -83,7 +83,7 @@ impl OwnedCpiInputs {
             environment_name: deployment.name.clone(),
             manifest,
             releases,
-            renderer: templates::renderer_of(run, renderer_choice)?,
+            renderer: templates::create_run_renderer(run, renderer_choice)?,
         })
     }
 

@@ -266,7 +266,7 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
             shell_word(&program.to_string_lossy())
         )));
     }
-    if let Some(interpreter) = interpreter(program).filter(|interpreter| !interpreter.exists()) {
+    if let Some(interpreter) = read_interpreter(program).filter(|interpreter| !interpreter.exists()) {
         let problem =
             format!("its interpreter '{}', named in its first line, is missing", interpreter.display());
         return Err(run_error().with_source(problem).with_hint("install it, or correct the first line"));
@@ -275,7 +275,7 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
 }
 
 /// Returns the absolute path of the interpreter that the first line of a script names.
-fn interpreter(script: &Path) -> Option<PathBuf> {
+fn read_interpreter(script: &Path) -> Option<PathBuf> {
     const MAX_FIRST_LINE: u64 = 256;
     let mut start = Vec::new();
     fs::File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;

@@ -87,7 +87,7 @@ impl ResolvedCpis<'_> {
     fn download(&self, url: &ArtifactUrl, expected: Option<&Digest>, stage: &Stage) -> Result<Source> {
         let run = self.run;
         let cache = Cache::open(&run.paths.cache)?;
-        let fetcher = run.fetcher(&cache, interrupt_check(&run.signals))?;
+        let fetcher = run.create_fetcher(&cache, interrupt_check(&run.signals))?;
         fetcher.obtain(url, expected, "the userland", stage.reporter())
     }
 

@@ -234,7 +234,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         });
     }
     checking.finish();
-    let (call_problem, call_findings) = failed_calls(probe)?;
+    let (call_problem, call_findings) = find_failed_calls(probe)?;
     let disk_problems: Vec<Problem> = denied_disks.into_iter().map(|disk| evidence.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     // A VM whose agent answers has the cause in its own problem.
@@ -242,7 +242,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         let denied_vm = vm_problems.iter().filter(|problem| problem.kind == ProblemKind::MissingVm);
         let denied_resources: Vec<Resource> =
             denied_vm.chain(&disk_problems).filter_map(|problem| problem.subject.resource()).collect();
-        let changed_properties = |cpi: Option<&str>| probe.executor.changed_location_properties(cpi);
+        let changed_properties = |cpi: Option<&str>| probe.executor.find_changed_location_properties(cpi);
         let cause = probable_cause_of_denial(state, &denied_resources, changed_properties)?;
         let denied_mount = disk_problems
             .iter()
@@ -352,7 +352,7 @@ fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Pr
 }
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
-fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
+fn find_failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let Probe { run, endpoint, state, .. } = probe;
     let answering_suspect = suspects::find_answering(run, &run.reporter, endpoint, state)?;
     let suspects = probe.state.monopile.suspects.iter();
@@ -482,7 +482,7 @@ fn ask_mounted_disks(
                 false => vec![Repair::RecreateVm],
             };
             let symptom = if error.is_transient() { "does not answer" } else { "cannot be used" };
-            let boot = error.is_transient().then(|| probe.executor.last_boot(vm)).flatten();
+            let boot = error.is_transient().then(|| probe.executor.read_last_boot(vm)).flatten();
             let boot_problem = boot.as_ref().and_then(LastBoot::problem);
             // The VM may write secrets to its console.
             let redacted_suffix = |text: String| format!("; {}", probe.run.redactor.redact(&text));

@@ -430,7 +430,7 @@ impl CloudCheckResult {
 /// state.
 pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> {
     let store = repair::open(run)?;
-    let open = store.open_calls::<Effect>()?;
+    let open_calls = store.read_open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
@@ -441,10 +441,10 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let Diagnosis {
         mut findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished, ..
     } = diagnose::diagnose(&probe, request.agent_timeout)?;
-    for (intent, call) in &open {
+    for (intent, call) in &open_calls {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
         let method = &intent.method;
-        let (status, detail) = match open_calls::status(&probe.state, intent, call)? {
+        let (status, detail) = match open_calls::read_status(&probe.state, intent, call)? {
             OpenCallStatus::Settles => (
                 FindingStatus::Unknown,
                 format!("`{method}` of an earlier run: the next create-env or delete-env settles it"),

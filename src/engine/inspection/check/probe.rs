@@ -1,6 +1,6 @@
 //! The parts of a check that ask and change nothing: the CPIs of the resources on record, and the agent.
 
-use super::super::{is_deploy_unfinished, recorded_runs};
+use super::super::{is_deploy_unfinished, read_recorded_runs};
 use super::ReportRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
 use crate::cpi_set::{Cpis, OwnedCpiInputs};
@@ -65,7 +65,7 @@ impl<'a> Probe<'a> {
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
         let runs =
-            request.history.as_deref().map_or(Ok(Vec::new()), |history| recorded_runs(run, history))?;
+            request.history.as_deref().map_or(Ok(Vec::new()), |history| read_recorded_runs(run, history))?;
         let has_failed_deploy = is_deploy_unfinished(&state, &runs);
         Ok(Probe { run, executor, agent, endpoint, run_credentials, state, has_failed_deploy })
     }

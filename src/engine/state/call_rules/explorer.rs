@@ -13,7 +13,7 @@ pub(super) trait System {
     /// Returns the first state.
     fn start(&self) -> Self::State;
     /// Lists the transitions from a state.
-    fn next(&self, state: &Self::State, transitions: &mut Vec<(Self::Action, Self::State)>);
+    fn add_transitions(&self, state: &Self::State, transitions: &mut Vec<(Self::Action, Self::State)>);
     /// Returns the property that a state violates, if any.
     fn violated_property(&self, state: &Self::State) -> Option<&'static str>;
     /// Returns true if nothing is left to do in a state.
@@ -61,7 +61,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Exploration {
         if system.is_settled(&state) {
             settled_states.push(number);
         }
-        system.next(&state, &mut transitions);
+        system.add_transitions(&state, &mut transitions);
         for (transition, (_, next)) in transitions.drain(..).enumerate() {
             let new = number_of(origins.len());
             let state_number = *numbers.entry(system.key(&next)).or_insert(new);
@@ -110,7 +110,7 @@ fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<Stri
     let mut state = system.start();
     let mut transitions = Vec::new();
     let follow = |transition| {
-        system.next(&state, &mut transitions);
+        system.add_transitions(&state, &mut transitions);
         let (action, next) = transitions.drain(..).nth(index(transition)).unwrap();
         state = next;
         format!("{action:?}")

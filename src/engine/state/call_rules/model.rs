@@ -554,7 +554,7 @@ impl System for Model {
         start
     }
 
-    fn next(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
+    fn add_transitions(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for run in 0..RUNS {
             self.act(state, run, transitions);
             if state.runs[run].phase != Phase::Off {

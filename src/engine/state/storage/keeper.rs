@@ -110,8 +110,8 @@ impl Keeper {
     /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call runs.
     pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.run_pipe);
-        let is_running = |call: &CallFiles| matches!(call.progress(), Ok(LocalProgress::Running));
-        if calls::marked_calls(calls).iter().any(is_running) {
+        let is_running = |call: &CallFiles| matches!(call.read_progress(), Ok(LocalProgress::Running));
+        if calls::find_marked_calls(calls).iter().any(is_running) {
             return;
         }
         let start = Instant::now();
@@ -137,7 +137,8 @@ pub fn run_keeper() -> Result<()> {
         return Ok(());
     }
     // The files are opened first, because they may be removed soon after the run was killed.
-    let calls: Vec<_> = calls::marked_calls(&instructions.calls).into_iter().map(CallFiles::watch).collect();
+    let calls: Vec<_> =
+        calls::find_marked_calls(&instructions.calls).into_iter().map(CallFiles::watch).collect();
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))
@@ -162,14 +163,14 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched_call: &Watche
     let call = watched_call.files();
     let keep_error = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
-        || match watched_call.progress().map_err(keep_error)? {
+        || match watched_call.read_progress().map_err(keep_error)? {
             Some(LocalProgress::NeverStarted) => Ok(Some((calls::NEVER_STARTED_KIND, Vec::new()))),
             Some(LocalProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
             Some(LocalProgress::Running) => Ok(None),
             None => Err(keep_error(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
-            let bytes = watched_call.answer_so_far().map_err(keep_error)?;
+            let bytes = watched_call.read_answer_so_far().map_err(keep_error)?;
             let is_complete = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
             Ok(is_complete.then_some((calls::ANSWER_KIND, bytes)))
         },

@@ -191,7 +191,7 @@ impl Lease {
 
     /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_expire(self) {
-        self.shared_lease.status().lost_reason = Some("it is left to expire".to_owned());
+        self.shared_lease.lock_status().lost_reason = Some("it is left to expire".to_owned());
     }
 }
 
@@ -199,7 +199,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let shared_lease = &self.shared_lease;
         shared_lease.client.interruption.begin_cleaning_up();
-        shared_lease.status().has_ended = true;
+        shared_lease.lock_status().has_ended = true;
         shared_lease.wake_up.notify_all();
         if let Some(renewal_thread) = self.renewal_thread.take() {
             let _ = renewal_thread.join();
@@ -207,14 +207,15 @@ impl Drop for Lease {
         let keeper = shared_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::marked_calls(&shared_lease.calls).is_empty() => {
+            Some(keeper) if !calls::find_marked_calls(&shared_lease.calls).is_empty() => {
                 keeper.hand_over(&shared_lease.calls)
             }
             keeper => {
-                let may_give_back = call_rules::may_give_back(shared_lease.status().content.is_unfenced);
-                let is_ours =
-                    shared_lease.status().lost_reason.is_none() && shared_lease.is_valid() && may_give_back;
-                let version = shared_lease.status().version.clone();
+                let may_give_back = call_rules::may_give_back(shared_lease.lock_status().content.is_unfenced);
+                let is_ours = shared_lease.lock_status().lost_reason.is_none()
+                    && shared_lease.is_valid()
+                    && may_give_back;
+                let version = shared_lease.lock_status().version.clone();
                 if is_ours && let Err(error) = shared_lease.client.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
                 }
@@ -237,21 +238,21 @@ impl SharedLease {
         }
     }
 
-    fn status(&self) -> MutexGuard<'_, LeaseStatus> {
+    fn lock_status(&self) -> MutexGuard<'_, LeaseStatus> {
         self.status.lock()
     }
 
     /// Returns true if no other run can have taken the lease yet, with some time to spare for the operation
     /// about to begin.
     fn is_valid(&self) -> bool {
-        let status = self.status();
+        let status = self.lock_status();
         uptime() + status.content.length() / 6 < status.valid_until
     }
 
     /// Fails if the lease is lost. Makes no request.
     pub(super) fn check(&self) -> Result<()> {
         let is_valid = self.is_valid();
-        let status = self.status();
+        let status = self.lock_status();
         let reason = match &status.lost_reason {
             // The lease was given back.
             _ if status.has_ended => return Ok(()),
@@ -277,9 +278,9 @@ impl SharedLease {
                 error,
             )
         })?;
-        let lease_id = self.status().content.lease_id;
+        let lease_id = self.lock_status().content.lease_id;
         if let Err(reason) = check_lease_id(lease_id, lock_object.as_ref()) {
-            self.status().lost_reason = Some(reason);
+            self.lock_status().lost_reason = Some(reason);
         }
         self.check()
     }
@@ -289,7 +290,7 @@ impl SharedLease {
     fn start_keeper(&self) -> Result<()> {
         let settings = &self.client.settings;
         let Some(executable) = &settings.executable else { return Ok(()) };
-        let lease_id = self.status().content.lease_id;
+        let lease_id = self.lock_status().content.lease_id;
         let keeper = Keeper::start(executable, settings, lease_id, &self.calls, &self.encryption)?;
         *self.keeper.lock() = Some(keeper);
         Ok(())
@@ -313,7 +314,7 @@ impl SharedLease {
         ] {
             let content = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
-                ..self.status().content.clone()
+                ..self.lock_status().content.clone()
             };
             let write_result = self.client.put(LOCK, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
@@ -337,10 +338,10 @@ impl SharedLease {
 
     fn keep_renewing(&self) {
         Interruption::exclude_this_thread();
-        let length = self.status().content.length();
+        let length = self.lock_status().content.length();
         let mut pause = length / 3;
         loop {
-            let mut status = self.status();
+            let mut status = self.lock_status();
             self.wake_up.wait_while_for(&mut status, |status| !status.has_ended, pause);
             if status.has_ended || status.lost_reason.is_some() {
                 return;
@@ -359,13 +360,13 @@ impl SharedLease {
 
     /// Records that the run has written the state since it took over the lease.
     pub(super) fn mark_fenced(&self) {
-        self.status().content.is_unfenced = false;
+        self.lock_status().content.is_unfenced = false;
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer. The next renewal tells
     /// other runs.
     pub(super) fn set_prompting(&self, is_prompting: bool) {
-        let mut status = self.status();
+        let mut status = self.lock_status();
         status.prompting_since = is_prompting.then(uptime);
         status.content.holder.is_prompting = is_prompting;
     }
@@ -373,11 +374,11 @@ impl SharedLease {
     /// Gives the lease back while the operator does not answer. The run can then change nothing any more.
     fn give_back(&self) {
         let (version, length) = {
-            let status = self.status();
+            let status = self.lock_status();
             (status.version.clone(), status.content.length())
         };
         let timeout = base::text::duration(length * MAX_PROMPT_LEASES);
-        self.status().lost_reason =
+        self.lock_status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
@@ -387,7 +388,7 @@ impl SharedLease {
     /// Renews the lease. Returns true on success.
     fn renew(&self) -> bool {
         let (content, version) = {
-            let mut status = self.status();
+            let mut status = self.lock_status();
             status.content.renewals += 1;
             status.content.update_expiry();
             (status.content.clone(), status.version.clone())
@@ -395,7 +396,7 @@ impl SharedLease {
         let start = uptime();
         match self.client.put(LOCK, &content.bytes(), &WriteCondition::Version(version)) {
             Ok(WriteOutcome::Done(version)) => {
-                let mut status = self.status();
+                let mut status = self.lock_status();
                 status.version = version;
                 status.valid_until = start + content.length();
                 true
@@ -404,7 +405,7 @@ impl SharedLease {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(lock_object) = self.client.get(LOCK) else { return false };
                 let check_result = check_lease_id(content.lease_id, lock_object.as_ref());
-                let mut status = self.status();
+                let mut status = self.lock_status();
                 match (check_result, lock_object) {
                     (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}

@@ -256,7 +256,7 @@ impl Storage {
     }
 
     /// Returns the stored form of the state, if it exists.
-    pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
+    pub(super) fn read_stored_form(&self) -> io::Result<Option<StoredForm>> {
         Ok(self.read_as_it_is(STATE)?.map(|read_document| read_document.stored_form))
     }
 
