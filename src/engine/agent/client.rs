@@ -69,6 +69,7 @@ pub struct Agent {
     clients: Arc<[AuthenticatedClient]>,
     /// The index of the client whose credentials the agent accepted last.
     current: Arc<AtomicUsize>,
+    /// The UUID of the director, which every message names as the receiver of its answer.
     reply_to: String,
     signal_check: SignalCheck,
     clock: Clock,
@@ -78,6 +79,7 @@ pub struct Agent {
 /// An HTTP client with one set of the agent's credentials.
 struct AuthenticatedClient {
     http: ureq::Agent,
+    /// The value of the header `Authorization`.
     authorization: String,
 }
 
@@ -563,6 +565,7 @@ fn error_inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E>
     error.get_ref()?.downcast_ref()
 }
 
+/// Reads a file, and reports the number of bytes read so far.
 struct CountingReader<'a> {
     inner: File,
     bytes_done: u64,

@@ -20,7 +20,7 @@ const SHORT: AgentTimeouts = AgentTimeouts {
 };
 
 /// The time that a busy machine may add to a timeout.
-const SLACK: Duration = Duration::from_secs(15);
+const MAX_DELAY: Duration = Duration::from_secs(15);
 
 /// A client of an agent that stalls, and a receiver that is notified when it does.
 struct StalledAgent {
@@ -89,7 +89,7 @@ fn request_to_a_stalled_agent_times_out() {
             let start = Instant::now();
             let error = reach(&agent, point);
             let duration = start.elapsed();
-            assert!(duration >= timeout && duration < timeout + SLACK, "{point:?}: {duration:?}");
+            assert!(duration >= timeout && duration < timeout + MAX_DELAY, "{point:?}: {duration:?}");
             assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
             let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
             assert_eq!(error.to_string(), expected, "{point:?}");
@@ -125,7 +125,7 @@ fn ping_is_limited_by_the_agent_timeout() {
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(
-        start.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
+        start.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + MAX_DELAY,
         "{:?}",
         start.elapsed()
     );
@@ -142,5 +142,5 @@ fn cleanup_continues_briefly_after_a_signal() {
     interrupt.store(true, Ordering::SeqCst);
     let start = Instant::now();
     agent.remove_blob("some-id").unwrap_err();
-    assert!(start.elapsed() < AGENT_TIMEOUTS.cleanup + SLACK, "{:?}", start.elapsed());
+    assert!(start.elapsed() < AGENT_TIMEOUTS.cleanup + MAX_DELAY, "{:?}", start.elapsed());
 }

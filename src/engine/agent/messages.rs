@@ -205,7 +205,7 @@ impl Agent {
         }
     }
 
-    /// Applies a spec.
+    /// Makes the agent apply a spec: it installs packages and templates of the jobs, and keeps the spec.
     pub fn apply(&self, spec: &Value) -> Result<(), AgentError> {
         self.perform("apply", json!([spec])).map(drop)
     }

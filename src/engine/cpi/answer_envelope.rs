@@ -19,7 +19,7 @@ const MAX_TYPE_BYTES: usize = 200;
 /// The maximum length of the shown beginning of an answer that is not JSON, in characters.
 const MAX_BEGINNING_CHARS: usize = 120;
 
-/// A missing key is `None`, a null is `Some(Value::Null)`.
+/// The document that a CPI writes. A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default, deserialize_with = "deserialize_present")]
@@ -32,6 +32,7 @@ fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     Value::deserialize(deserializer).map(Some)
 }
 
+/// The error in the document of a CPI.
 #[derive(Deserialize)]
 struct ErrorBody {
     #[serde(rename = "type")]

@@ -42,7 +42,7 @@ pub(crate) struct CpiConnection<'a> {
     stemcell_api_version: u32,
     /// The location of its resources.
     location: LocationSource,
-    /// Keeps the CPI's packages in place while it is in use.
+    /// The CPI's packages. While they are held, no other run removes or replaces them.
     _packages: Option<Arc<InstalledPackages>>,
 }
 

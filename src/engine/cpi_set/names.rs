@@ -84,8 +84,8 @@ pub(crate) fn record_migrated_from(
 }
 
 fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
-    let missing = |cpi: &str| config.is_none_or(|config| config.find(cpi).is_none());
-    let mut orphans = state.resources().filter(|resource| resource.cpi().is_some_and(missing)).peekable();
+    let is_missing = |cpi: &str| config.is_none_or(|config| config.find(cpi).is_none());
+    let mut orphans = state.resources().filter(|resource| resource.cpi().is_some_and(is_missing)).peekable();
     let Some(name) = orphans.peek().and_then(|resource| resource.cpi().map(str::to_owned)) else {
         return Ok(());
     };

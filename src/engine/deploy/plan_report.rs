@@ -534,8 +534,8 @@ impl From<Difference> for PlanChange {
         let text = difference.to_string();
         let (change, deployed_value, value) = match difference.change {
             LeafChange::Added(value) => ("added", None, value_or_mark(value)),
-            LeafChange::Changed { deployed_value, new_value } => {
-                ("changed", deployed_value, value_or_mark(new_value))
+            LeafChange::Changed { deployed_value, desired_value } => {
+                ("changed", deployed_value, value_or_mark(desired_value))
             }
             LeafChange::Removed(value) => ("removed", value, None),
         };

@@ -9,7 +9,8 @@ use crate::state::Durations;
 /// Measures the steps of one run.
 #[derive(Default)]
 pub(super) struct StepTimer {
-    current: Option<(&'static str, Instant)>,
+    /// The name of the step, and the time at which it began.
+    current_step: Option<(&'static str, Instant)>,
     durations: BTreeMap<&'static str, Duration>,
     /// The time at which the stop of the old VM's jobs began.
     stop_began: Option<Instant>,
@@ -23,7 +24,7 @@ impl StepTimer {
         if matches!(step, Step::StopJobs(_) | Step::StopJobsIfPossible(_)) {
             self.stop_began = Some(now);
         }
-        self.current = Some((step.name(), now));
+        self.current_step = Some((step.name(), now));
     }
 
     /// Records the downtime of jobs that run again on the same VM.
@@ -39,7 +40,7 @@ impl StepTimer {
     }
 
     fn end_step(&mut self) {
-        if let Some((name, start)) = self.current.take() {
+        if let Some((name, start)) = self.current_step.take() {
             *self.durations.entry(name).or_default() += start.elapsed();
         }
     }

@@ -59,7 +59,7 @@ impl Contradiction {
         format!("{}; {}", self.description, probable_cause(&self.changed_properties, ResourceKind::Vm))
     }
 
-    /// Returns hints with the two ways out.
+    /// Returns the two hints: correct the properties of the CPI, or drop the record of the VM.
     pub(crate) fn hints(&self) -> [String; 2] {
         [self.check_hint.clone(), self.hint_to_forget()]
     }

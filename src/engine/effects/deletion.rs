@@ -239,10 +239,15 @@ impl Deletion<'_> {
 
     /// Returns true if the CPI did not find the resource in an earlier run.
     fn was_not_found_before(&self, executor: &Executor<'_>) -> bool {
-        executor.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
+        executor.state().undeleted(self.resource).is_some_and(|mark| mark.was_not_found)
     }
 
-    fn record_undeleted(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
+    fn record_undeleted(
+        &self,
+        executor: &mut Executor<'_>,
+        error: &CpiError,
+        was_not_found: bool,
+    ) -> Result<()> {
         let reason = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let first_attempt_at = match executor.state().undeleted(self.resource) {
             Some(mark) => mark.first_attempt_at.clone(),
@@ -253,7 +258,7 @@ impl Deletion<'_> {
             resource,
             reason,
             first_attempt_at,
-            not_found,
+            was_not_found,
             unknown_keys,
         }))
     }

@@ -157,7 +157,7 @@ impl Effect {
 
     /// Describes what a call with a failed or an unknown outcome may have created. For a call that creates
     /// nothing, names only its method.
-    fn description(&self) -> String {
+    fn possible_creation(&self) -> String {
         match self {
             Effect::CreateVm { record, address: Some(address) } => {
                 format!("a VM with the address {address} (its agent id is {})", record.agent_id)
@@ -201,7 +201,7 @@ impl Effect {
 
     /// Describes how to find in the IaaS what an unanswered call may have created.
     pub(crate) fn how_to_find(&self) -> String {
-        describe_in_iaas(&self.description(), self.cpi())
+        describe_in_iaas(&self.possible_creation(), self.cpi())
     }
 
     /// Returns the suspect of a creating call that failed. Any error answer counts, because a CPI may report
@@ -219,7 +219,7 @@ impl Effect {
             request_id: request_id.clone(),
             cpi: self.cpi().map(str::to_owned),
             agent_id,
-            description: self.description(),
+            description: self.possible_creation(),
             cpi_message: redact(or_no_message(message)),
             called_at: base::encoding::now(),
             unknown_keys: Map::new(),

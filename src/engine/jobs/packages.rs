@@ -27,6 +27,7 @@ use manifest::Deployment;
 
 /// The packages that the jobs need, each after its dependencies.
 pub(crate) struct Packages<'r> {
+    /// The packages, each after its dependencies.
     nodes: Vec<PackageNode<'r>>,
     /// The indices in `nodes` by package name.
     indices: HashMap<&'r str, usize>,
@@ -35,6 +36,7 @@ pub(crate) struct Packages<'r> {
 /// A package in the graph of those to provide.
 struct PackageNode<'r> {
     package: &'r Package,
+    /// The name of its release.
     release: &'r str,
     /// The indices of its direct and indirect dependencies, each after its own dependencies.
     all_dependencies: Vec<usize>,
@@ -49,8 +51,11 @@ struct PackageNode<'r> {
 /// The action of a task on the package with this index.
 #[derive(Clone, Copy)]
 enum PackageTask {
+    /// Uploads its source or its compiled archive.
     Upload(usize),
+    /// Compiles it on the VM.
     Compile(usize),
+    /// Downloads the compiled package into the cache.
     Keep(usize),
 }
 
@@ -75,6 +80,7 @@ struct PackageProgress {
     archive: OnceLock<(PathBuf, Digest)>,
     /// The id of the uploaded archive in the agent's blobstore.
     source_blob_id: OnceLock<String>,
+    /// The compiled package in the agent's blobstore.
     package: OnceLock<CompiledPackage>,
     /// The duration of the upload.
     upload_duration: OnceLock<Duration>,

@@ -40,7 +40,7 @@ pub enum LeafChange {
         /// The deployed value.
         deployed_value: Option<String>,
         /// The desired value.
-        new_value: Option<String>,
+        desired_value: Option<String>,
     },
     /// The leaf is gone. It had this value.
     Removed(Option<String>),
@@ -60,10 +60,10 @@ pub fn differences(deployed_leaves: &Leaves, desired_leaves: &[DesiredLeaf]) -> 
             let change = match deployed_leaves.had_value(&leaf.path, &leaf.value) {
                 Some(true) => return None,
                 Some(false) => {
-                    let new_value = leaf.description();
+                    let desired_value = leaf.description();
                     // A value may have become secret.
-                    let deployed_value = new_value.as_ref().and_then(|_| describe_deployed(&leaf.path));
-                    LeafChange::Changed { deployed_value, new_value }
+                    let deployed_value = desired_value.as_ref().and_then(|_| describe_deployed(&leaf.path));
+                    LeafChange::Changed { deployed_value, desired_value }
                 }
                 None => LeafChange::Added(leaf.description()),
             };
@@ -117,18 +117,22 @@ impl fmt::Display for Difference {
             LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
             // The values differ, but their short forms are equal.
-            LeafChange::Changed { deployed_value: Some(deployed_value), new_value: Some(new_value) }
-                if deployed_value == new_value =>
-            {
-                write!(f, "~ {path}: {deployed_value} -> new {new_value}")
+            LeafChange::Changed {
+                deployed_value: Some(deployed_value),
+                desired_value: Some(desired_value),
+            } if deployed_value == desired_value => {
+                write!(f, "~ {path}: {deployed_value} -> new {desired_value}")
             }
-            LeafChange::Changed { deployed_value: Some(deployed_value), new_value: Some(new_value) } => {
-                write!(f, "~ {path}: {deployed_value} -> {new_value}")
+            LeafChange::Changed {
+                deployed_value: Some(deployed_value),
+                desired_value: Some(desired_value),
+            } => {
+                write!(f, "~ {path}: {deployed_value} -> {desired_value}")
             }
-            LeafChange::Changed { deployed_value: None, new_value: Some(new_value) } => {
-                write!(f, "~ {path}: -> {new_value}")
+            LeafChange::Changed { deployed_value: None, desired_value: Some(desired_value) } => {
+                write!(f, "~ {path}: -> {desired_value}")
             }
-            LeafChange::Changed { new_value: None, .. } => write!(f, "~ {path}: <changed>"),
+            LeafChange::Changed { desired_value: None, .. } => write!(f, "~ {path}: <changed>"),
             LeafChange::Removed(Some(value)) => write!(f, "- {path}: {value}"),
             LeafChange::Removed(None) => write!(f, "- {path}"),
         }

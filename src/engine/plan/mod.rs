@@ -311,11 +311,11 @@ impl Plan {
         else {
             return self.clone();
         };
-        let attaches = Step::AttachDisk(DiskRef::Existing(update.disk.clone()));
+        let attach_step = Step::AttachDisk(DiskRef::Existing(update.disk.clone()));
         let mut plan = Plan::default();
         for planned_step in &self.steps {
             plan.steps.push(planned_step.clone());
-            if planned_step.step == attaches {
+            if planned_step.step == attach_step {
                 plan.push_disk_copy(update, "the CPI cannot change the disk in place");
             }
             if planned_step.step == Step::DeployJobs {

@@ -356,7 +356,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         resource: Resource::Vm(handle("vm-1")),
         reason: "not found".into(),
         first_attempt_at: String::new(),
-        not_found: true,
+        was_not_found: true,
         unknown_keys: Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();

@@ -233,7 +233,7 @@ async fn answer_settings(
         _ => return answer(StatusCode::NOT_FOUND, "not_found"),
     };
     // The content is small, but may be on a slow disk or in a bucket.
-    let carried_out = tokio::task::spawn_blocking(move || match body {
+    let response_task = tokio::task::spawn_blocking(move || match body {
         Some(body) => state.content.put(&id, body).map(|outcome| match outcome {
             StoreOutcome::New => answer(StatusCode::CREATED, "ok"),
             StoreOutcome::Replaced => answer(StatusCode::OK, "ok"),
@@ -245,7 +245,7 @@ async fn answer_settings(
             None => answer(StatusCode::NOT_FOUND, "not_found"),
         }),
     });
-    match carried_out.await {
+    match response_task.await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
             tracing::error!(%error, "the content of the registry cannot be used");

@@ -90,7 +90,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             return Err(error.with_retry_hint());
         }
         let mark = executor.state().undeleted(resource);
-        if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
+        if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.was_not_found)) {
             // Only the command line claimed that the VM existed.
             executor.commit(Change::VmDeleted(vm.clone()))?;
             return Err(no_vm_error(&vm.cid, cpi));

@@ -199,8 +199,11 @@ fn check_identity(expected: Option<&(String, String)>, identity: &ArtifactIdenti
 /// The number of CPIs that must accept a stemcell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequiredCpis {
+    /// Each of them: the operator named them.
     All,
+    /// At least one, so that the stemcell is of use.
     One,
+    /// No further one, because another CPI has the stemcell.
     None,
 }
 

@@ -64,6 +64,7 @@ pub(super) enum LocalProgress {
 #[derive(Debug)]
 pub(super) struct WatchedCall {
     files: CallFiles,
+    /// The file for the answer, under either name; `None` if it was removed before it was opened.
     file: Option<File>,
 }
 

@@ -349,7 +349,7 @@ impl State {
                         resource,
                         reason,
                         first_attempt_at: began_at,
-                        not_found: false,
+                        was_not_found: false,
                         unknown_keys: Map::new(),
                     });
                 }
@@ -360,7 +360,7 @@ impl State {
                     return Err(not_recorded_error(resource));
                 }
                 if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
-                    if !undeleted.not_found {
+                    if !undeleted.was_not_found {
                         // The VM stays the VM of this environment.
                         return Ok(());
                     }

@@ -154,12 +154,12 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
 }
 
-fn undeleted(resource: Resource, not_found: bool) -> Change {
+fn undeleted(resource: Resource, was_not_found: bool) -> Change {
     Change::DeletionFailed(UndeletedResource {
         resource,
         reason: "no".to_owned(),
         first_attempt_at: "2026-01-01T00:00:00Z".to_owned(),
-        not_found,
+        was_not_found,
         unknown_keys: serde_json::Map::new(),
     })
 }
@@ -266,7 +266,7 @@ fn undeleted_mark_belongs_to_a_record() {
     state.apply(undeleted(Resource::Disk(handle("disk-1")), false)).unwrap();
     state.apply(undeleted(Resource::Disk(handle("disk-1")), true)).unwrap();
     assert_eq!(state.monopile.undeleted.len(), 1);
-    assert!(state.undeleted(&Resource::Disk(handle("disk-1"))).unwrap().not_found);
+    assert!(state.undeleted(&Resource::Disk(handle("disk-1"))).unwrap().was_not_found);
     state.apply(Change::DiskDeleted(handle("disk-1"))).unwrap();
     assert!(state.monopile.undeleted.is_empty());
 }
@@ -415,7 +415,7 @@ fn same_cid_of_two_cpis_is_two_resources() {
         resource: disk_of_a.clone().into(),
         reason: String::new(),
         first_attempt_at: String::new(),
-        not_found: true,
+        was_not_found: true,
         unknown_keys: serde_json::Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();

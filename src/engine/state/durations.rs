@@ -17,6 +17,7 @@ const MAX_NAMES: usize = 400;
 #[serde(transparent)]
 pub struct Durations(BTreeMap<String, RunDurations>);
 
+/// The durations of one step or stage in the last runs, in milliseconds, the newest last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 struct RunDurations(Vec<u64>);

@@ -102,6 +102,7 @@ pub(super) struct FileLock {
 #[derive(Debug, Clone)]
 pub(super) struct HeldLockFile {
     path: PathBuf,
+    /// Its device and inode.
     file_id: (u64, u64),
 }
 

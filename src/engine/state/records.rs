@@ -348,8 +348,8 @@ pub struct UndeletedResource {
     #[serde(rename = "since")]
     pub first_attempt_at: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
-    #[serde(default)]
-    pub not_found: bool,
+    #[serde(default, rename = "not_found")]
+    pub was_not_found: bool,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten, deserialize_with = "deserialize_keys_beside_resource")]
     pub unknown_keys: Map<String, Value>,
@@ -453,7 +453,7 @@ impl DiskRecord<Unnamed> {
 }
 
 impl DiskRecord {
-    /// Returns true if it stays although it is unused.
+    /// Returns true if cleanups keep the disk although no VM uses it.
     pub fn is_kept(&self) -> bool {
         self.vm_at_replacement.is_some()
     }
@@ -583,7 +583,7 @@ impl State {
         })?;
         let Some(document) = document else { return Ok(None) };
         let state = Self::parse_or_explain(&document.bytes);
-        state.map(|state| Some((state, document.stored_form))).map_err(|Unusable { error, is_newer }| {
+        state.map(|state| Some((state, document.stored_form))).map_err(|UnusableState { error, is_newer }| {
             if let Some(key) = manifest_key(&document.bytes) {
                 return manifest_error(storage, key);
             }
@@ -615,8 +615,8 @@ impl State {
         Self::parse_or_explain(bytes).map_err(|unusable| unusable.error)
     }
 
-    fn parse_or_explain(bytes: &[u8]) -> Result<Self, Unusable> {
-        let damage_error = |error: Error| Unusable { error, is_newer: false };
+    fn parse_or_explain(bytes: &[u8]) -> Result<Self, UnusableState> {
+        let damage_error = |error: Error| UnusableState { error, is_newer: false };
         if bytes.starts_with(b"\xef\xbb\xbf") {
             return Err(damage_error(Error::invalid(
                 "line 1: it begins with a byte order mark; save the file as UTF-8 without one",
@@ -633,7 +633,7 @@ impl State {
             let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
             let error = Error::invalid(format!("{line_prefix}{problem}"));
             match word {
-                "format" => Unusable { error: error.with_hint(NEWER_HINT), is_newer: true },
+                "format" => UnusableState { error: error.with_hint(NEWER_HINT), is_newer: true },
                 _ => damage_error(error),
             }
         };
@@ -893,8 +893,8 @@ impl State {
         if let Some(cause) = self.monopile.undeployed_by {
             return Some(cause.reason());
         }
-        let has_disk = self.vm().and_then(|vm| vm.property_digests.as_ref());
-        let has_disk = has_disk.is_some_and(VmPropertiesDigests::has_persistent_disk);
+        let property_digests = self.vm().and_then(|vm| vm.property_digests.as_ref());
+        let has_disk = property_digests.is_some_and(VmPropertiesDigests::has_persistent_disk);
         Some(match has_disk && self.current_disk().is_none() && self.was_ever_deployed() {
             true => "the record of its disk was dropped, or the last deploy did not finish",
             false => "the last deploy did not finish",
@@ -937,8 +937,8 @@ impl State {
     }
 }
 
-/// The bytes of a state that cannot be used.
-struct Unusable {
+/// A state whose bytes cannot be used, with the error that says why.
+struct UnusableState {
     error: Error,
     /// True if a newer version of monopile wrote them.
     is_newer: bool,

@@ -42,15 +42,15 @@ impl Store {
         let storage = storage.resolve_links()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
-        let read = State::read_with_form(&storage)?;
-        let exists = read.is_some();
-        storage.reencrypt(read.as_ref().map(|(_, stored_form)| *stored_form))?;
+        let stored_state = State::read_with_form(&storage)?;
+        let exists = stored_state.is_some();
+        storage.reencrypt(stored_state.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
             let action = format!("removing the rest of an interrupted run beside '{storage}'");
             storage.with_owner_hint(Error::io(action, error))
         })?;
-        let state = read.map_or_else(State::new, |(state, _)| state);
+        let state = stored_state.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
         let store =
             Store { storage, state, journal, may_have_open_calls, exists, has_kept_version: false, lock };

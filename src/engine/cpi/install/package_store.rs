@@ -41,11 +41,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// A store of compiled packages.
 pub(super) struct CpiPackageStore {
     root: PathBuf,
+    /// True for the user's cache, false for a `--package-dir`.
     is_cache: bool,
     shared_cache: SharedCache,
 }
 
-/// The slot of one package.
+/// The slot of one package: its directory, and the files about it.
 pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
     pub(super) packages: PathBuf,
@@ -53,14 +54,17 @@ pub(super) struct PackageSlot {
     pub(super) target: PathBuf,
     /// The output of its packaging script.
     pub(super) log: PathBuf,
+    /// The file that marks the package as complete, with its key and stamp.
     marker: PathBuf,
     /// The records of its files; see [`contents`].
     records: PathBuf,
     /// The signed digest of a package from a shared cache.
     signature: PathBuf,
+    /// The file whose lock protects the package.
     lock: PathBuf,
     pub(super) name: String,
     key: String,
+    /// True for a slot of the user's cache, false for one of a `--package-dir`.
     is_cache: bool,
     shared_cache: SharedCache,
 }

@@ -13,6 +13,7 @@ use base::{Error, Result};
 /// A file or directory of this machine in a userland.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MountPoint {
+    /// The path on this machine.
     pub(crate) source: PathBuf,
     /// The absolute path in the userland.
     pub(crate) target: PathBuf,

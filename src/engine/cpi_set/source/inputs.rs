@@ -124,18 +124,18 @@ fn open_releases(
     let is_named_like_cpi = |release: &ReleaseRef| release.name.contains("cpi");
     other_refs.sort_by_key(|release| !is_named_like_cpi(release));
     for release in &other_refs {
-        let mut missing = types()
+        let mut missing_types = types()
             .filter(|cpi| !releases.iter().any(|known_release| jobs::has_type(known_release, &cpi.kind)))
             .peekable();
-        if missing.peek().is_none() {
+        if missing_types.peek().is_none() {
             break;
         }
-        let all_builtin = missing.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
+        let are_all_builtin = missing_types.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
         match open(std::slice::from_ref(release)) {
             Ok(new_releases) => releases.extend(new_releases),
             // Every missing type is also a built-in CPI, so a release that does not look like a CPI may be
             // unreadable.
-            Err(error) if all_builtin && !is_named_like_cpi(release) => {
+            Err(error) if are_all_builtin && !is_named_like_cpi(release) => {
                 tracing::info!(release = release.name, problem = %error.chain().join(": "),
                     "this release was not searched for CPIs");
             }

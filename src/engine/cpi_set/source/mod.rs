@@ -40,12 +40,13 @@ use manifest::deployment::{CloudProvider, CpiSource};
 /// The executable of a CPI, and the CPI-specific context of its requests.
 pub(crate) struct LocatedCpi {
     pub(crate) executable: Executable,
+    /// The CPI-specific part of the context in its requests, such as its properties in the CPI config.
     pub(crate) context: Map<String, Value>,
     /// True if it ships inside this program.
     pub(crate) is_builtin: bool,
     /// Its release as `NAME/VERSION`, if it is a job of one.
     pub(crate) release: Option<String>,
-    /// Keeps its packages in place.
+    /// Its packages. While they are held, no other run removes or replaces them.
     pub(crate) packages: Option<Arc<InstalledPackages>>,
 }
 
@@ -59,6 +60,7 @@ type OpenedUserlands = Vec<(UserlandRef, Arc<Userland>)>;
 pub(crate) struct ResolvedCpis<'a> {
     run: &'a RunContext,
     inputs: CpiInputs<'a>,
+    /// The CPIs of the CPI config.
     entries: Vec<ResolvedEntry<'a>>,
     shared_packages: RefCell<SharedPackages>,
     userlands: RefCell<OpenedUserlands>,

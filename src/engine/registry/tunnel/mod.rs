@@ -40,6 +40,7 @@ pub(crate) type VmConnection = ChannelStream<Msg>;
 /// A tunnel that opens, and reopens after a break, until it is dropped.
 pub(crate) struct Tunnel {
     events: mpsc::Receiver<TunnelEvent>,
+    /// The error with which the worker gave up.
     failure: Arc<Mutex<Option<SshError>>>,
     worker: JoinHandle<()>,
 }
@@ -178,7 +179,9 @@ impl From<TunnelError> for Error {
 /// The task that opens a tunnel and keeps it open.
 struct Worker {
     server: SshServer,
+    /// The port of the registry on this machine.
     port: u16,
+    /// The time at which the worker gives up, if the tunnel was never open.
     deadline: Instant,
     events: mpsc::Sender<TunnelEvent>,
     failure: Arc<Mutex<Option<SshError>>>,

@@ -170,7 +170,7 @@ impl TunnelEnds {
     }
 }
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for the tunnel. Returns the result, the reported problems and the host key.
 fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) {
@@ -211,7 +211,7 @@ fn every_key_format_opens_the_tunnel() {
     sshd.start();
     for (name, script, passphrase) in keys {
         let ends = TunnelEnds::new();
-        let tunnel = ends.open(sshd.server(name, passphrase), LONG);
+        let tunnel = ends.open(sshd.server(name, passphrase), LONG_TIMEOUT);
         let (outcome, problems, key) = wait(&tunnel);
         outcome.unwrap_or_else(|error| panic!("{script}: {error}"));
         assert!(problems.is_empty(), "{script}: {problems:?}");
@@ -233,7 +233,7 @@ fn rsa_keys_sign_with_sha2() {
     shell(sshd.directory.path(), "ssh-keygen -q -t rsa -b 2048 -N '' -f r; cat r.pub > authorized");
     sshd.start();
     let ends = TunnelEnds::new();
-    let tunnel = ends.open(sshd.server("r", None), LONG);
+    let tunnel = ends.open(sshd.server("r", None), LONG_TIMEOUT);
     wait(&tunnel).0.unwrap();
     assert_eq!(ends.ask(), "THROUGH\n");
 }
@@ -243,7 +243,7 @@ fn tunnel_waits_for_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
     let ends = TunnelEnds::new();
     let start = Instant::now();
-    let tunnel = ends.open(sshd.server("good", None), LONG);
+    let tunnel = ends.open(sshd.server("good", None), LONG_TIMEOUT);
     let wait_result = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(600));
@@ -261,7 +261,7 @@ fn tunnel_waits_for_sshd_and_reconnects() {
     let start = Instant::now();
     // A remaining process of the old sshd may accept a connection and then end.
     while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
-        assert!(start.elapsed() < LONG, "it is not opened again");
+        assert!(start.elapsed() < LONG_TIMEOUT, "it is not opened again");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(tunnel.last_error().is_none());
@@ -317,9 +317,9 @@ fn only_the_recorded_host_key_is_accepted() {
     let mut sshd = Sshd::prepare("");
     sshd.start();
     let ends = TunnelEnds::new();
-    let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
+    let learned = wait(&ends.open(sshd.server("good", None), LONG_TIMEOUT)).2.unwrap();
     let known_server = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
-    let tunnel = ends.open(known_server.clone(), LONG);
+    let tunnel = ends.open(known_server.clone(), LONG_TIMEOUT);
     let (outcome, _, host_key) = wait(&tunnel);
     outcome.unwrap();
     assert_eq!(host_key, None, "it is known already");
@@ -329,9 +329,9 @@ fn only_the_recorded_host_key_is_accepted() {
     shell(sshd.directory.path(), "rm host_key*; ssh-keygen -q -t ed25519 -N '' -f host_key");
     sshd.start();
     let start = Instant::now();
-    let ssh_error = wait(&ends.open(known_server, LONG)).0.unwrap_err();
+    let ssh_error = wait(&ends.open(known_server, LONG_TIMEOUT)).0.unwrap_err();
     assert!(matches!(ssh_error, SshError::HostKeyChanged { .. }), "{ssh_error}");
-    assert!(start.elapsed() < LONG / 2, "there is nothing to wait for");
+    assert!(start.elapsed() < LONG_TIMEOUT / 2, "there is nothing to wait for");
 }
 
 #[test]
@@ -360,11 +360,11 @@ fn password_opens_the_tunnel() {
         password: Some(secret(password)),
         ..sshd.server("good", None)
     };
-    wait(&ends.open(server_with_password("0pen-sesame", None), LONG)).0.unwrap();
+    wait(&ends.open(server_with_password("0pen-sesame", None), LONG_TIMEOUT)).0.unwrap();
     // After a key that is not accepted, the password is tried.
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     let stranger = sshd.server("stranger", None).key;
-    let tunnel = ends.open(server_with_password("0pen-sesame", stranger.clone()), LONG);
+    let tunnel = ends.open(server_with_password("0pen-sesame", stranger.clone()), LONG_TIMEOUT);
     wait(&tunnel).0.unwrap();
     assert_eq!(ends.ask(), "THROUGH\n");
     drop(tunnel);
@@ -379,7 +379,7 @@ fn password_opens_the_tunnel() {
 fn signal_ends_the_wait_for_the_tunnel() {
     let sshd = Sshd::prepare("");
     let ends = TunnelEnds::new();
-    let tunnel = ends.open(sshd.server("good", None), LONG);
+    let tunnel = ends.open(sshd.server("good", None), LONG_TIMEOUT);
     let outcome = tunnel.wait_until_open(&|| Some(15), &mut |_| {}, &mut |_| Ok(()));
     assert!(matches!(outcome, Err(TunnelError::Interrupted(15))));
 }

@@ -38,9 +38,11 @@ pub(super) struct ModelRecord {
     pub(super) vm: CallSet,
     /// True if the VM was resized.
     pub(super) is_resized: bool,
+    /// The creating calls of the suspects on record.
     pub(super) suspects: CallSet,
 }
 
+/// The effect of a call. A number names the call that created the resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum CallKind {
     /// The call is not planned yet.
@@ -54,6 +56,7 @@ pub(super) enum CallKind {
     Over,
 }
 
+/// The process of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum CpiProcess {
     #[default]
@@ -74,6 +77,7 @@ pub(super) enum AnswerContent {
     MadeNothing,
 }
 
+/// The name of the file for the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum AnswerFile {
     #[default]
@@ -82,6 +86,7 @@ pub(super) enum AnswerFile {
     Answer,
 }
 
+/// A call, with its files, its process and its effect in the cloud.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) kind: CallKind,
@@ -104,6 +109,7 @@ pub(super) struct Call {
     pub(super) is_resized: bool,
 }
 
+/// The phase of a run. The first number is that of the call that it works on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -126,6 +132,7 @@ pub(super) enum Phase {
     Ending,
 }
 
+/// A run that makes and recovers calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) phase: Phase,
@@ -141,6 +148,7 @@ pub(super) struct Run {
     pub(super) is_checked: bool,
 }
 
+/// The holder of the lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Owner {
     #[default]
@@ -409,9 +417,9 @@ impl ModelState {
             }
         }
         for number in 0..CALLS {
-            let busy = |run: &Run| run.phase.call() == Some(number) || run.open.contains(number);
+            let is_busy = |run: &Run| run.phase.call() == Some(number) || run.open.contains(number);
             let call = self.calls[number];
-            if call.is_announced || call.process != CpiProcess::None || self.runs.iter().any(busy) {
+            if call.is_announced || call.process != CpiProcess::None || self.runs.iter().any(is_busy) {
                 continue;
             }
             let Call { kind, is_alive, is_resized, .. } = call;

@@ -47,6 +47,7 @@ pub(super) enum WriteCondition {
     Version(UpdateVersion),
 }
 
+/// The outcome of a conditional write.
 pub(super) enum WriteOutcome {
     /// The object was written, and has this version now.
     Done(UpdateVersion),

@@ -44,7 +44,9 @@ impl BucketClient {
                 Err(error) => error,
             };
             let is_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if start.elapsed() > if is_permanent { self.settings.lease } else { KEEPER_RETRY_TIMEOUT } {
+            if start.elapsed()
+                > if is_permanent { self.settings.lease_duration } else { KEEPER_RETRY_TIMEOUT }
+            {
                 return Err(error);
             }
             std::thread::sleep(RETRY_PAUSE);
@@ -56,7 +58,9 @@ impl BucketClient {
 #[derive(Serialize, Deserialize)]
 struct Instructions {
     settings: BucketSettings,
+    /// The lease that the run holds, and the keeper renews.
     lease_id: Uuid,
+    /// The directory to which CPI processes write their answers.
     calls: PathBuf,
     encryption: Encryption,
 }

@@ -106,7 +106,7 @@ impl Lease {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let lock_error = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
-        let mut content = LeaseContent::new(holder, client.settings.lease);
+        let mut content = LeaseContent::new(holder, client.settings.lease_duration);
         // Most leases are free, so the first attempt writes without reading.
         let mut has_looked = false;
         loop {
@@ -114,7 +114,7 @@ impl Lease {
             has_looked = true;
             let condition = match &lock_object {
                 None => WriteCondition::Absent,
-                Some(object) => match remaining_time(object, client.settings.lease) {
+                Some(object) => match remaining_time(object, client.settings.lease_duration) {
                     Some(remaining_time) => {
                         on_conflict(lease_conflict_error(client, object, remaining_time))?;
                         continue;

@@ -54,6 +54,7 @@ use directory::Directory;
 #[derive(Debug, Clone)]
 pub struct Storage(Arc<Inner>);
 
+/// The data that the clones of a storage share.
 #[derive(Debug)]
 struct Inner {
     backend: Backend,
@@ -97,6 +98,7 @@ pub(super) const JOURNAL: &str = ".journal";
 pub(super) const VERSIONS: &str = ".versions";
 /// The document with the version before the last write.
 pub(super) const BACKUP: &str = ".bak";
+/// The document with the holder of the lock.
 const LOCK: &str = ".lock";
 
 /// The suffixes of the files and folders beside a state, with their descriptions.

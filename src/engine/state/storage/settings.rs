@@ -25,7 +25,7 @@ pub const BUCKET_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// The timeout for sending a failed request to a bucket again. It is shorter than a lease.
 pub const BUCKET_RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The default length of a lease, without renewal.
-pub(super) const LEASE: Duration = Duration::from_secs(60);
+pub(super) const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(60);
 
 /// The address of a state in a bucket, and the settings to reach it.
 #[derive(Clone, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct BucketSettings {
     env_vars: Vec<(String, String)>,
     /// The path of this program, which is also the keeper; `None` to run without a keeper.
     pub(super) executable: Option<PathBuf>,
-    pub(super) lease: Duration,
+    pub(super) lease_duration: Duration,
     /// Fails if a signal ends the run. Not sent to the keeper, which ignores signals.
     #[serde(skip, default = "never_interrupted")]
     interrupt_check: InterruptCheck,
@@ -67,13 +67,20 @@ impl BucketSettings {
             Service::Gcs => "GOOGLE_",
             Service::Azure => "AZURE_",
         };
-        let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
+        let is_proxy_variable = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
         let used_variables = env_vars.iter().filter(|(name, value)| {
-            !value.is_empty() && (name.starts_with(prefix) || proxies(name) || name == "IDENTITY_ENDPOINT")
+            !value.is_empty()
+                && (name.starts_with(prefix) || is_proxy_variable(name) || name == "IDENTITY_ENDPOINT")
         });
         let env_vars = used_variables.cloned().collect();
         let interrupt_check = never_interrupted();
-        let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupt_check };
+        let settings = BucketSettings {
+            address,
+            env_vars,
+            executable,
+            lease_duration: DEFAULT_LEASE_DURATION,
+            interrupt_check,
+        };
         settings.secrets().iter().for_each(|secret| redactor.add(secret));
         settings
     }
@@ -90,10 +97,10 @@ impl BucketSettings {
 
     /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
     #[must_use]
-    pub fn with_lease(self, lease: Duration) -> Self {
+    pub fn with_lease(self, lease_duration: Duration) -> Self {
         let (shortest, longest) = (*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
         BucketSettings {
-            lease: lease.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)),
+            lease_duration: lease_duration.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)),
             ..self
         }
     }
