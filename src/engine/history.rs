@@ -442,14 +442,14 @@ mod tests {
     #[test]
     fn newest_records_of_each_state_are_kept() {
         let base = tempfile::tempdir().unwrap();
-        let other = begin_at(base.path(), "/other");
+        let other_run = begin_at(base.path(), "/other");
         drop(begin_at(base.path(), "/x"));
         let directory = directory_of(base.path(), Path::new("/x"));
         fs::write(directory.join("19990101T000000.000Z-notes.json"), "{}").unwrap();
         for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
-                RunRecord { started_at: number.to_string(), state: "/x".into(), ..other.record.clone() };
+                RunRecord { started_at: number.to_string(), state: "/x".into(), ..other_run.record.clone() };
             fs::write(directory.join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");
@@ -458,9 +458,9 @@ mod tests {
         assert_eq!((kept_runs.len(), kept_runs[2].record.started_at.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
         assert_eq!(list(base.path(), Some(Path::new("/other"))).unwrap().len(), 1);
         assert!(directory.join("19990101T000000.000Z-notes.json").exists());
-        let all = list(base.path(), None).unwrap();
-        assert_eq!(all.len(), kept_runs.len() + 1);
-        let times: Vec<OffsetDateTime> = all[..3]
+        let all_runs = list(base.path(), None).unwrap();
+        assert_eq!(all_runs.len(), kept_runs.len() + 1);
+        let times: Vec<OffsetDateTime> = all_runs[..3]
             .iter()
             .map(|recorded_run| OffsetDateTime::parse(&recorded_run.record.started_at, &Rfc3339).unwrap())
             .collect();
@@ -471,9 +471,9 @@ mod tests {
     fn records_of_other_states_are_not_read() {
         let base = tempfile::tempdir().unwrap();
         drop(begin_at(base.path(), "/x"));
-        let other = directory_of(base.path(), Path::new("/other"));
+        let other_directory = directory_of(base.path(), Path::new("/other"));
         // It cannot be listed, so every access fails.
-        fs::write(&other, "").unwrap();
+        fs::write(&other_directory, "").unwrap();
         assert_eq!(list(base.path(), Some(Path::new("/x"))).unwrap().len(), 1);
         assert!(list(base.path(), Some(Path::new("/other"))).is_err());
     }

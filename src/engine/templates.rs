@@ -109,8 +109,8 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
 fn nearest_property(context: &Context, name: &str) -> Option<String> {
     let names = context.property_names();
     let candidates = || names.iter().map(String::as_str);
-    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let misplaced = || candidates().filter(|candidate| last(candidate) == last(name)).min();
+    let last_part = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let misplaced = || candidates().filter(|candidate| last_part(candidate) == last_part(name)).min();
     nearest(name, candidates()).or_else(misplaced).map(str::to_owned)
 }
 

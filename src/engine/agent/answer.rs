@@ -29,10 +29,10 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
 /// Removes what every message of a failed method or task begins with: `Action Failed get_task: Task 7
 /// result: `.
 fn without_method<'m>(message: &'m str, method: &str) -> &'m str {
-    let rest = message.strip_prefix("Action Failed ").and_then(|rest| rest.strip_prefix(method));
-    let Some(rest) = rest.and_then(|rest| rest.strip_prefix(": ")) else { return message };
-    let result = rest.strip_prefix("Task ").and_then(|rest| rest.split_once(" result: "));
-    result.map_or(rest, |(_, result)| result)
+    let text = message.strip_prefix("Action Failed ").and_then(|text| text.strip_prefix(method));
+    let Some(text) = text.and_then(|text| text.strip_prefix(": ")) else { return message };
+    let result = text.strip_prefix("Task ").and_then(|text| text.split_once(" result: "));
+    result.map_or(text, |(_, result)| result)
 }
 
 /// Returns the id of the task if the answer says that a task runs.

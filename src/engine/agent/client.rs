@@ -68,7 +68,7 @@ pub struct Agent {
     /// One HTTP client per set of credentials: the current ones, then those from before rotations.
     clients: Arc<[AuthenticatedClient]>,
     /// The index of the client whose credentials the agent accepted last.
-    current: Arc<AtomicUsize>,
+    current_index: Arc<AtomicUsize>,
     /// The UUID of the director, which every message names as the receiver of its answer.
     reply_to: String,
     signal_check: SignalCheck,
@@ -165,8 +165,8 @@ impl Agent {
         let clients = endpoints
             .map(|endpoint| AuthenticatedClient::new(endpoint, proxy, &signal_check, timeouts))
             .collect();
-        let (reply_to, current) = (reply_to.to_owned(), Arc::default());
-        Agent { endpoint, clients, current, reply_to, signal_check, clock, timeouts }
+        let (reply_to, current_index) = (reply_to.to_owned(), Arc::default());
+        Agent { endpoint, clients, current_index, reply_to, signal_check, clock, timeouts }
     }
 
     /// Returns the scheme, host and port of the agent.
@@ -182,13 +182,15 @@ impl Agent {
     /// Like [`Self::send`], with another timeout. If the agent rejects the credentials, or this client
     /// rejects its certificate, tries the credentials and CAs from before a rotation.
     fn send_within(&self, timeout: Duration, method: &str, arguments: Value) -> Result<Value, AgentError> {
-        let last = self.current.load(Ordering::SeqCst);
+        let last_index = self.current_index.load(Ordering::SeqCst);
         let mut errors = Vec::new();
-        for index in std::iter::once(last).chain((0..self.clients.len()).filter(|index| *index != last)) {
+        for index in
+            std::iter::once(last_index).chain((0..self.clients.len()).filter(|index| *index != last_index))
+        {
             match self.send_with(&self.clients[index], timeout, method, &arguments) {
                 Err(error) if error.may_need_other_credentials() => errors.push((index, error)),
                 outcome => {
-                    self.current.store(index, Ordering::SeqCst);
+                    self.current_index.store(index, Ordering::SeqCst);
                     return outcome;
                 }
             }
@@ -200,7 +202,7 @@ impl Agent {
 
     /// Returns the client whose credentials the agent accepted last.
     fn current_client(&self) -> &AuthenticatedClient {
-        &self.clients[self.current.load(Ordering::SeqCst)]
+        &self.clients[self.current_index.load(Ordering::SeqCst)]
     }
 
     /// Sends one message and reads the answer. An exception of the agent becomes an error, as do answers in

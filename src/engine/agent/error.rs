@@ -133,8 +133,8 @@ impl AgentError {
     pub(crate) fn with_stage(self, stage: &Stage) -> Self {
         let AgentError::Interrupted { signal, .. } = self else { return self };
         let mut title = stage.name().chars();
-        let first = title.next().map(char::to_lowercase);
-        AgentError::Interrupted { signal, work: first.into_iter().flatten().chain(title).collect() }
+        let first_letter = title.next().map(char::to_lowercase);
+        AgentError::Interrupted { signal, work: first_letter.into_iter().flatten().chain(title).collect() }
     }
 
     /// Returns true if waiting may help, because the VM may still be booting.

@@ -25,14 +25,14 @@ impl fmt::Display for ForeignAgent {
 
 impl ForeignAgent {
     /// Returns the agent that gave this answer to `get_state`, unless its id is the expected one.
-    fn find_in_answer(agent_state: &Value, expected: &str) -> Option<Self> {
+    fn find_in_answer(agent_state: &Value, expected_id: &str) -> Option<Self> {
         let id = id(agent_state);
-        (id != expected).then(|| ForeignAgent { id: id.to_owned() })
+        (id != expected_id).then(|| ForeignAgent { id: id.to_owned() })
     }
 
     /// Asks the agent for its id. Returns `None` if it is the expected one.
-    pub(crate) fn ask(agent: &Agent, expected: &str) -> Result<Option<Self>, AgentError> {
-        Ok(Self::find_in_answer(&agent.get_state()?, expected))
+    pub(crate) fn ask(agent: &Agent, expected_id: &str) -> Result<Option<Self>, AgentError> {
+        Ok(Self::find_in_answer(&agent.get_state()?, expected_id))
     }
 
     /// Asks the agent for its id. Fails unless it is the id on record. A VM of another tool may have no id on
@@ -55,13 +55,13 @@ impl ForeignAgent {
     /// Returns the error for a run that needs the agent of the VM on record.
     fn foreign_agent_error(&self, agent: &Agent, state: &State) -> Error {
         let vm = state.vm_handle().map(|vm| format!(" of VM {vm}")).unwrap_or_default();
-        let expected = state.vm().map(|vm| vm.agent_id.as_str());
+        let expected_id = state.vm().map(|vm| vm.agent_id.as_str());
         let error = Error::new(
             ErrorKind::AgentUnreachable,
             format!(
                 "the agent at {} is not the agent{vm}: {self}, not {}; nothing on its VM was changed",
                 agent.address(),
-                expected.unwrap_or_default()
+                expected_id.unwrap_or_default()
             ),
         );
         match state.suspected_vm(&self.id) {

@@ -196,10 +196,10 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
 
 /// Returns the contract that decides whether a registry is needed. It is that of the new VM, or v1 if another
 /// CPI deletes an old VM of contract v1, because that CPI then asks the registry.
-fn contract_for_registry(state: &State, cpi: Option<&str>, new: Contract) -> Contract {
+fn contract_for_registry(state: &State, cpi: Option<&str>, new_contract: Contract) -> Contract {
     match state.vm() {
         Some(old) if old.cpi.as_deref() != cpi && old.contract == Contract::V1 => Contract::V1,
-        _ => new,
+        _ => new_contract,
     }
 }
 

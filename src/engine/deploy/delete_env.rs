@@ -19,13 +19,13 @@ use manifest::deployment::CloudProvider;
 /// Combines the failed deletions into one error.
 fn combine_failures(failures: Vec<Error>, remaining_resources: &[String]) -> Option<Error> {
     let count = failures.len();
-    let first = failures.into_iter().next()?;
+    let first_failure = failures.into_iter().next()?;
     let other_failures = match count {
         1 => String::new(),
         2 => "; 1 other deletion failed too".to_owned(),
         _ => format!("; {} other deletions failed too", count - 1),
     };
-    let error = first.context(format!("not everything could be deleted{other_failures}"));
+    let error = first_failure.context(format!("not everything could be deleted{other_failures}"));
     let error = match remaining_resources {
         // The error of its deletion says so.
         [_] => error,
@@ -152,8 +152,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
 
     cpis.connect_all_of(store.state())?;
     // The CPI of the VM comes first.
-    let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
-    let contract = cpis.connect_in_own_stage(first.as_deref())?.contract();
+    let first_cpi = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
+    let contract = cpis.connect_in_own_stage(first_cpi.as_deref())?.contract();
     let mut executor = Executor::new(run, cpis, store);
 
     let mut deletion_run = DeletionRun::new(

@@ -51,9 +51,9 @@ pub(super) fn check_liveness(
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             let is_silent = error.is_transient();
-            let other = OtherCredentials::explain(&error, run, state, run_credentials);
-            let has_other_credentials = other.is_some();
-            let error = other.map_or_else(|| error.into(), Error::from);
+            let other_credentials = OtherCredentials::explain(&error, run, state, run_credentials);
+            let has_other_credentials = other_credentials.is_some();
+            let error = other_credentials.map_or_else(|| error.into(), Error::from);
             checking.give_up(if is_silent {
                 "its agent does not answer"
             } else {

@@ -40,9 +40,9 @@ impl LineSplitter {
                 // The line is split at a blank, so that no secret without blanks is cut in two.
                 let blank_index = self.line.iter().rposition(u8::is_ascii_whitespace);
                 let blank_index = blank_index.filter(|index| *index >= MAX_LINE_BYTES / 2);
-                let rest = self.line.split_off(blank_index.map_or(self.line.len(), |index| index + 1));
+                let next_line = self.line.split_off(blank_index.map_or(self.line.len(), |index| index + 1));
                 use_line(&self.line)?;
-                self.line = rest;
+                self.line = next_line;
             }
         }
     }

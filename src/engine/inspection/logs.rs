@@ -299,7 +299,7 @@ fn for_each_line(
     use_line: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
-    let open = || {
+    let open_reader = || {
         let mut file = File::open(path)?;
         if let Some(max_lines) = max_lines {
             let length = file.metadata()?.len();
@@ -310,7 +310,7 @@ fn for_each_line(
         Ok(BufReader::with_capacity(BUFFER_BYTES, file))
     };
     let mut splitter = LineSplitter::default();
-    splitter.read(&mut open().map_err(read_error)?, read_error, use_line)?;
+    splitter.read(&mut open_reader().map_err(read_error)?, read_error, use_line)?;
     splitter.finish(use_line)
 }
 

@@ -464,9 +464,9 @@ impl StatusCollector<'_> {
         state: &State,
         reporter: &Reporter,
     ) -> Result<(AgentStatus, Value, Option<Vec<DiskCid>>)> {
-        let expected = state.vm().map(|vm| vm.agent_id.clone());
+        let expected_id = state.vm().map(|vm| vm.agent_id.clone());
         let mut agent_status = AgentStatus {
-            id: expected.clone(),
+            id: expected_id.clone(),
             address: self.sources.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
             answers: AgentAnswers::NotAsked,
             problem: None,
@@ -487,7 +487,7 @@ impl StatusCollector<'_> {
         let agent = connect(self.sources.run, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.sources.request.agent_timeout, &mut |problem| asking.log_line(problem))
-            .and_then(|()| fetch_own_state(&agent, expected.as_deref()));
+            .and_then(|()| fetch_own_state(&agent, expected_id.as_deref()));
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
@@ -500,10 +500,10 @@ impl StatusCollector<'_> {
                 agent_status.answers = AgentAnswers::No;
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.is_of_this_run();
-                let other =
+                let other_credentials =
                     OtherCredentials::explain(&error, self.sources.run, state, &self.sources.run_credentials);
-                agent_status.has_other_credentials = other.is_some();
-                let error = other.map_or_else(|| error.into(), Error::from);
+                agent_status.has_other_credentials = other_credentials.is_some();
+                let error = other_credentials.map_or_else(|| error.into(), Error::from);
                 agent_status.problem = Some(error.to_string());
                 agent_status.hints = if agent_status.is_silent { Vec::new() } else { error.hints().to_vec() };
                 return Ok((agent_status, Value::Null, None));
@@ -647,9 +647,9 @@ fn was_refused(recorded_run: &RecordedRun) -> bool {
 }
 
 /// Returns the state of the VM's own agent, or the id of a foreign agent.
-fn fetch_own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
-    if let Some(expected) = expected
-        && let Some(foreign) = ForeignAgent::ask(agent, expected)?
+fn fetch_own_state(agent: &Agent, expected_id: Option<&str>) -> Result<Result<Value, String>, AgentError> {
+    if let Some(expected_id) = expected_id
+        && let Some(foreign) = ForeignAgent::ask(agent, expected_id)?
     {
         return Ok(Err(foreign.to_string()));
     }

@@ -117,8 +117,8 @@ impl CompiledPackageStore {
     pub(super) fn find(&self, key: &PackageKey) -> Option<CompiledArchive> {
         let prefix = format!("{}.", key.0);
         let names = self.names.get_or_init(|| self.list());
-        let first = names.partition_point(|name| *name < prefix);
-        for name in names.iter().skip(first).take_while(|name| name.starts_with(&prefix)) {
+        let first_index = names.partition_point(|name| *name < prefix);
+        for name in names.iter().skip(first_index).take_while(|name| name.starts_with(&prefix)) {
             let Some(sha256) = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tgz")) else {
                 continue;
             };

@@ -140,12 +140,12 @@ pub(super) fn last_lines(text: &str) -> Vec<String> {
             _ => folded.push((line, 1)),
         }
     }
-    let last = folded.split_off(folded.len().saturating_sub(MAX_LINES));
+    let last_lines = folded.split_off(folded.len().saturating_sub(MAX_LINES));
     let line_text = |(line, count): (&str, usize)| match count {
         1 => clip(line),
         count => format!("{} ({count} times)", clip(line)),
     };
-    last.into_iter().map(line_text).collect()
+    last_lines.into_iter().map(line_text).collect()
 }
 
 fn clip(line: &str) -> String {

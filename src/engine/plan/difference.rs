@@ -195,12 +195,15 @@ mod tests {
             let key = rcgen::KeyPair::generate().unwrap();
             serde_json::to_string(&parameters.self_signed(&key).unwrap().pem()).unwrap()
         };
-        let (old, same_day, later_certificate) = (pem(2027), pem(2027), pem(2028));
-        let old = leaf("/ca", &old, false);
-        let deployed_leaves = Leaves::of([("/ca", old.value.as_str())])
-            .with_descriptions([("/ca".into(), old.description().unwrap())]);
+        let (old_certificate, same_day_certificate, later_certificate) = (pem(2027), pem(2027), pem(2028));
+        let old_certificate = leaf("/ca", &old_certificate, false);
+        let deployed_leaves = Leaves::of([("/ca", old_certificate.value.as_str())])
+            .with_descriptions([("/ca".into(), old_certificate.description().unwrap())]);
         for (value, expected) in [
-            (same_day, "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01"),
+            (
+                same_day_certificate,
+                "~ /ca: certificate, expires 2027-01-01 -> new certificate, expires 2027-01-01",
+            ),
             (later_certificate, "~ /ca: certificate, expires 2027-01-01 -> certificate, expires 2028-01-01"),
         ] {
             assert_eq!(differences(&deployed_leaves, &[leaf("/ca", &value, false)])[0].to_string(), expected);

@@ -87,17 +87,20 @@ pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &
 }
 
 fn stemcell_change_reason(state: &State, desired: &DesiredDeployment<'_>) -> Option<String> {
-    let current = state.current_stemcell();
+    let current_stemcell = state.current_stemcell();
     let new_name = name_and_version(desired.stemcell);
-    let Some(current) = current else { return Some(format!("the stemcell changes to {new_name}")) };
-    match current.compare(desired.stemcell) {
-        IdentityMatch::Same if current.cpi.as_deref() == desired.cpi => None,
+    let Some(current_stemcell) = current_stemcell else {
+        return Some(format!("the stemcell changes to {new_name}"));
+    };
+    match current_stemcell.compare(desired.stemcell) {
+        IdentityMatch::Same if current_stemcell.cpi.as_deref() == desired.cpi => None,
         IdentityMatch::Same | IdentityMatch::OtherContent => {
             Some(new_content_reason("stemcell", desired.stemcell))
         }
-        IdentityMatch::Other => {
-            Some(format!("the stemcell changes from {}/{} to {new_name}", current.name, current.version))
-        }
+        IdentityMatch::Other => Some(format!(
+            "the stemcell changes from {}/{} to {new_name}",
+            current_stemcell.name, current_stemcell.version
+        )),
     }
 }
 

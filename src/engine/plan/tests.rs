@@ -394,8 +394,8 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
 fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
     // Simulates a deploy with a new stemcell and a larger disk that failed at any step, then a retry with
     // either manifest.
-    let old = Case { sha: "old", ..Case::default() };
-    let new =
+    let old_case = Case { sha: "old", ..Case::default() };
+    let new_case =
         Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
     let mut state = deployed_state();
     let vm = |cid: &str| {
@@ -422,7 +422,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
         Change::DiskUsed(handle("disk-2")),
     ] {
         state.apply(change).unwrap();
-        for case in [&old, &new] {
+        for case in [&old_case, &new_case] {
             let steps = steps(&case.plan(&state));
             let index_of = |expected: &Step| steps.iter().position(|step| step == expected);
             let deploy_index = index_of(&Step::DeployJobs).unwrap();
@@ -466,13 +466,13 @@ fn new_stemcell_is_uploaded_first_and_old_one_deleted_last() {
 }
 
 /// Returns the steps of a plan with a new VM and a copy of its disk, and those of a step in place before it.
-fn copies_disk(in_place: Option<Step>, new: &DiskSpec) -> Vec<Step> {
+fn copies_disk(in_place: Option<Step>, new_spec: &DiskSpec) -> Vec<Step> {
     let mut expected = stop_and_delete();
     expected.push(create_vm());
     expected.extend(in_place);
     expected.extend([
         Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
-        Step::CreateDisk(new.clone()),
+        Step::CreateDisk(new_spec.clone()),
         Step::AttachDisk(DiskRef::New),
         Step::MigrateDisk,
         Step::UseDisk,
@@ -701,11 +701,11 @@ fn disk_cannot_change_its_availability_zone() {
 #[test]
 fn interrupted_move_continues_with_the_new_disk() {
     let mut state = deployed_state();
-    let new = DiskRecord { cpi: Some("a".into()), ..disk("disk-2", 1024) };
-    let new_handle = new.handle();
+    let new_disk = DiskRecord { cpi: Some("a".into()), ..disk("disk-2", 1024) };
+    let new_handle = new_disk.handle();
     for change in [
         Change::DeployBegun { in_place: false },
-        Change::DiskCreated(new),
+        Change::DiskCreated(new_disk),
         Change::DiskUsed(new_handle.clone()),
     ] {
         state.apply(change).unwrap();

@@ -355,8 +355,8 @@ fn obtain(
 ) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&run.paths.cache)?;
     let first_failure = Arc::new(OnceLock::<Instant>::new());
-    let is_over = |first: &OnceLock<Instant>| {
-        first.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)
+    let is_over = |first_failure: &OnceLock<Instant>| {
+        first_failure.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)
     };
     let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupt_check = move || match is_over(&failure) {
@@ -369,12 +369,12 @@ fn obtain(
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let results = Mutex::new(Vec::with_capacity(artifacts.len()));
     let obtain_each = |indexes: &[usize]| {
-        let next = AtomicUsize::new(0);
+        let next_position = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..run.parallel.min(indexes.len()).max(1) {
                 scope.spawn(|| {
                     while !is_over(&first_failure)
-                        && let Some(index) = indexes.get(next.fetch_add(1, Ordering::SeqCst))
+                        && let Some(index) = indexes.get(next_position.fetch_add(1, Ordering::SeqCst))
                         && let Some(artifact) = artifacts.get(*index)
                     {
                         let result = artifact.obtain(&context);
@@ -440,6 +440,10 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
         .map(|(title, error)| format!("{title}: {}", error.chain().join(": ")))
         .collect();
     lines.extend((count > MAX_SHOWN_FAILURES).then(|| format!("and {} more", count - MAX_SHOWN_FAILURES)));
-    let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
-    Some(shown_failures.fold(all, |all, (_, error)| all.with_advice_of(error)))
+    let combined_error =
+        Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
+    Some(
+        shown_failures
+            .fold(combined_error, |combined_error, (_, error)| combined_error.with_advice_of(error)),
+    )
 }

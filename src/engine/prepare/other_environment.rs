@@ -27,14 +27,14 @@ impl OtherEnvironment {
         }
         let deployed_addresses = state.static_addresses();
         let in_manifest = manifest::static_addresses(inputs, &run.redactor);
-        let first = in_manifest.first()?;
+        let first_address = in_manifest.first()?;
         (!deployed_addresses.is_empty()
             && !in_manifest.iter().any(|address| deployed_addresses.contains(address)))
         .then(|| OtherEnvironment {
             name: Some(manifest_name.clone()),
             address: deployed_addresses.first().cloned(),
             manifest_name,
-            manifest_address: Some(first.clone()),
+            manifest_address: Some(first_address.clone()),
         })
     }
 

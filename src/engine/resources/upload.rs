@@ -269,7 +269,7 @@ fn upload(
 fn delete_superseded(
     executor: &mut Executor<'_>,
     run: &RunContext,
-    new: &artifact::Stemcell,
+    stemcell: &artifact::Stemcell,
     handle: &StemcellHandle,
     fix: bool,
     stage: &Stage,
@@ -278,7 +278,7 @@ fn delete_superseded(
         return Ok(());
     }
     let mut old_uploads: Vec<StemcellHandle> =
-        records(executor.state(), &new.name, &new.version, handle.cpi())
+        records(executor.state(), &stemcell.name, &stemcell.version, handle.cpi())
             .map(StemcellRecord::handle)
             .collect();
     old_uploads.sort();
@@ -310,13 +310,13 @@ fn delete_superseded(
 fn combine_failures(failures: Vec<(String, Error)>, upload_count: usize) -> Option<Error> {
     let failed_count = failures.len();
     let mut failures = failures.into_iter();
-    let (_, first) = failures.next()?;
+    let (_, first_error) = failures.next()?;
     if upload_count == 1 {
-        return Some(first);
+        return Some(first_error);
     }
-    let first =
-        first.context(format!("{failed_count} of {upload_count} uploads failed; the others are on record"));
-    Some(failures.fold(first, |error, (label, next)| {
-        error.with_hint(format!("{label} failed too: {}", next.chain().join(": ")))
+    let first_error = first_error
+        .context(format!("{failed_count} of {upload_count} uploads failed; the others are on record"));
+    Some(failures.fold(first_error, |error, (label, next_error)| {
+        error.with_hint(format!("{label} failed too: {}", next_error.chain().join(": ")))
     }))
 }

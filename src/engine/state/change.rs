@@ -169,12 +169,12 @@ pub struct RenamedDisk {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Rejection {
     /// Another VM is on record, and would be lost from the record.
-    #[error("VM {existing} is still on record, so VM {new} cannot be recorded")]
+    #[error("VM {existing_vm} is still on record, so VM {new_vm} cannot be recorded")]
     VmExists {
         /// The VM on record.
-        existing: VmHandle,
+        existing_vm: VmHandle,
         /// The VM that should have been recorded.
-        new: VmHandle,
+        new_vm: VmHandle,
     },
     /// A different host key is on record. Accepting the new one would hide that another machine answers.
     #[error("VM '{vm}' has another ssh host key on record")]
@@ -249,8 +249,8 @@ impl State {
             }
             Change::VmCreated(vm) => {
                 let handle = vm.handle();
-                if let Some(existing) = self.vm_handle().filter(|existing| *existing != handle) {
-                    return Err(Rejection::VmExists { existing, new: handle });
+                if let Some(existing_vm) = self.vm_handle().filter(|existing| *existing != handle) {
+                    return Err(Rejection::VmExists { existing_vm, new_vm: handle });
                 }
                 // A CPI may reuse the CID of an earlier VM.
                 self.unmark(&handle.into());
@@ -259,10 +259,10 @@ impl State {
                 self.monopile.vm_without_details = None;
             }
             Change::VmDeleted(handle) => {
-                let current = self.vm_handle();
+                let current_vm = self.vm_handle();
                 let vm = Resource::Vm(handle);
-                match current.map(Resource::Vm) {
-                    Some(current) if current == vm => self.remove_vm_record(),
+                match current_vm.map(Resource::Vm) {
+                    Some(current_vm) if current_vm == vm => self.remove_vm_record(),
                     Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded_error(&vm)),
                     _ => {}
                 }
@@ -408,8 +408,8 @@ impl State {
                 self.apply(Change::deletion_of(resource))?;
             }
             Change::VmAdopted { handle, vm } => {
-                if let Some(existing) = self.vm_handle() {
-                    return Err(Rejection::VmExists { existing, new: handle });
+                if let Some(existing_vm) = self.vm_handle() {
+                    return Err(Rejection::VmExists { existing_vm, new_vm: handle });
                 }
                 self.monopile.vm = vm.map(|vm| VmRecord { cid: handle.cid.clone(), ..*vm });
                 self.current_vm_cid = Some(handle.cid.clone());

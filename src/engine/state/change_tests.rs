@@ -46,7 +46,7 @@ fn rejects_a_second_vm() {
     let before = state.clone();
     assert_eq!(
         state.apply(vm("vm-2")),
-        Err(Rejection::VmExists { existing: handle("vm-1"), new: handle("vm-2") })
+        Err(Rejection::VmExists { existing_vm: handle("vm-1"), new_vm: handle("vm-2") })
     );
     assert_eq!(state, before);
 }

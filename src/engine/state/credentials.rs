@@ -185,14 +185,14 @@ impl CredentialDigests {
 mod tests {
     use super::*;
 
-    fn values(all: &[(&str, Option<&str>, bool)]) -> Vec<VariableValue> {
+    fn values(variables: &[(&str, Option<&str>, bool)]) -> Vec<VariableValue> {
         let variable = |(name, value, is_stored): &(&str, Option<&str>, bool)| VariableValue {
             name: (*name).to_owned(),
             value: value.map(str::to_owned),
             is_stored: *is_stored,
             was_rotated: false,
         };
-        all.iter().map(variable).collect()
+        variables.iter().map(variable).collect()
     }
 
     fn digests_of(values: &[VariableValue]) -> Option<CredentialDigests> {
@@ -217,8 +217,9 @@ mod tests {
         let deployed_values =
             values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
         let record = digests_of(&deployed_values).unwrap();
-        let missing_names =
-            |all: &[(&str, Option<&str>, bool)]| record.names_with_missing_source(&values(all)).join(" ");
+        let missing_names = |variables: &[(&str, Option<&str>, bool)]| {
+            record.names_with_missing_source(&values(variables)).join(" ")
+        };
         let given_value = ("c", Some("3"), false);
         assert_eq!(missing_names(&[("a", None, false), ("b", None, false), given_value]), "a b");
         assert_eq!(missing_names(&[("a", None, false), ("b", None, false), ("c", None, false)]), "a b c");

@@ -154,10 +154,11 @@ impl Store {
     /// Applies a change and writes the state. The change is durable when this returns.
     pub fn commit(&mut self, change: Change) -> Result<()> {
         let ends_vm = matches!(change, Change::VmDeleted(_));
-        let mut next = self.state.clone();
-        next.apply(change)
+        let mut next_state = self.state.clone();
+        next_state
+            .apply(change)
             .map_err(|rejection| Error::failure("the state rejects a change").with_source(rejection))?;
-        self.write(next)?;
+        self.write(next_state)?;
         if ends_vm { self.remove_registry() } else { Ok(()) }
     }
 
@@ -175,12 +176,12 @@ impl Store {
 
     /// Writes the state if it changed. Checks the lock first, and keeps the version before the first change
     /// of this run and a backup before each.
-    fn write(&mut self, next: State) -> Result<()> {
-        if self.exists && next == self.state {
+    fn write(&mut self, next_state: State) -> Result<()> {
+        if self.exists && next_state == self.state {
             return Ok(());
         }
         self.storage.check_lock()?;
-        let bytes = next.to_bytes()?;
+        let bytes = next_state.to_bytes()?;
         let failure_message = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.has_kept_version {
             // A version is kept only once per run, because a run writes often.
@@ -207,7 +208,7 @@ impl Store {
             let error = Error::failure(failure_message()).with_source(error);
             self.storage.with_owner_hint(error).with_rerun_hint(rerun_hint)
         })?;
-        self.state = next;
+        self.state = next_state;
         self.exists = true;
         // A state that this run created has no earlier version.
         self.has_kept_version = true;

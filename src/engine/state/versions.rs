@@ -52,22 +52,22 @@ pub fn read_versions(storage: &Storage) -> Result<Vec<Version>> {
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = list_numbers(storage)?;
-    let current = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
+    let current_state = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
     let newest_number = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
     if newest_number > 0
         && storage
             .read(&document_name(newest_number))?
-            .is_some_and(|document| document.bytes == current.bytes)
+            .is_some_and(|document| document.bytes == current_state.bytes)
     {
         return Ok(newest_number);
     }
     let number = newest_number + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
-    storage.write(&document_name(number), &current.bytes)?;
-    storage.set_written_time(&document_name(number), current.written_at);
-    for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
-        storage.remove(&document_name(*old))?;
+    storage.write(&document_name(number), &current_state.bytes)?;
+    storage.set_written_time(&document_name(number), current_state.written_at);
+    for old_number in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
+        storage.remove(&document_name(*old_number))?;
     }
     Ok(number)
 }

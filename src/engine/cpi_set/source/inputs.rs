@@ -113,9 +113,9 @@ fn open_releases(
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
-    let open =
+    let open_refs =
         |release_refs: &[ReleaseRef]| prepare::open_releases(run, release_refs, &inputs.manifest, stage);
-    let mut releases = open(&Deployment::parse_releases(&manifest.root, &has_cpi_job)?)?;
+    let mut releases = open_refs(&Deployment::parse_releases(&manifest.root, &has_cpi_job)?)?;
     let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
     if types().next().is_none() {
         return Ok(releases);
@@ -131,7 +131,7 @@ fn open_releases(
             break;
         }
         let are_all_builtin = missing_types.all(|cpi| BuiltinCpi::named(&cpi.kind).is_some());
-        match open(std::slice::from_ref(release)) {
+        match open_refs(std::slice::from_ref(release)) {
             Ok(new_releases) => releases.extend(new_releases),
             // Every missing type is also a built-in CPI, so a release that does not look like a CPI may be
             // unreadable.

@@ -25,20 +25,21 @@ impl ResolvedCpis<'_> {
         userland_ref: &UserlandRef,
         stage: &Stage,
     ) -> Result<Vec<(Digest, PathBuf)>> {
-        let LocatedUserland { url, expected, .. } = self.locate(userland_ref)?;
+        let LocatedUserland { url, expected_digest, .. } = self.locate(userland_ref)?;
         if matches!(url, ArtifactUrl::Local(_)) {
             return Ok(Vec::new());
         }
-        let expected = expected.ok_or_else(|| {
+        let expected_digest = expected_digest.ok_or_else(|| {
             Error::invalid(format!("the userland '{url}' has no digest, by which a cache finds it"))
                 .with_hint(match &url {
                     ArtifactUrl::Image(_) => "add the digest of the image: oci://HOST/NAME@sha256:DIGEST",
                     _ => "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
                 })
         })?;
-        let source = self.download(&url, Some(&expected), stage).context(|| cannot_be_used(userland_ref))?;
+        let source =
+            self.download(&url, Some(&expected_digest), stage).context(|| cannot_be_used(userland_ref))?;
         let blobs = source.image.into_iter().flatten().map(|blob| (blob.digest, blob.path));
-        Ok(iter::once((expected, source.path)).chain(blobs).collect())
+        Ok(iter::once((expected_digest, source.path)).chain(blobs).collect())
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
@@ -75,24 +76,26 @@ impl ResolvedCpis<'_> {
 
     fn obtain_userland(&self, userland_ref: &UserlandRef, stage: &Stage) -> Result<Userland> {
         let run = self.run;
-        let LocatedUserland { url, expected, files } = self.locate(userland_ref)?;
-        let source = self.download(&url, expected.as_ref(), stage)?;
+        let LocatedUserland { url, expected_digest, files } = self.locate(userland_ref)?;
+        let source = self.download(&url, expected_digest.as_ref(), stage)?;
         let cache = Cache::open(&run.paths.cache)?;
         let interrupt_check = interrupt_check(&run.signals);
-        let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupt_check, stage)?;
+        let content =
+            artifact::userland::open(&cache, &source, expected_digest.as_ref(), &interrupt_check, stage)?;
         Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
     }
 
     /// Returns the file or directory of a userland on this machine.
-    fn download(&self, url: &ArtifactUrl, expected: Option<&Digest>, stage: &Stage) -> Result<Source> {
+    fn download(&self, url: &ArtifactUrl, expected_digest: Option<&Digest>, stage: &Stage) -> Result<Source> {
         let run = self.run;
         let cache = Cache::open(&run.paths.cache)?;
         let fetcher = run.create_fetcher(&cache, interrupt_check(&run.signals))?;
-        fetcher.obtain(url, expected, "the userland", stage.reporter())
+        fetcher.obtain(url, expected_digest, "the userland", stage.reporter())
     }
 
     fn locate(&self, userland_ref: &UserlandRef) -> Result<LocatedUserland> {
-        let (url, expected) = obtain::locate_userland(self.run, userland_ref, parent(self.inputs.manifest))?;
+        let (url, expected_digest) =
+            obtain::locate_userland(self.run, userland_ref, parent(self.inputs.manifest))?;
         let home = obtain::home(self.run);
         let mut files = Vec::new();
         for path in &userland_ref.files {
@@ -107,14 +110,14 @@ impl ResolvedCpis<'_> {
             })?;
             files.push(path);
         }
-        Ok(LocatedUserland { url, expected, files })
+        Ok(LocatedUserland { url, expected_digest, files })
     }
 }
 
 /// A userland with resolved paths.
 struct LocatedUserland {
     url: ArtifactUrl,
-    expected: Option<Digest>,
+    expected_digest: Option<Digest>,
     files: Vec<PathBuf>,
 }
 

@@ -378,20 +378,20 @@ impl CloudCheckResult {
     fn unsolved_error(&self) -> Option<Error> {
         let unsolved: Vec<&TreatedProblem> =
             self.problems.iter().filter(|treated| !treated.is_solved).collect();
-        let first = unsolved.first()?;
-        let (count, all) = (unsolved.len(), self.problems.len());
-        let count = match count == all {
+        let first_problem = unsolved.first()?;
+        let (count, problem_count) = (unsolved.len(), self.problems.len());
+        let count = match count == problem_count {
             true => count.to_string(),
-            false => format!("{count} of {all}"),
+            false => format!("{count} of {problem_count}"),
         };
-        let problems = if all == 1 { "problem" } else { "problems" };
+        let problems = if problem_count == 1 { "problem" } else { "problems" };
         let error = Error::new(ErrorKind::Drift, format!("not repaired: {count} {problems}"));
         // The repair that just failed would fail again, until its cause is corrected.
         if let Some(failed_deploy) = &self.failed_deploy {
             return Some(error.with_advice_of(failed_deploy).with_retry_hint());
         }
         let error = self.unchecked_resources.explain(error).with_hints(&self.hints);
-        let error = match first.untried().find(|repair| repair.is_safe()) {
+        let error = match first_problem.untried().find(|repair| repair.is_safe()) {
             Some(repair) if !self.has_other_address => error.with_hint(format!(
                 "to repair it without a question: `monopile cloud-check MANIFEST --resolution {}`",
                 repair.name()

@@ -62,12 +62,12 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Exploration {
             settled_states.push(number);
         }
         system.add_transitions(&state, &mut transitions);
-        for (transition, (_, next)) in transitions.drain(..).enumerate() {
-            let new = number_of(origins.len());
-            let state_number = *numbers.entry(system.key(&next)).or_insert(new);
-            if state_number == new {
+        for (transition, (_, next_state)) in transitions.drain(..).enumerate() {
+            let new_number = number_of(origins.len());
+            let state_number = *numbers.entry(system.key(&next_state)).or_insert(new_number);
+            if state_number == new_number {
                 origins.push(Origin { state: number, transition: number_of(transition) });
-                queue.push_back(next);
+                queue.push_back(next_state);
             }
             edges.push((state_number, number));
         }
@@ -111,8 +111,8 @@ fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<Stri
     let mut transitions = Vec::new();
     let follow = |transition| {
         system.add_transitions(&state, &mut transitions);
-        let (action, next) = transitions.drain(..).nth(index(transition)).unwrap();
-        state = next;
+        let (action, next_state) = transitions.drain(..).nth(index(transition)).unwrap();
+        state = next_state;
         format!("{action:?}")
     };
     path.into_iter().rev().map(follow).collect()
@@ -125,8 +125,8 @@ fn dead_end(states: usize, settled_states: Vec<u32>, mut edges: Vec<(u32, u32)>)
     settled_states.iter().for_each(|&number| can_settle[index(number)] = true);
     let mut queue = settled_states;
     while let Some(target) = queue.pop() {
-        let first = edges.partition_point(|&(end, _)| end < target);
-        for &(_, source) in edges[first..].iter().take_while(|&&(end, _)| end == target) {
+        let first_edge = edges.partition_point(|&(end, _)| end < target);
+        for &(_, source) in edges[first_edge..].iter().take_while(|&&(end, _)| end == target) {
             if !std::mem::replace(&mut can_settle[index(source)], true) {
                 queue.push(source);
             }

@@ -225,64 +225,64 @@ impl Model {
             Some(vm) if self.resizes => CallKind::Resize(to_u8(vm)),
             Some(vm) => CallKind::Delete(to_u8(vm)),
         };
-        let mut next = *state;
-        next.calls[call] = Call { kind, run: to_u8(run), ..Call::default() };
-        next.runs[run].phase = Phase::Preparing(to_u8(call), 0);
-        transitions.push((ModelAction::Plan { run, call }, next));
+        let mut next_state = *state;
+        next_state.calls[call] = Call { kind, run: to_u8(run), ..Call::default() };
+        next_state.runs[run].phase = Phase::Preparing(to_u8(call), 0);
+        transitions.push((ModelAction::Plan { run, call }, next_state));
     }
 
     fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
         if state.owner != Owner::None && !state.has_expired {
             return;
         }
-        let mut next = *state;
-        next.is_unfenced = (self.table.must_fence)(state.has_expired);
-        next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
-        (next.owner, next.has_expired) = (Owner::Run(to_u8(run)), false);
-        transitions.push((ModelAction::TakeLock { run }, next));
+        let mut next_state = *state;
+        next_state.is_unfenced = (self.table.must_fence)(state.has_expired);
+        next_state.runs[run].phase = if next_state.is_unfenced { Phase::Fencing } else { Phase::Reading };
+        (next_state.owner, next_state.has_expired) = (Owner::Run(to_u8(run)), false);
+        transitions.push((ModelAction::TakeLock { run }, next_state));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None);
         if is_quiet && state.calls.iter().any(|call| call.is_announced) {
-            next.runs[run].forgets = true;
-            transitions.push((ModelAction::TakeLockToForget { run }, next));
+            next_state.runs[run].forgets = true;
+            transitions.push((ModelAction::TakeLockToForget { run }, next_state));
         }
     }
 
     /// Lists the steps of a run.
     fn act(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        let mut next = *state;
+        let mut next_state = *state;
         match state.runs[run].phase {
             Phase::Off => self.take_lock(state, run, transitions),
             Phase::Fencing if !self.has_lock(state, run) => {
-                next.runs[run].phase = Phase::Ending;
-                transitions.push((ModelAction::LockIsLost { run }, next));
+                next_state.runs[run].phase = Phase::Ending;
+                transitions.push((ModelAction::LockIsLost { run }, next_state));
             }
             Phase::Fencing => {
-                next.runs[run].phase = Phase::Reading;
-                next.is_unfenced = false;
-                for (other, stale) in next.runs.iter_mut().enumerate() {
+                next_state.runs[run].phase = Phase::Reading;
+                next_state.is_unfenced = false;
+                for (other, stale) in next_state.runs.iter_mut().enumerate() {
                     stale.is_stale |= other != run && stale.phase.has_read();
                 }
-                transitions.push((ModelAction::Fence { run }, next));
+                transitions.push((ModelAction::Fence { run }, next_state));
             }
             Phase::Reading => {
-                let me = &mut next.runs[run];
+                let me = &mut next_state.runs[run];
                 (me.phase, me.view, me.is_stale) = (Phase::Listing, state.record, false);
                 // Files of calls without an intent are removed.
                 for call in
-                    next.calls.iter_mut().filter(|call| !call.is_announced && self.is_local(call, run))
+                    next_state.calls.iter_mut().filter(|call| !call.is_announced && self.is_local(call, run))
                 {
                     call.file = AnswerFile::Missing;
                 }
-                transitions.push((ModelAction::ReadState { run }, next));
+                transitions.push((ModelAction::ReadState { run }, next_state));
             }
             Phase::Listing => {
-                let me = &mut next.runs[run];
+                let me = &mut next_state.runs[run];
                 me.phase = Phase::Recovering;
                 for number in (0..CALLS).filter(|&number| state.calls[number].is_announced) {
                     me.open = me.open.with_call(number);
                 }
-                transitions.push((ModelAction::ReadJournal { run }, next));
+                transitions.push((ModelAction::ReadJournal { run }, next_state));
             }
             Phase::Recovering if state.runs[run].open == CallSet::default() => {
                 self.plan(state, run, transitions);
@@ -291,8 +291,8 @@ impl Model {
             Phase::Recovering => {
                 for call in (0..CALLS).filter(|&call| state.runs[run].open.contains(call)) {
                     let Some(outcome) = self.recovered_outcome(state, run, call) else { continue };
-                    next.runs[run].phase = Phase::Concluding(to_u8(call), outcome, 0);
-                    transitions.push((ModelAction::Examine { run, call, outcome }, next));
+                    next_state.runs[run].phase = Phase::Concluding(to_u8(call), outcome, 0);
+                    transitions.push((ModelAction::Examine { run, call, outcome }, next_state));
                 }
             }
             Phase::Preparing(call, step) => self.prepare(state, run, call, step, transitions),
@@ -306,19 +306,19 @@ impl Model {
                     CpiProcess::Forked => return,
                     CpiProcess::Running => CallOutcome::Running,
                 };
-                next.runs[run].phase = Phase::Concluding(number, outcome, 0);
+                next_state.runs[run].phase = Phase::Concluding(number, outcome, 0);
                 let action = match outcome {
                     CallOutcome::Running => ModelAction::StopWaiting { run },
                     _ => ModelAction::Examine { run, call: number.into(), outcome },
                 };
-                transitions.push((action, next));
+                transitions.push((action, next_state));
             }
             Phase::Concluding(call, outcome, step) => {
                 self.end_call(state, run, (call, outcome, step), transitions);
             }
             Phase::Ending => {
-                self.end_process(&mut next, run, false);
-                transitions.push((ModelAction::End { run }, next));
+                self.end_process(&mut next_state, run, false);
+                transitions.push((ModelAction::End { run }, next_state));
             }
         }
     }
@@ -332,13 +332,13 @@ impl Model {
         step: u8,
         transitions: &mut Vec<(ModelAction, ModelState)>,
     ) {
-        let mut next = *state;
-        let call = &mut next.calls[usize::from(number)];
-        next.runs[run].phase = Phase::Preparing(number, step + 1);
+        let mut next_state = *state;
+        let call = &mut next_state.calls[usize::from(number)];
+        next_state.runs[run].phase = Phase::Preparing(number, step + 1);
         let Some(&step) = self.table.preparations.get(usize::from(step)) else {
             (call.is_held, call.process) = (false, CpiProcess::Forked);
-            next.runs[run].phase = Phase::Waiting(number);
-            transitions.push((ModelAction::Fork { run, call: number.into() }, next));
+            next_state.runs[run].phase = Phase::Waiting(number);
+            transitions.push((ModelAction::Fork { run, call: number.into() }, next_state));
             return;
         };
         let mut action = ModelAction::Prepare { run, call: number.into(), step };
@@ -347,12 +347,12 @@ impl Model {
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
                 if state.owner != Owner::Run(to_u8(run)) {
-                    next.runs[run].phase = Phase::Ending;
+                    next_state.runs[run].phase = Phase::Ending;
                     action = ModelAction::LockIsLost { run };
                 }
             }
         }
-        transitions.push((action, next));
+        transitions.push((action, next_state));
     }
 
     /// Takes a step that ends a call.
@@ -368,69 +368,71 @@ impl Model {
         let Run { open, view, forgets, is_checked, .. } = state.runs[run];
         let is_recovery = open.contains(call);
         let steps = (self.table.concluding_steps)(outcome, kind == CallKind::Create, forgets && is_recovery);
-        let mut next = *state;
-        next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
+        let mut next_state = *state;
+        next_state.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
-            next.runs[run].phase = Phase::Recovering;
-            next.runs[run].open = open.without_call(call);
-            return self.act(&next, run, transitions);
+            next_state.runs[run].phase = Phase::Recovering;
+            next_state.runs[run].open = open.without_call(call);
+            return self.act(&next_state, run, transitions);
         };
         if step != ConcludingStep::StayOpen && !is_checked {
             if !self.has_lock(state, run) {
-                next.runs[run].phase = Phase::Ending;
-                return transitions.push((ModelAction::LockIsLost { run }, next));
+                next_state.runs[run].phase = Phase::Ending;
+                return transitions.push((ModelAction::LockIsLost { run }, next_state));
             }
             if self.is_shared() {
-                next.runs[run].phase = state.runs[run].phase;
-                next.runs[run].is_checked = true;
-                return transitions.push((ModelAction::CheckLease { run }, next));
+                next_state.runs[run].phase = state.runs[run].phase;
+                next_state.runs[run].is_checked = true;
+                return transitions.push((ModelAction::CheckLease { run }, next_state));
             }
         }
-        next.runs[run].is_checked = false;
+        next_state.runs[run].is_checked = false;
         let mut action = ModelAction::Conclude { run, call, step };
         let is_written = match step {
             ConcludingStep::Record => {
-                view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
+                view.after(kind, call).is_some_and(|record| self.write(&mut next_state, run, record))
             }
-            ConcludingStep::RecordSuspect => {
-                self.write(&mut next, run, ModelRecord { suspects: view.suspects.with_call(call), ..view })
-            }
+            ConcludingStep::RecordSuspect => self.write(
+                &mut next_state,
+                run,
+                ModelRecord { suspects: view.suspects.with_call(call), ..view },
+            ),
             ConcludingStep::Settle => {
                 if outcome == CallOutcome::Unknown && forgets && is_recovery {
                     // The operator deleted the resource before.
-                    next.calls[call].is_alive = false;
+                    next_state.calls[call].is_alive = false;
                 }
-                self.settle(&mut next, run, call);
+                self.settle(&mut next_state, run, call);
                 true
             }
             ConcludingStep::StayOpen => {
-                next.runs[run].phase = Phase::Ending;
+                next_state.runs[run].phase = Phase::Ending;
                 true
             }
         };
         if !is_written {
-            next.runs[run].phase = Phase::Ending;
+            next_state.runs[run].phase = Phase::Ending;
             action = ModelAction::WriteIsRefused { run };
         }
-        transitions.push((action, next));
+        transitions.push((action, next_state));
     }
 
     /// Lists the steps of CPI processes.
     fn run_cpis(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for call in 0..CALLS {
-            let mut next = *state;
+            let mut next_state = *state;
             match state.calls[call].process {
                 CpiProcess::None => {}
                 CpiProcess::Forked => {
-                    next.calls[call].process = CpiProcess::None;
-                    transitions.push((ModelAction::ForkDies { call }, next));
+                    next_state.calls[call].process = CpiProcess::None;
+                    transitions.push((ModelAction::ForkDies { call }, next_state));
                     // A process that cannot rename its file ends.
                     if state.calls[call].file == AnswerFile::Prepared {
-                        let this = &mut next.calls[call];
+                        let this = &mut next_state.calls[call];
                         (this.file, this.process) = (AnswerFile::Answer, CpiProcess::Running);
                         this.is_made = true;
-                        check_start(&mut next, call);
-                        transitions.push((ModelAction::BecomeCpi { call }, next));
+                        check_start(&mut next_state, call);
+                        transitions.push((ModelAction::BecomeCpi { call }, next_state));
                     }
                 }
                 CpiProcess::Running => {
@@ -442,20 +444,22 @@ impl Model {
                         (false, AnswerContent::MadeNothing, "made nothing"),
                         (false, AnswerContent::Unusable, "none"),
                     ] {
-                        let mut next = *state;
-                        let this = &mut next.calls[call];
+                        let mut next_state = *state;
+                        let this = &mut next_state.calls[call];
                         this.process = CpiProcess::None;
                         if this.file == AnswerFile::Answer {
                             this.content = content;
                         }
                         match this.kind {
-                            CallKind::Delete(target) => next.calls[usize::from(target)].is_alive &= !was_made,
+                            CallKind::Delete(target) => {
+                                next_state.calls[usize::from(target)].is_alive &= !was_made
+                            }
                             CallKind::Resize(target) => {
-                                next.calls[usize::from(target)].is_resized |= was_made
+                                next_state.calls[usize::from(target)].is_resized |= was_made
                             }
                             CallKind::Create | CallKind::Unused | CallKind::Over => this.is_alive = was_made,
                         }
-                        transitions.push((ModelAction::CpiEnds { call, was_made, answer }, next));
+                        transitions.push((ModelAction::CpiEnds { call, was_made, answer }, next_state));
                     }
                 }
             }
@@ -466,23 +470,23 @@ impl Model {
     fn run_keepers(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for (run, keeper) in state.keepers.iter().enumerate() {
             let Some(unpublished) = *keeper else { continue };
-            let mut next = *state;
-            next.keepers[run] = None;
-            transitions.push((ModelAction::KeeperDies { run }, next));
+            let mut next_state = *state;
+            next_state.keepers[run] = None;
+            transitions.push((ModelAction::KeeperDies { run }, next_state));
             if unpublished == CallSet::default() {
                 if state.owner == Owner::Gone(to_u8(run)) {
-                    self.give_back(&mut next, run);
+                    self.give_back(&mut next_state, run);
                 }
-                transitions.push((ModelAction::KeeperEnds { run }, next));
+                transitions.push((ModelAction::KeeperEnds { run }, next_state));
             }
             for call in (0..CALLS).filter(|&call| unpublished.contains(call)) {
                 if self.progress(&state.calls[call], run) == EvidentProgress::Running {
                     continue;
                 }
-                let mut next = *state;
-                next.keepers[run] = Some(unpublished.without_call(call));
-                next.calls[call].is_published = state.calls[call].is_announced;
-                transitions.push((ModelAction::KeeperPublishes { run, call }, next));
+                let mut next_state = *state;
+                next_state.keepers[run] = Some(unpublished.without_call(call));
+                next_state.calls[call].is_published = state.calls[call].is_announced;
+                transitions.push((ModelAction::KeeperPublishes { run, call }, next_state));
             }
         }
     }
@@ -492,19 +496,19 @@ impl Model {
         if state.owner == Owner::None {
             return;
         }
-        let mut next = *state;
-        (next.owner, next.has_expired, next.is_unfenced) = (Owner::None, false, false);
-        next.is_removed = self.is_shared();
-        transitions.push((ModelAction::OperatorRemovesLock, next));
+        let mut next_state = *state;
+        (next_state.owner, next_state.has_expired, next_state.is_unfenced) = (Owner::None, false, false);
+        next_state.is_removed = self.is_shared();
+        transitions.push((ModelAction::OperatorRemovesLock, next_state));
         if !self.is_shared() {
             return;
         }
-        let mut next = *state;
-        next.has_expired = !state.has_expired;
-        if next.has_expired {
-            transitions.push((ModelAction::LeaseExpires, next));
+        let mut next_state = *state;
+        next_state.has_expired = !state.has_expired;
+        if next_state.has_expired {
+            transitions.push((ModelAction::LeaseExpires, next_state));
         } else {
-            transitions.push((ModelAction::LeaseIsRenewed, next));
+            transitions.push((ModelAction::LeaseIsRenewed, next_state));
         }
     }
 }
@@ -558,19 +562,19 @@ impl System for Model {
         for run in 0..RUNS {
             self.act(state, run, transitions);
             if state.runs[run].phase != Phase::Off {
-                let mut next = *state;
-                self.end_process(&mut next, run, true);
-                transitions.push((ModelAction::Kill { run }, next));
+                let mut next_state = *state;
+                self.end_process(&mut next_state, run, true);
+                transitions.push((ModelAction::Kill { run }, next_state));
             }
         }
         self.run_cpis(state, transitions);
         self.run_keepers(state, transitions);
         self.list_lock_transitions(state, transitions);
-        for (_, next) in transitions {
+        for (_, next_state) in transitions {
             if !self.is_shared() {
-                next.forget_lost_runs();
+                next_state.forget_lost_runs();
             }
-            next.tidy();
+            next_state.tidy();
         }
     }
 

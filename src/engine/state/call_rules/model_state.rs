@@ -327,26 +327,26 @@ impl ModelState {
             packer.add(1, self.runs.iter().map(|run| u8::from(run.phase.call() == Some(number))));
             packer.0
         });
-        let new = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
-        let set = |set: &mut CallSet| {
+        let new_number = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
+        let renumber_set = |set: &mut CallSet| {
             let members = (0..CALLS).filter(|&number| set.contains(number));
-            *set = members.fold(CallSet::default(), |members, number| members.with_call(new(number)));
+            *set = members.fold(CallSet::default(), |members, number| members.with_call(new_number(number)));
         };
-        let number = |number: &mut u8| *number = to_u8(new((*number).into()));
+        let renumber = |number: &mut u8| *number = to_u8(new_number((*number).into()));
         for run in &mut self.runs {
-            [&mut run.open, &mut run.view.vm, &mut run.view.suspects].into_iter().for_each(set);
+            [&mut run.open, &mut run.view.vm, &mut run.view.suspects].into_iter().for_each(renumber_set);
             match &mut run.phase {
                 Phase::Preparing(call, _) | Phase::Waiting(call) | Phase::Concluding(call, ..) => {
-                    number(call)
+                    renumber(call)
                 }
                 _ => {}
             }
         }
-        [&mut self.record.vm, &mut self.record.suspects].into_iter().for_each(set);
-        self.keepers.iter_mut().flatten().for_each(set);
+        [&mut self.record.vm, &mut self.record.suspects].into_iter().for_each(renumber_set);
+        self.keepers.iter_mut().flatten().for_each(renumber_set);
         for call in &mut self.calls {
             if let CallKind::Delete(target) | CallKind::Resize(target) = &mut call.kind {
-                number(target);
+                renumber(target);
             }
         }
         self.calls = order.map(|old| self.calls[old]);

@@ -254,13 +254,13 @@ impl BucketClient {
         use object_store::Error as E;
 
         let mut cause = error.to_string();
-        let mut next = std::error::Error::source(error);
-        while let Some(source) = next {
+        let mut next_source = std::error::Error::source(error);
+        while let Some(source) = next_source {
             let text = source.to_string();
             if !cause.contains(&text) {
                 cause = format!("{cause}: {text}");
             }
-            next = source.source();
+            next_source = source.source();
         }
         let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
         let bucket = &self.settings.address.bucket;

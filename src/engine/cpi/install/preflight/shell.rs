@@ -167,12 +167,12 @@ fn without_comment(line: &str) -> String {
 
 /// Returns the word that ends the here-document which begins in this line.
 fn here_document(line: &str) -> Option<String> {
-    let (_, rest) = line.split_once("<<")?;
-    if rest.starts_with('<') {
+    let (_, end_marker) = line.split_once("<<")?;
+    if end_marker.starts_with('<') {
         return None;
     }
-    let rest = rest.trim_start_matches('-').trim_start();
-    let word: String = rest
+    let end_marker = end_marker.trim_start_matches('-').trim_start();
+    let word: String = end_marker
         .trim_start_matches(['\'', '"', '\\'])
         .chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')
