@@ -257,10 +257,7 @@ mod tests {
             highest_api_version: cap,
             is_builtin: false,
         };
-        Cpi {
-            settings: settings,
-            info: Info { api_version: cpi_version, stemcell_formats: None, version: None },
-        }
+        Cpi { settings, info: Info { api_version: cpi_version, stemcell_formats: None, version: None } }
     }
 
     #[test]

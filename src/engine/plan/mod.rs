@@ -261,8 +261,7 @@ impl Plan {
 
     /// Estimates the duration from earlier runs. Returns `None` if a step was never measured, if no step
     /// counts, or if the plan expects that the jobs cannot be stopped: the time that it waits for their agent
-    /// is unknown.
-    /// Steps that delete unused resources do not count, because the jobs do not wait for them.
+    /// is unknown. Steps that delete unused resources do not count, because the jobs do not wait for them.
     pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
         let steps =
             self.steps.iter().map(|planned_step| &planned_step.step).filter(|step| !step.only_cleans_up());
