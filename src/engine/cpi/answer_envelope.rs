@@ -56,7 +56,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     if bytes.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(bytes)
             .map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
-        return Err(no_answer_error(with_beginning(
+        return Err(no_answer_error(problem_with_beginning(
             method,
             bytes,
             "it is a list, not an object with `result` or `error`",
@@ -65,7 +65,11 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     let Envelope { result, error } =
         serde_json::from_slice(bytes).map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
     if result.is_none() && error.is_none() {
-        return Err(no_answer_error(with_beginning(method, bytes, "it has neither `result` nor `error`")));
+        return Err(no_answer_error(problem_with_beginning(
+            method,
+            bytes,
+            "it has neither `result` nor `error`",
+        )));
     }
     let result = result.unwrap_or_default();
     match error.filter(|error| !error.is_null()) {
@@ -110,11 +114,11 @@ fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
         (false, Some(b'{' | b'[')) => format!("it is not one JSON document ({})", json_problem(error)),
         _ => "it is not JSON".to_owned(),
     };
-    with_beginning(method, bytes, &problem)
+    problem_with_beginning(method, bytes, &problem)
 }
 
 /// Adds the first words of an answer to the problem with it.
-fn with_beginning(method: Method, bytes: &[u8], problem: &str) -> String {
+fn problem_with_beginning(method: Method, bytes: &[u8], problem: &str) -> String {
     // The answer to `attach_disk` may hold credentials that are not known yet.
     match Some(beginning(bytes)).filter(|text| !text.is_empty() && method != Method::AttachDisk) {
         Some(text) => format!("{problem}; it begins: {text:?}"),

@@ -60,7 +60,7 @@ impl<'a> RunRegistry<'a> {
         let address = loopback_address(config)?;
         // An unusable key must fail before a VM is created.
         let login = match &provider.ssh_tunnel {
-            Some(tunnel) => Some(load_login(run, tunnel, manifest)?),
+            Some(tunnel) => Some(load_tunnel_server(run, tunnel, manifest)?),
             None => None,
         };
         let (runtime, server) = serve(config, address, executor.registry_document())?;
@@ -140,7 +140,7 @@ fn unneeded_registry_note(provider: &CloudProvider) -> String {
 
 /// Returns the server of the SSH tunnel with its credentials. The key is text in the manifest or a file,
 /// whose path is relative to the manifest.
-fn load_login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
+fn load_tunnel_server(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
         Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY}`"))?),
         Some(TunnelKey::Path(path)) => {

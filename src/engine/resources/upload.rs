@@ -199,11 +199,11 @@ fn check_identity(expected: Option<&(String, String)>, identity: &ArtifactIdenti
 /// The number of CPIs that must accept a stemcell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequiredCpis {
-    /// Each of them: the operator named them.
+    /// Every CPI, because the operator named them.
     All,
-    /// At least one, so that the stemcell is of use.
+    /// At least one CPI, so that the stemcell can be used.
     One,
-    /// No further one, because another CPI has the stemcell.
+    /// No CPI, because another one has the stemcell already.
     None,
 }
 
