@@ -36,7 +36,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns the name that [`Digest`] has before the digits.
+    /// Returns the name of the algorithm, such as `sha256`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Algorithm::Sha1 => "sha1",
@@ -45,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    fn hex_len(self) -> usize {
+    fn digit_count(self) -> usize {
         match self {
             Algorithm::Sha1 => 40,
             Algorithm::Sha256 => 64,
@@ -105,8 +105,8 @@ impl FromStr for Digest {
                     }
                 },
             };
-            if hex.len() != algorithm.hex_len() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                return Err(ParseDigestError::NotHex { text: hex.into(), expected: algorithm.hex_len() });
+            if hex.len() != algorithm.digit_count() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Err(ParseDigestError::NotHex { text: hex.into(), expected: algorithm.digit_count() });
             }
             if !parts.iter().any(|(other, _)| *other == algorithm) {
                 parts.push((algorithm, hex.to_ascii_lowercase()));
@@ -168,11 +168,11 @@ impl Digest {
     }
 
     /// Returns the part of the digest for `algorithm`, or `None` if the digest lacks it.
-    pub fn only(&self, algorithm: Algorithm) -> Option<Digest> {
+    pub fn part_for(&self, algorithm: Algorithm) -> Option<Digest> {
         Some(Digest { parts: vec![(algorithm, self.hex(algorithm)?.to_owned())] })
     }
 
-    /// Adds the algorithms that this digest lacks from `other`, a digest of the same bytes.
+    /// Returns this digest with the algorithms that it lacks, taken from `other`, a digest of the same bytes.
     pub fn merged_with(&self, other: &Digest) -> Result<Digest> {
         Digest::parse(&format!("{self};{other}"), "a file")
     }
@@ -181,8 +181,8 @@ impl Digest {
     /// names the file in the error.
     pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {
         let algorithm = self.strongest();
-        let expected = self.only(algorithm);
-        let actual_digest = actual.only(algorithm);
+        let expected = self.part_for(algorithm);
+        let actual_digest = actual.part_for(algorithm);
         if expected.is_some() && expected == actual_digest {
             return Ok(());
         }
@@ -195,7 +195,7 @@ impl Digest {
     }
 
     /// Checks the digest of a file like [`Digest::check`], with a hint for a digest that the operator gives.
-    pub fn check_given(&self, actual: &Digest, file: &str) -> Result<()> {
+    pub fn check_with_hint(&self, actual: &Digest, file: &str) -> Result<()> {
         self.check(actual, file).map_err(|mismatch| {
             mismatch.with_hint(
                 "check that it is the right file, or correct the sha1 if it is that of another version",
@@ -211,7 +211,7 @@ impl Digest {
     }
 
     /// Computes the digest of a file, which is read once.
-    pub fn of_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
+    pub fn from_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
         let read_error = |error| input::read_error("the file", path, error);
         let mut file = std::fs::File::open(path).map_err(read_error)?;
         let mut hasher = Hasher::new(algorithms);

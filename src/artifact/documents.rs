@@ -48,7 +48,8 @@ fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
         }
         Ok(_) => error.to_string(),
     };
-    let at = error.location().map(|at| place(at.line(), at.column())).unwrap_or_default();
+    let location =
+        error.location().map(|location| place(location.line(), location.column())).unwrap_or_default();
     let message = description.split(" at line ").next().unwrap_or_default();
     let problem = match (message.split_once("missing field `"), message.split_once("invalid type: ")) {
         (Some((parent, key)), _) => {
@@ -63,7 +64,7 @@ fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
         }
         (None, None) => message.to_owned(),
     };
-    invalid_error.with_source(format!("{at}{problem}"))
+    invalid_error.with_source(format!("{location}{problem}"))
 }
 
 /// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the

@@ -86,7 +86,7 @@ impl HttpUrl {
         if let Some(rest) = target.strip_prefix("//") {
             return Some(HttpUrl(format!("{scheme}://{rest}")));
         }
-        let path = path.find(['?', '#']).map_or(path, |at| &path[..at]);
+        let path = path.find(['?', '#']).map_or(path, |end| &path[..end]);
         let path = match target.chars().next()? {
             '/' => target.to_owned(),
             '?' => format!("{path}{target}"),
@@ -114,7 +114,7 @@ impl HttpUrl {
     /// Returns the scheme, the user information, the host with port, and the rest from the path on.
     fn split(&self) -> Option<(&str, Option<&str>, &str, &str)> {
         let (scheme, rest) = self.0.split_once("://")?;
-        let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+        let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |end| rest.split_at(end));
         let (user, host) =
             authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         Some((scheme, user, host, path))
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn redirect_targets_are_resolved() {
-        let from = HttpUrl::new("https://u:p@host:8443/d/x.tgz?q=1");
+        let source_url = HttpUrl::new("https://u:p@host:8443/d/x.tgz?q=1");
         for (target, expected) in [
             ("/y?z", "https://host:8443/y?z"),
             ("y", "https://host:8443/d/y"),
@@ -193,16 +193,16 @@ mod tests {
             ("//other/y", "https://other/y"),
             ("http://other:1/y#f", "http://other:1/y"),
         ] {
-            assert_eq!(from.redirect_target(target).unwrap().with_credentials(), expected, "{target}");
+            assert_eq!(source_url.redirect_target(target).unwrap().with_credentials(), expected, "{target}");
         }
         for target in ["ftp://other/y", "file:///etc/passwd", ""] {
-            assert!(from.redirect_target(target).is_none(), "{target}");
+            assert!(source_url.redirect_target(target).is_none(), "{target}");
         }
     }
 
     #[test]
     fn credentials_are_sent_to_the_same_host_and_port_only() {
-        let from = HttpUrl::new("https://u:p@Host/d/x.tgz");
+        let source_url = HttpUrl::new("https://u:p@Host/d/x.tgz");
         for (other, may) in [
             ("https://host/y", true),
             ("https://host:443/y", true),
@@ -211,7 +211,7 @@ mod tests {
             ("https://other/y", false),
             ("https://host.evil/y", false),
         ] {
-            assert_eq!(from.may_share_credentials(&HttpUrl::new(other)), may, "{other}");
+            assert_eq!(source_url.may_share_credentials(&HttpUrl::new(other)), may, "{other}");
         }
         let plain = HttpUrl::new("http://u:p@[::1]:80/x");
         assert!(plain.may_share_credentials(&HttpUrl::new("http://[::1]/y")));

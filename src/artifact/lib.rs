@@ -67,7 +67,7 @@ use base::Result;
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{
-    AgentProxy, ArrivingFile, Fetcher, ProxyFailure, ReadArriving, client, fetch_document, relay,
+    AgentProxy, ArrivingFile, Fetcher, ProxyFailure, ReadArriving, create_client, fetch_document, relay,
 };
 pub use http_url::HttpUrl;
 pub use image_url::ImageUrl;

@@ -20,6 +20,7 @@ struct Descriptor {
     platform: Option<Platform>,
 }
 
+/// The platform for which a manifest of an index is.
 #[derive(Debug, Deserialize)]
 struct Platform {
     architecture: String,
@@ -48,7 +49,7 @@ impl ImageDocument {
 /// Returns the digests of the layers of an image, the lowest first.
 ///
 /// `document` is its index or its manifest. `read` returns the document with a digest, which it must verify.
-pub(crate) fn layers(
+pub(crate) fn resolve_layers(
     mut document: ImageDocument,
     image_name: &str,
     read: &mut dyn FnMut(&Digest) -> Result<ImageDocument>,

@@ -35,7 +35,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         let (full_sender, full_receiver) = sync_channel(MAX_WAITING_CHUNKS);
         let (empty_sender, empty_receiver) = channel();
         let thread = Builder::new().spawn_scoped(scope, move || {
-            read_on(&mut input, &mut hasher, &full_sender, &empty_receiver);
+            read_chunks(&mut input, &mut hasher, &full_sender, &empty_receiver);
             (input, hasher)
         })?;
         Ok(ReadAhead { full_receiver, empty_sender, chunk: Vec::new(), position: 0, thread })
@@ -50,7 +50,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
 }
 
 /// Reads and hashes the input, and sends it in chunks, until its end or until the receiver is dropped.
-fn read_on(
+fn read_chunks(
     input: &mut impl Read,
     hasher: &mut Hasher,
     full_sender: &SyncSender<io::Result<Vec<u8>>>,
@@ -119,7 +119,7 @@ pub(super) fn copy(
     hasher: Option<Hasher>,
 ) -> Result<Option<Hasher>, CopyError> {
     if size < MIN_THREAD_BYTES {
-        return copy_here(data, file, hasher);
+        return copy_on_this_thread(data, file, hasher);
     }
     scope(|scope| {
         let (full_sender, full_receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
@@ -156,7 +156,7 @@ pub(super) fn copy(
     })
 }
 
-fn copy_here(
+fn copy_on_this_thread(
     data: &mut impl Read,
     mut file: &File,
     mut hasher: Option<Hasher>,

@@ -127,7 +127,7 @@ pub fn redigest_release(
     refuse_directory(source, &source_name)?;
     let mut release = release::open(source, None, work, stage)?;
     let directory = work.join("release");
-    let digest = |path: &Path| Digest::of_file(path, &[algorithm]);
+    let digest = |path: &Path| Digest::from_file(path, &[algorithm]);
     for job in &mut release.jobs {
         job.digest = digest(&job.archive)?;
     }
@@ -155,9 +155,9 @@ pub fn redigest_release(
         version: &release.version,
         commit_hash: &release.commit_hash,
         has_uncommitted_changes: release.has_uncommitted_changes,
-        jobs: release.jobs.iter().map(ManifestEntry::job).collect(),
-        packages: release.packages.iter().map(ManifestEntry::package).collect(),
-        compiled_packages: release.compiled_packages.iter().map(ManifestEntry::package).collect(),
+        jobs: release.jobs.iter().map(ManifestEntry::for_job).collect(),
+        packages: release.packages.iter().map(ManifestEntry::for_package).collect(),
+        compiled_packages: release.compiled_packages.iter().map(ManifestEntry::for_package).collect(),
         license,
         is_uncompressed,
     };
@@ -202,7 +202,7 @@ struct ManifestEntry {
 }
 
 impl ManifestEntry {
-    fn job(job: &release::Job) -> Self {
+    fn for_job(job: &release::Job) -> Self {
         ManifestEntry {
             name: job.name.clone(),
             version: job.version.clone(),
@@ -213,7 +213,7 @@ impl ManifestEntry {
         }
     }
 
-    fn package(package: &release::Package) -> Self {
+    fn for_package(package: &release::Package) -> Self {
         ManifestEntry {
             name: package.name.clone(),
             version: package.version.clone(),
@@ -227,7 +227,7 @@ impl ManifestEntry {
 }
 
 fn refuse_directory(source: &Source, source_name: &str) -> Result<()> {
-    if source.is_dir {
+    if source.is_directory {
         let directory = shell_word(&source.path.to_string_lossy()).into_owned();
         return Err(Error::invalid(format!("{source_name} is a directory, but a tarball is needed"))
             .with_hint(format!("pack it: `tar -czf FILE.tgz -C {directory} .`")));
@@ -255,7 +255,7 @@ fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -
         tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
     let mut packer = Packer::create(temporary_file.path())?;
     packer.add(Path::new(manifest), &Input::Bytes(content))?;
-    let inputs: BTreeMap<PathBuf, Input> = archive::tree(directory)?.into_iter().collect();
+    let inputs: BTreeMap<PathBuf, Input> = archive::list_tree(directory)?.into_iter().collect();
     for (name, input) in inputs.iter().filter(|(name, _)| name.as_path() != Path::new(manifest)) {
         packer.add(name, input)?;
     }

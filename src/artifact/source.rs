@@ -18,7 +18,7 @@ pub struct Source {
     /// The tarball or the directory.
     pub path: PathBuf,
     /// True for a directory in source form, which is packed while it is read.
-    pub is_dir: bool,
+    pub is_directory: bool,
     /// The other files of an OCI image, whose index or manifest is `path`. `None` if it is no image.
     pub image: Option<Vec<ImageBlob>>,
     /// Path or URL for messages.
@@ -34,19 +34,19 @@ impl Source {
         }
         Ok(Source {
             path: path.to_owned(),
-            is_dir: metadata.is_dir(),
+            is_directory: metadata.is_dir(),
             image: None,
             display_name: path.display().to_string(),
         })
     }
 
     /// Returns the file `path`, which was downloaded from `url`, as a source.
-    pub(super) fn of_download(path: &Path, url: &HttpUrl) -> Result<Self> {
+    pub(super) fn from_download(path: &Path, url: &HttpUrl) -> Result<Self> {
         Ok(Source { display_name: url.to_string(), ..Source::local(path)? })
     }
 
     /// Returns the image that was downloaded from `url` as a source. `path` is its index or its manifest.
-    pub(super) fn of_image(path: &Path, url: &ImageUrl, blobs: Vec<ImageBlob>) -> Result<Self> {
+    pub(super) fn from_image(path: &Path, url: &ImageUrl, blobs: Vec<ImageBlob>) -> Result<Self> {
         Ok(Source { display_name: url.to_string(), image: Some(blobs), ..Source::local(path)? })
     }
 
@@ -70,7 +70,7 @@ impl Source {
     /// Returns the stamp of a tarball. Returns `None` for a directory, whose modification time does not
     /// change with its content.
     pub(super) fn stamp(&self) -> Option<Stamp> {
-        if self.is_dir { None } else { Stamp::of(&self.path).ok() }
+        if self.is_directory { None } else { Stamp::of(&self.path).ok() }
     }
 }
 
@@ -103,12 +103,12 @@ impl Stamp {
     /// Returns the current stamp of the file `path`.
     pub fn of(path: &Path) -> std::io::Result<Self> {
         let metadata = fs::metadata(path)?;
-        let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time_since_1970 = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
         #[cfg(not(unix))]
         let inode = 0;
-        let mtime = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let mtime = u64::try_from(time_since_1970.as_nanos()).unwrap_or(u64::MAX);
         Ok(Stamp { path: path.to_owned(), size: metadata.len(), mtime, inode })
     }
 }

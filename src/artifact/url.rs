@@ -44,11 +44,11 @@ impl ArtifactUrl {
             ))
             .with_hint(format!("use {FORMS}")));
         }
-        Self::parse_of(KIND, FORMS, url, manifest_directory, home)
+        Self::parse_kind(KIND, FORMS, url, manifest_directory, home)
     }
 
     /// Parses like [`Self::parse`]. `kind` and `forms` describe the value in errors.
-    fn parse_of(
+    fn parse_kind(
         kind: &str,
         forms: &str,
         url: &str,
@@ -96,7 +96,7 @@ impl ArtifactUrl {
             Some(url) => Ok(ArtifactUrl::Image(url)),
             None => {
                 let forms = "oci://, http://, https://, file:// or a path";
-                Self::parse_of("the URL of the userland", forms, url, manifest_directory, home)
+                Self::parse_kind("the URL of the userland", forms, url, manifest_directory, home)
             }
         }
     }

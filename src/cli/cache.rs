@@ -11,7 +11,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
 use super::{ConfigArgs, CpiUserlandArgs, ManifestArgs, duration, paths, shared_cache};
-use artifact::cache::{self, CacheEntry, Pruned, Verified};
+use artifact::cache::{self, CacheEntry, PruneReport, VerifyReport};
 use artifact::shared_cache::{BundleContent, SharedEntry};
 use base::{Error, Result};
 use engine::bundle::{self, ExportRequest};
@@ -269,7 +269,7 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
     format!("{table}\n{count} entries, {}\n", base::text::bytes(sizes.sum()))
 }
 
-fn removal_text(removal: Pruned) -> String {
+fn removal_text(removal: PruneReport) -> String {
     format!(
         "{} removed, {} freed; {} kept\n",
         removal.removed_count,
@@ -283,7 +283,7 @@ fn content_text(content: BundleContent) -> String {
     format!("{downloads} downloads and {packages} compiled packages exported, {}\n", base::text::bytes(bytes))
 }
 
-fn verification_text(verification: &Verified, layout: &Layout) -> String {
+fn verification_text(verification: &VerifyReport, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Problem"]);
     for entry in &verification.damaged_entries {
         table.row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);

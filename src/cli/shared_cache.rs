@@ -40,7 +40,7 @@ pub(super) fn open(
         if globals.cache_write {
             reporter.warn("--cache-write has no effect without --cache URL or MONOPILE_CACHE");
         }
-        return Ok(SharedCache::of_keys(trusted_keys));
+        return Ok(SharedCache::for_keys(trusted_keys));
     };
     let place = place(url)?;
     let settings = SharedCacheSettings {

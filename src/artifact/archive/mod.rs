@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use pack::{Input, Packer, pack_directory, pack_tree};
-pub(crate) use pack::{is_executable, tree};
+pub(crate) use pack::{is_executable, list_tree};
 pub use path::NameError;
 pub(crate) use reader::{Entry, read_error};
 pub(crate) use unpack::{UnpackedTree, unpack_entries};
@@ -105,11 +105,11 @@ pub struct Options<'a> {
     /// Treatment of symbolic links.
     pub links: Links,
     /// Selects the entries to write by their path; `None` writes all. Other entries are still checked.
-    pub only: Option<&'a dyn Fn(&Path) -> bool>,
+    pub selector: Option<&'a dyn Fn(&Path) -> bool>,
     /// Leaves out devices, fifos and sockets instead of refusing the archive. For root file systems.
     pub skips_devices: bool,
-    /// Algorithms to compute for every file written. Empty for none.
-    pub hash: &'a [Algorithm],
+    /// Hash algorithms for every file written. Empty for none.
+    pub algorithms: &'a [Algorithm],
     /// Returns the owner and the mode of everything written.
     pub returns_attributes: bool,
 }
@@ -156,10 +156,11 @@ impl Attributes {
 
 /// The result of unpacking an archive.
 #[derive(Debug)]
-pub struct Unpacked {
+pub struct UnpackedArchive {
     /// Digest of the archive file: SHA-256, and the strongest algorithm of the expected digest.
     pub digest: Digest,
-    /// Digests of the files written, by path in the archive. Empty unless [`Options::hash`] asks for them.
+    /// Digests of the files written, by path in the archive. Empty unless [`Options::algorithms`] asks for
+    /// them.
     pub files: BTreeMap<PathBuf, Digest>,
     /// Attributes of everything written, by path in the archive; those of the root at the empty path. Empty
     /// unless [`Options::returns_attributes`] asks for them.
@@ -230,7 +231,7 @@ pub enum ArchiveError {
     },
     /// Two entries have the same name.
     #[error("the entry '{0}' occurs twice")]
-    Twice(String),
+    Duplicate(String),
     /// The image of a disk cannot be used.
     #[error("{problem}")]
     Disk {
@@ -254,8 +255,8 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    /// Converts to an error about `archive`, a description such as "the stemcell '/x.tgz'".
-    pub fn about(self, archive: &str) -> Error {
+    /// Converts to an error that names `archive`, a description such as "the stemcell '/x.tgz'".
+    pub fn into_error(self, archive: &str) -> Error {
         let message = format!("{archive} cannot be unpacked");
         let error = match self {
             ArchiveError::Write { path, source } => {
@@ -289,7 +290,7 @@ impl ArchiveError {
             | ArchiveError::Type { .. }
             | ArchiveError::Link { .. }
             | ArchiveError::Parent { .. }
-            | ArchiveError::Twice(_) => {
+            | ArchiveError::Duplicate(_) => {
                 Some("use an archive from a source that you trust, or pack it again without this entry")
             }
             ArchiveError::Disk { hint, .. } => Some(hint),

@@ -173,7 +173,7 @@ pub(crate) fn is_executable(_metadata: &fs::Metadata) -> bool {
 
 /// Lists the tree below `root` as inputs with relative paths, sorted by name. Symbolic links stay links.
 /// Anything other than files, directories and links is an error.
-pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
+pub(crate) fn list_tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
     let mut inputs = Vec::new();
     for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| {
@@ -205,7 +205,7 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
 /// the SHA-1 and SHA-256 digests of the archive.
 pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
-    for (name, input) in tree(root)? {
+    for (name, input) in list_tree(root)? {
         packer.add(&name, &input)?;
     }
     packer.finish()
@@ -216,7 +216,7 @@ pub fn pack_directory(root: &Path, path: &Path) -> Result<Digest> {
 /// of the archive.
 pub fn pack_tree(root: &Path, path: &Path) -> Result<Digest> {
     let mut packer = Packer::create(path)?;
-    for (name, _) in tree(root)? {
+    for (name, _) in list_tree(root)? {
         let file = root.join(&name);
         packer
             .add_exactly(&name, &file)

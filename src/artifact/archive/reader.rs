@@ -236,7 +236,7 @@ impl<R: Read> Entries<R> {
         }
         self.begin_data(size);
         let mut body = Vec::new();
-        self.by_ref_data().read_to_end(&mut body).map_err(read_error)?;
+        self.entry_data().read_to_end(&mut body).map_err(read_error)?;
         if (body.len() as u64) < size {
             return Err(ArchiveError::Truncated);
         }
@@ -281,18 +281,18 @@ impl<R: Read> Entries<R> {
         Ok(())
     }
 
-    fn by_ref_data(&mut self) -> EntryData<'_, R> {
+    fn entry_data(&mut self) -> EntryData<'_, R> {
         EntryData { entries: self }
     }
 
     /// Returns a reader of the current entry's data.
     pub(super) fn data(&mut self) -> impl Read + '_ {
-        self.by_ref_data()
+        self.entry_data()
     }
 
     fn skip_rest(&mut self) -> Result<(), ArchiveError> {
         self.unread_bytes = self.unread_bytes.saturating_add(std::mem::take(&mut self.padding_bytes));
-        io::copy(&mut self.by_ref_data(), &mut io::sink()).map_err(read_error)?;
+        io::copy(&mut self.entry_data(), &mut io::sink()).map_err(read_error)?;
         Ok(())
     }
 }

@@ -25,11 +25,11 @@ impl Scratch {
         self.directory.path().join("work").join("out")
     }
 
-    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> base::Result<Unpacked> {
+    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> base::Result<UnpackedArchive> {
         unpack_stream(archive, "the test archive", &self.dest(), None, options)
     }
 
-    fn unpack(&self, archive: &[u8]) -> base::Result<Unpacked> {
+    fn unpack(&self, archive: &[u8]) -> base::Result<UnpackedArchive> {
         self.unpack_with(archive, &Options::default())
     }
 
@@ -45,7 +45,7 @@ impl Scratch {
 }
 
 fn tree_of(root: &Path) -> Vec<String> {
-    super::tree(root).unwrap().into_iter().map(|(name, _)| name.display().to_string()).collect()
+    super::list_tree(root).unwrap().into_iter().map(|(name, _)| name.display().to_string()).collect()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -120,7 +120,8 @@ fn rejects_bombs_by_compression_ratio() {
     scratch.assert_untouched("bomb");
     // A bomb is refused even if none of its entries are written.
     let none = |_: &Path| false;
-    let error = scratch.unpack_with(&bomb, &Options { only: Some(&none), ..Options::default() }).unwrap_err();
+    let error =
+        scratch.unpack_with(&bomb, &Options { selector: Some(&none), ..Options::default() }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -152,8 +153,10 @@ fn unpacks_ordinary_archives_unchanged() {
     let tar = archive.tar();
     for archive in [tar.clone(), gzip(&tar)] {
         let scratch = Scratch::new();
-        let hash = [Algorithm::Sha1];
-        let content = scratch.unpack_with(&archive, &Options { hash: &hash, ..Options::default() }).unwrap();
+        let algorithms = [Algorithm::Sha1];
+        let content = scratch
+            .unpack_with(&archive, &Options { algorithms: &algorithms, ..Options::default() })
+            .unwrap();
         let out = scratch.dest();
         assert_eq!(content.digest.to_string(), sha256(&archive));
         assert_eq!(content.files[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
@@ -244,7 +247,7 @@ fn verbatim_links_are_written_but_not_followed() {
 fn checks_unselected_entries_without_writing_them() {
     let scratch = Scratch::new();
     let is_needed = |path: &Path| path == Path::new("a");
-    let options = Options { only: Some(&is_needed), ..Options::default() };
+    let options = Options { selector: Some(&is_needed), ..Options::default() };
     scratch.unpack_with(&Tar::default().file("b/c", "x").file("./a", "y").tgz(), &options).unwrap();
     assert_eq!(tree_of(&scratch.dest()), ["a"]);
     let scratch = Scratch::new();
@@ -295,12 +298,12 @@ fn damaged_archive_with_wrong_digest_reports_the_digest() {
 fn keeps_existing_destination_and_removes_stale_partial_one() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
-    let partial = scratch.dest().with_file_name("out.partial");
-    fs::create_dir(&partial).unwrap();
-    fs::write(partial.join("half"), "").unwrap();
+    let partial_path = scratch.dest().with_file_name("out.partial");
+    fs::create_dir(&partial_path).unwrap();
+    fs::write(partial_path.join("half"), "").unwrap();
     scratch.unpack(&archive).unwrap();
     assert_eq!(tree_of(&scratch.dest()), ["a"]);
-    assert!(!partial.exists());
+    assert!(!partial_path.exists());
     assert_eq!(scratch.unpack(&archive).unwrap_err().kind(), ErrorKind::Failure);
     assert_eq!(tree_of(&scratch.dest()), ["a"]);
 }
@@ -367,7 +370,7 @@ fn packed_tree_is_unpacked_as_it_was() {
     set("program", 0o4755);
     let archive = scratch.directory.path().join("tree.tgz");
     let digest = pack_tree(&root, &archive).unwrap();
-    assert_eq!(digest, Digest::of_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
+    assert_eq!(digest, Digest::from_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
     unpack_tree(&archive, "the tree", &scratch.dest(), &digest).unwrap();
 
     let out_path = |name: &str| scratch.dest().join(name);
@@ -390,15 +393,15 @@ proptest::proptest! {
 
     /// Damage never causes a panic or a write outside the destination.
     #[test]
-    fn damage_never_panics(at in 0usize..4096, damage in proptest::prelude::any::<[u8; 4]>()) {
+    fn damage_never_panics(offset in 0usize..4096, damage in proptest::prelude::any::<[u8; 4]>()) {
         let mut tar = Tar::default()
             .pax(EntryType::XHeader, &[("path", "p"), ("size", "3")])
             .file("x", "abc")
             .long_name(EntryType::GNULongName, b"some/name")
             .file("y", "")
             .tar();
-        let at = at.min(tar.len() - 4);
-        tar[at..at + 4].copy_from_slice(&damage);
+        let offset = offset.min(tar.len() - 4);
+        tar[offset..offset + 4].copy_from_slice(&damage);
         let scratch = Scratch::new();
         if scratch.unpack(&tar).is_err() {
             scratch.assert_untouched("damage");
@@ -409,7 +412,7 @@ proptest::proptest! {
 #[test]
 fn full_file_system_has_its_hint() {
     let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
-    let error = ArchiveError::Write { path: "/cache/x".into(), source }.about("the job 'a'");
+    let error = ArchiveError::Write { path: "/cache/x".into(), source }.into_error("the job 'a'");
     assert_eq!(error.kind(), ErrorKind::Failure);
     assert_eq!(error.chain()[..2], ["the job 'a' cannot be unpacked", "writing '/cache/x' failed"]);
     assert!(error.hints()[0].starts_with("the file system is full: "), "{:?}", error.hints());

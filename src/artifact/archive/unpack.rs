@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
 use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
-use super::{ArchiveError, Attributes, Limits, Links, Options, Unpacked, path, printable};
+use super::{ArchiveError, Attributes, Limits, Links, Options, UnpackedArchive, path, printable};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::read_ahead::{self, CopyError, MIN_THREAD_BYTES, ReadAhead};
 use base::{Error, Result};
@@ -44,7 +44,7 @@ pub fn unpack_file(
     expected: Option<&Digest>,
     options: &Options<'_>,
     progress: Progress<'_>,
-) -> Result<Unpacked> {
+) -> Result<UnpackedArchive> {
     let read_error = |error| {
         let path = format!("'{}'", file.display());
         let name_and_path = if source_name.contains(&path) {
@@ -57,13 +57,13 @@ pub fn unpack_file(
     let input = File::open(file).map_err(read_error)?;
     let total = input.metadata().map_err(read_error)?.len();
     if total < MIN_THREAD_BYTES {
-        let input = on_this_thread(input, expected);
-        return unpack_counted(input, total, progress, source_name, dest, expected, options);
+        let input = hashing_reader(input, expected);
+        return unpack_input(input, total, progress, source_name, dest, expected, options);
     }
     std::thread::scope(|scope| {
         let read_ahead =
             ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
-        unpack_counted(read_ahead, total, progress, source_name, dest, expected, options)
+        unpack_input(read_ahead, total, progress, source_name, dest, expected, options)
     })
 }
 
@@ -91,9 +91,9 @@ pub fn unpack_stream(
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
-) -> Result<Unpacked> {
-    let input = on_this_thread(stream, expected);
-    unpack_counted(input, 0, &mut |_, _| {}, source_name, dest, expected, options)
+) -> Result<UnpackedArchive> {
+    let input = hashing_reader(stream, expected);
+    unpack_input(input, 0, &mut |_, _| {}, source_name, dest, expected, options)
 }
 
 /// Returns the algorithms for the archive file: SHA-256 and the strongest of `expected`.
@@ -109,8 +109,8 @@ trait HashedInput: BufRead {
     fn stop(self) -> (impl Read, Hasher);
 }
 
-/// Reads and hashes `input` on the thread that unpacks it.
-fn on_this_thread<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
+/// Returns a reader that hashes `input` on the thread that unpacks it.
+fn hashing_reader<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
     BufReader::with_capacity(BUFFER_BYTES, HashingReader::new(input, Hasher::new(&algorithms(expected))))
 }
 
@@ -128,7 +128,7 @@ impl<'scope, R: Read + Send + 'scope> HashedInput for ReadAhead<'scope, R> {
 
 /// Unpacks into a directory that is renamed to `dest` at the end, and checks the digest of the whole input. A
 /// wrong digest is reported before an error in the archive, which it probably causes.
-fn unpack_counted(
+fn unpack_input(
     mut input: impl HashedInput,
     total: u64,
     progress: Progress<'_>,
@@ -136,8 +136,8 @@ fn unpack_counted(
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
-) -> Result<Unpacked> {
-    let partial = PartialTree::create(dest)?;
+) -> Result<UnpackedArchive> {
+    let partial_tree = PartialTree::create(dest)?;
     let outcome = {
         let packed_bytes = Rc::default();
         let inner = &mut input;
@@ -148,7 +148,7 @@ fn unpack_counted(
             progress,
             reported_bytes: 0,
         };
-        let mut tree = UnpackedTree::new(&partial.path, options);
+        let mut tree = UnpackedTree::new(&partial_tree.path, options);
         tree.unpack(reader, packed_bytes).map(|entries| (entries, tree.digests, tree.attributes))
     };
     let (mut rest, hasher) = input.stop();
@@ -158,10 +158,10 @@ fn unpack_counted(
     };
     let digest = hasher.finish();
     if let Some(expected) = expected {
-        expected.check_given(&digest, source_name)?;
+        expected.check_with_hint(&digest, source_name)?;
     }
-    partial.rename_to(dest)?;
-    Ok(Unpacked { digest, files, attributes, entries })
+    partial_tree.rename_to(dest)?;
+    Ok(UnpackedArchive { digest, files, attributes, entries })
 }
 
 /// Unpacks entries that do not come from a tar stream into the new directory `dest`, by the same rules.
@@ -172,11 +172,11 @@ pub(crate) fn unpack_entries(
     options: &Options<'_>,
     add_all: impl FnOnce(&mut UnpackedTree<'_>) -> Result<(), ArchiveError>,
 ) -> Result<()> {
-    let partial = PartialTree::create(dest)?;
-    let mut tree = UnpackedTree::new(&partial.path, options);
+    let partial_tree = PartialTree::create(dest)?;
+    let mut tree = UnpackedTree::new(&partial_tree.path, options);
     let result = add_all(&mut tree).and_then(|()| tree.set_modes());
-    result.map_err(|error| error.about(source_name))?;
-    partial.rename_to(dest)
+    result.map_err(|error| error.into_error(source_name))?;
+    partial_tree.rename_to(dest)
 }
 
 /// Converts an error of unpacking. If the archive is damaged and its digest is wrong, the wrong digest
@@ -192,11 +192,11 @@ fn unpack_error(
     if let Some(expected) = expected
         && is_damaged
         && io::copy(rest, &mut hasher).is_ok()
-        && let Err(mismatch) = expected.check_given(&hasher.finish(), source_name)
+        && let Err(mismatch) = expected.check_with_hint(&hasher.finish(), source_name)
     {
         return mismatch.with_source(error);
     }
-    error.about(source_name)
+    error.into_error(source_name)
 }
 
 /// Returns the content of the regular file `name` in an archive, or `None` if there is no such entry.
@@ -354,7 +354,7 @@ impl<'a> UnpackedTree<'a> {
     pub(crate) fn add(&mut self, entry: &Entry, data: impl Read) -> Result<(), ArchiveError> {
         let name_error = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
         let path = path::entry_path(&entry.name).map_err(name_error)?;
-        let is_selected = self.options.only.is_none_or(|only| only(&path));
+        let is_selected = self.options.selector.is_none_or(|selects| selects(&path));
         match entry.kind {
             EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
                 // Before ustar, directories were files with a trailing slash.
@@ -425,15 +425,15 @@ impl<'a> UnpackedTree<'a> {
 
     fn extract_file(&mut self, path: &Path, entry: &Entry, mut data: impl Read) -> Result<(), ArchiveError> {
         self.create_parents(path, entry)?;
-        let full = self.root.join(path);
+        let full_path = self.root.join(path);
         let write_error = |source| self.write_error(path, entry, source);
         // `create_new` never follows a link and never replaces a file.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&full).map_err(write_error)?;
-        let hasher = (!self.options.hash.is_empty()).then(|| Hasher::new(self.options.hash));
+        let file = options.open(&full_path).map_err(write_error)?;
+        let hasher = (!self.options.algorithms.is_empty()).then(|| Hasher::new(self.options.algorithms));
         let hasher = read_ahead::copy(&mut data, entry.size, &file, hasher).map_err(|error| match error {
             CopyError::Read(error) => read_error(error),
             CopyError::Write(error) => write_error(error),
@@ -443,7 +443,7 @@ impl<'a> UnpackedTree<'a> {
             let _ = file.set_modified(time);
         }
         drop(file);
-        set_mode(&full, entry.mode & 0o777 | 0o600).map_err(write_error)?;
+        set_mode(&full_path, entry.mode & 0o777 | 0o600).map_err(write_error)?;
         if let Some(hasher) = hasher {
             self.hold_name(path.as_os_str().len())?;
             self.digests.insert(path.to_owned(), hasher.finish());
@@ -488,26 +488,27 @@ impl<'a> UnpackedTree<'a> {
             target: printable(target),
             reason,
         };
-        let from = path::entry_path(target).map_err(|reason| link_error(reason.to_string()))?;
-        if path.as_os_str().is_empty() || from.as_os_str().is_empty() {
+        let target_path = path::entry_path(target).map_err(|reason| link_error(reason.to_string()))?;
+        if path.as_os_str().is_empty() || target_path.as_os_str().is_empty() {
             return Err(link_error("it would replace the root of the archive".into()));
         }
         if !is_selected {
             return Ok(());
         }
-        self.create_parents(&from, entry)?;
-        let full = self.root.join(&from);
+        self.create_parents(&target_path, entry)?;
+        let full_path = self.root.join(&target_path);
         // The target must be a regular file: a hard link to a symbolic link could point outside.
-        if !full.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+        if !full_path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err(link_error("the archive has no such file before this link".into()));
         }
         self.create_parents(path, entry)?;
-        fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;
-        if let Some(digest) = self.digests.get(&from).cloned() {
+        fs::hard_link(&full_path, self.root.join(path))
+            .map_err(|source| self.write_error(path, entry, source))?;
+        if let Some(digest) = self.digests.get(&target_path).cloned() {
             self.hold_name(path.as_os_str().len())?;
             self.digests.insert(path.to_owned(), digest);
         }
-        if let Some(attributes) = self.attributes.get(&from).copied() {
+        if let Some(attributes) = self.attributes.get(&target_path).copied() {
             self.hold_name(path.as_os_str().len())?;
             self.attributes.insert(path.to_owned(), Attributes { size: 0, ..attributes });
         }
@@ -558,8 +559,8 @@ impl<'a> UnpackedTree<'a> {
         if self.checked_directories.contains(path) {
             return Ok(());
         }
-        let full = self.root.join(path);
-        match full.symlink_metadata() {
+        let full_path = self.root.join(path);
+        match full_path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => {
                 let parent = printable(path.as_os_str().as_encoded_bytes());
@@ -568,14 +569,14 @@ impl<'a> UnpackedTree<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.created_directories += 1;
                 self.options.limits.check_entries(self.created_directories)?;
-                let result = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
-                result.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;
+                let result = fs::create_dir(&full_path).and_then(|()| set_mode(&full_path, 0o755));
+                result.map_err(|source| ArchiveError::Write { path: full_path.clone(), source })?;
                 if self.options.returns_attributes {
                     self.hold_name(path.as_os_str().len())?;
                     self.attributes.insert(path.to_owned(), Attributes::IMPLICIT_DIRECTORY);
                 }
             }
-            Err(source) => return Err(ArchiveError::Write { path: full, source }),
+            Err(source) => return Err(ArchiveError::Write { path: full_path, source }),
         }
         if self.checked_directories.len() >= MAX_CHECKED_DIRECTORIES {
             self.checked_directories.clear();
@@ -586,7 +587,7 @@ impl<'a> UnpackedTree<'a> {
 
     fn write_error(&self, path: &Path, entry: &Entry, source: io::Error) -> ArchiveError {
         match source.kind() {
-            io::ErrorKind::AlreadyExists => ArchiveError::Twice(printable(&entry.name)),
+            io::ErrorKind::AlreadyExists => ArchiveError::Duplicate(printable(&entry.name)),
             _ => ArchiveError::Write { path: self.root.join(path), source },
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct NameAndVersion {
 impl Cache {
     /// Returns the digest of the file `path` with at least these algorithms. Reads the file only if the cache
     /// lacks one of them, and calls `progress` with the bytes read so far and the size of the file.
-    pub fn digest(
+    pub fn obtain_digest(
         &self,
         path: &Path,
         algorithms: &[Algorithm],
@@ -67,11 +67,13 @@ impl Cache {
         digest: &Digest,
         artifact: Option<NameAndVersion>,
     ) {
-        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, start) {
+        if Stamp::of(&stamp.path).is_ok_and(|current_stamp| current_stamp == *stamp)
+            && is_settled(stamp, start)
+        {
             let earlier_entry = self.lookup(stamp);
-            let all =
+            let merged_digest =
                 earlier_entry.as_ref().map_or(Ok(digest.clone()), |entry| digest.merged_with(&entry.digest));
-            if let Ok(digest) = all {
+            if let Ok(digest) = merged_digest {
                 let artifact = artifact.or(earlier_entry.and_then(|entry| entry.artifact));
                 self.store(&DigestEntry { stamp: stamp.clone(), digest, artifact });
             }

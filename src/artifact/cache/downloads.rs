@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::digests::DigestEntry;
-use super::{Cache, DOWNLOADS, PARTIAL, key};
+use super::{Cache, DOWNLOADS, PARTIAL_DOWNLOADS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
 use base::files::{JsonLayout, read_json, write_json};
@@ -41,20 +41,20 @@ impl Cache {
         entries
             .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
             .filter(|path| {
-                DownloadRecord::read(path).is_some_and(|about| about.digest.hex(algorithm) == Some(digits))
+                DownloadRecord::read(path).is_some_and(|record| record.digest.hex(algorithm) == Some(digits))
             })
             .map(|path| path.with_extension("tgz"))
             .find(|path| path.is_file())
     }
 
-    /// Returns the path for the unfinished download that `key_text` identifies.
-    pub(crate) fn partial(&self, key_text: &str) -> Result<PathBuf> {
-        Ok(self.create_directory(PARTIAL)?.join(key(key_text.as_bytes())))
+    /// Returns the path for the unfinished download that `key_text` identifies, and creates its directory.
+    pub(crate) fn create_partial_path(&self, key_text: &str) -> Result<PathBuf> {
+        Ok(self.create_directory(PARTIAL_DOWNLOADS)?.join(key(key_text.as_bytes())))
     }
 
-    /// Moves the complete download `body` into the cache and returns its new path. `digest` must be verified
-    /// and include SHA-256.
-    pub(crate) fn adopt(&self, body: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
+    /// Moves the complete download `body_path` into the cache and returns its new path. `digest` must be
+    /// verified and include SHA-256.
+    pub(crate) fn adopt(&self, body_path: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
         let digits = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
@@ -62,14 +62,14 @@ impl Cache {
         let record_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.
         let digest = match DownloadRecord::read(&record_path) {
-            Some(before) => digest.merged_with(&before.digest)?,
+            Some(existing_record) => digest.merged_with(&existing_record.digest)?,
             None => digest.clone(),
         };
         let record = DownloadRecord { url: url.to_owned(), digest: digest.clone() };
-        // The record is written first. A process that waits for the lock on `body` then finds the download by
-        // its record as soon as `body` is gone.
+        // The record is written first. A process that waits for the lock on `body_path` then finds the
+        // download by its record as soon as `body_path` is gone.
         write_json(&record_path, &record, JsonLayout::Compact)?;
-        fs::rename(body, &path)
+        fs::rename(body_path, &path)
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
         // Only the cache writes this file, so its digest is still valid.
         if let Ok(stamp) = Stamp::of(&path) {
@@ -80,12 +80,12 @@ impl Cache {
 
     /// Moves a verified file from elsewhere into the cache. `digest` must include SHA-256.
     pub(crate) fn import(&self, path: &Path, digest: &Digest) -> Result<()> {
-        let body = self.partial(&format!("{} {}", path.display(), std::process::id()))?;
+        let body_path = self.create_partial_path(&format!("{} {}", path.display(), std::process::id()))?;
         // The file may be on another file system.
-        fs::rename(path, &body)
-            .or_else(|_| fs::copy(path, &body).map(drop))
+        fs::rename(path, &body_path)
+            .or_else(|_| fs::copy(path, &body_path).map(drop))
             .map_err(|error| Error::io(format!("copying '{}' into the cache", path.display()), error))?;
-        self.adopt(&body, digest, "a bundle").map(drop)
+        self.adopt(&body_path, digest, "a bundle").map(drop)
     }
 
     /// Records the current time as the last use of a download.

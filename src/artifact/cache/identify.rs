@@ -46,7 +46,7 @@ impl Cache {
         title: &str,
         reporter: &Reporter,
     ) -> Result<ArtifactIdentity> {
-        if source.is_dir {
+        if source.is_directory {
             source.refuse_digest(kind.name(), expected)?;
             let source_name = source.describe(kind.name());
             return match kind {
@@ -60,13 +60,13 @@ impl Cache {
         let entry = self.lookup(&stamp);
         let stage = needs_long_read(&stamp, entry.as_ref(), &algorithms)
             .then(|| reporter.stage(format!("Reading {title}")));
-        let digest = self.digest(&source.path, &algorithms, &mut |bytes, total| {
+        let digest = self.obtain_digest(&source.path, &algorithms, &mut |bytes, total| {
             if let Some(stage) = &stage {
                 stage.progress(bytes, Some(total), Unit::Bytes);
             }
         })?;
         if let Some(expected) = expected {
-            expected.check_given(&digest, &source.describe(kind.name()))?;
+            expected.check_with_hint(&digest, &source.describe(kind.name()))?;
         }
         if let Some(stage) = stage {
             stage.finish();
@@ -79,8 +79,8 @@ impl Cache {
         let (name, version) = match name_and_version {
             Some(name_and_version) => (name_and_version.name.clone(), name_and_version.version.clone()),
             None => match kind {
-                ArtifactKind::Release => release::name_and_version(source)?,
-                ArtifactKind::Stemcell => stemcell::name_and_version(source)?,
+                ArtifactKind::Release => release::read_name_and_version(source)?,
+                ArtifactKind::Stemcell => stemcell::read_name_and_version(source)?,
             },
         };
         if let Some(entry) = &entry
@@ -89,7 +89,7 @@ impl Cache {
             let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
             self.store(&DigestEntry { artifact, ..entry.clone() });
         }
-        let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
+        let digest = digest.part_for(Algorithm::Sha256).unwrap_or(digest);
         Ok(ArtifactIdentity { name, version, digest, stamp: Some(stamp) })
     }
 

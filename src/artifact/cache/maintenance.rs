@@ -44,7 +44,7 @@ pub struct CacheEntry {
 
 /// The result of [`prune`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Number of entries removed, without stored digests.
     #[serde(rename = "removed")]
     pub removed_count: usize,
@@ -57,7 +57,7 @@ pub struct Pruned {
 
 /// The result of verifying a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Number of entries that were read.
     pub entries: usize,
     /// Entries with another content than expected.
@@ -76,7 +76,7 @@ pub struct DamagedEntry {
     pub problem: String,
 }
 
-impl Verified {
+impl VerifyReport {
     /// Counts an entry, and keeps its problem if it has one.
     pub fn add(&mut self, kind: &str, name: &str, problem: Option<String>) {
         self.entries += 1;
@@ -91,8 +91,8 @@ impl Verified {
 }
 
 /// Compares downloads and packages of jobs in the cache `root` with the SHA-256 in their names.
-pub fn verify(root: &Path) -> Result<Verified> {
-    let mut verification = Verified::default();
+pub fn verify(root: &Path) -> Result<VerifyReport> {
+    let mut verification = VerifyReport::default();
     for entry in list(root)?.iter().filter(|entry| entry.kind == DOWNLOADS || entry.kind == COMPILED_PACKAGES)
     {
         // The key of a package comes before the digest of its content.
@@ -100,7 +100,7 @@ pub fn verify(root: &Path) -> Result<Verified> {
         let expected = digits.and_then(|digits| format!("sha256:{digits}").parse::<Digest>().ok());
         let problem = match expected {
             Some(expected) => {
-                let digest = Digest::of_file(&entry.path, &[Algorithm::Sha256])?;
+                let digest = Digest::from_file(&entry.path, &[Algorithm::Sha256])?;
                 expected.check(&digest, "the file").err().map(|mismatch| mismatch.to_string())
             }
             None => Some("its name has no digest".to_owned()),
@@ -114,35 +114,35 @@ pub fn verify(root: &Path) -> Result<Verified> {
 /// cache.
 pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
     let mut entries = Vec::new();
-    for part in children(root)? {
+    for part in list_children(root)? {
         let kind = file_name(&part);
         if !part.is_dir() || kind == SCRATCH || kind == DIGESTS {
             continue;
         }
-        for path in children(&part)? {
+        for path in list_children(&part)? {
             let name = file_name(&path);
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
             if name.starts_with('.') || COMPANION_EXTENSIONS.contains(&extension) {
                 continue;
             }
-            entries.extend(entry(&kind, name, path));
+            entries.extend(read_entry(&kind, name, path));
         }
     }
     entries.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
     Ok(entries)
 }
 
-/// Removes entries that were not used for `unused`, and stored digests of files that have changed or are
-/// gone. With zero, removes every stored digest. Fails if another run uses the cache.
-pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
-    let mut counts = Pruned::default();
+/// Removes entries that were not used for `unused_duration`, and stored digests of files that have changed or
+/// are gone. With zero, removes every stored digest. Fails if another run uses the cache.
+pub fn prune(root: &Path, unused_duration: Duration) -> Result<PruneReport> {
+    let mut counts = PruneReport::default();
     if !root.is_dir() {
         return Ok(counts);
     }
     let _lock = lock_exclusively(root)?;
     let now = SystemTime::now();
     for entry in list(root)? {
-        if now.duration_since(entry.time).unwrap_or_default() < unused {
+        if now.duration_since(entry.time).unwrap_or_default() < unused_duration {
             counts.kept_count += 1;
             continue;
         }
@@ -155,10 +155,10 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
         counts.removed_count += 1;
         counts.bytes += entry.size;
     }
-    for path in children(&root.join(DIGESTS))? {
+    for path in list_children(&root.join(DIGESTS))? {
         let is_current = digests::read_entry(&path)
             .is_some_and(|entry| Stamp::of(&entry.stamp.path).is_ok_and(|now| now == entry.stamp));
-        if !is_current || unused.is_zero() {
+        if !is_current || unused_duration.is_zero() {
             // A stored digest that cannot be removed takes only some hundred bytes.
             let _ = fs::remove_file(&path);
         }
@@ -166,7 +166,8 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     Ok(counts)
 }
 
-fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
+/// Reads the size and the times of an entry. Returns `None` if it is gone.
+fn read_entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
     let record_path = path.with_extension("json");
     let metadata = fs::symlink_metadata(&path).ok()?;
     // The record of a directory is inside it. The time of the record is that of the last use.
@@ -187,7 +188,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
 }
 
 /// Lists a directory. Returns an empty list if it does not exist.
-fn children(directory: &Path) -> Result<Vec<PathBuf>> {
+fn list_children(directory: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -26,10 +26,10 @@ use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 pub use identify::ArtifactKind;
-pub use maintenance::{CacheEntry, DamagedEntry, Pruned, Verified, list, prune, verify};
+pub use maintenance::{CacheEntry, DamagedEntry, PruneReport, VerifyReport, list, prune, verify};
 
 const DOWNLOADS: &str = "downloads";
-const PARTIAL: &str = "partial";
+const PARTIAL_DOWNLOADS: &str = "partial";
 pub(crate) const DIGESTS: &str = "digests";
 const LOCK: &str = "lock";
 

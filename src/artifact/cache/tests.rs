@@ -89,7 +89,7 @@ fn does_not_store_digests_of_files_written_just_before() {
         fs::write(&path, content).unwrap();
         File::options().append(true).open(&path).unwrap().set_modified(second).unwrap();
     };
-    let digest = || cache.digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
+    let digest = || cache.obtain_digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
     write("a");
     assert_eq!(digest(), sha1(b"a"));
     write("b");
@@ -103,7 +103,7 @@ fn damaged_entry_is_ignored() {
     let path = directory.path().join("file");
     fs::write(&path, "a").unwrap();
     age(&path, 10);
-    let digest = || cache.digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
+    let digest = || cache.obtain_digest(&path, &[Algorithm::Sha1], &mut |_, _| {}).unwrap().to_string();
     assert_eq!(digest(), sha1(b"a"));
     let entries =
         || fs::read_dir(directory.path().join("cache/digests")).unwrap().map(|entry| entry.unwrap().path());
@@ -118,7 +118,7 @@ fn damaged_entry_is_ignored() {
 fn verify_finds_content_with_another_digest() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
-    assert_eq!(verify(&root.join("none")).unwrap(), Verified::default());
+    assert_eq!(verify(&root.join("none")).unwrap(), VerifyReport::default());
     let digits = sha256(b"content").replace("sha256:", "");
     for (name, content) in [
         (format!("downloads/{digits}.tgz"), "content"),
@@ -149,10 +149,10 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     assert!(list(&root.join("none")).unwrap().is_empty());
-    assert_eq!(prune(&root.join("none"), Duration::ZERO).unwrap(), Pruned::default());
+    assert_eq!(prune(&root.join("none"), Duration::ZERO).unwrap(), PruneReport::default());
     let cache = Cache::open(root).unwrap();
     let add = |content: &str, unused_seconds: u64| {
-        let body = cache.partial(content).unwrap();
+        let body = cache.create_partial_path(content).unwrap();
         fs::write(&body, content).unwrap();
         let digest = Digest::compute(content.as_bytes(), &[Algorithm::Sha256]);
         let path = cache.adopt(&body, &digest, "https://host/x.tgz").unwrap();
@@ -169,7 +169,7 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 
-    assert_eq!(verify(root).unwrap(), Verified { entries: 2, damaged_entries: Vec::new() });
+    assert_eq!(verify(root).unwrap(), VerifyReport { entries: 2, damaged_entries: Vec::new() });
     let entries = list(root).unwrap();
     let kinds: Vec<(&str, u64)> = entries.iter().map(|entry| (entry.kind.as_str(), entry.size)).collect();
     assert_eq!(kinds, [("downloads", 3), ("downloads", 3), ("packages", 5)]);
@@ -179,10 +179,13 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     drop(cache);
     assert_eq!(
         prune(root, Duration::from_secs(50)).unwrap(),
-        Pruned { removed_count: 1, bytes: 3, kept_count: 2 }
+        PruneReport { removed_count: 1, bytes: 3, kept_count: 2 }
     );
     assert!(!old.exists() && !old.with_extension("json").exists() && new.exists());
-    assert_eq!(prune(root, Duration::ZERO).unwrap(), Pruned { removed_count: 2, bytes: 8, kept_count: 0 });
+    assert_eq!(
+        prune(root, Duration::ZERO).unwrap(),
+        PruneReport { removed_count: 2, bytes: 8, kept_count: 0 }
+    );
     assert!(list(root).unwrap().is_empty());
     assert_eq!(fs::read_dir(root.join("packages")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(root.join("digests")).unwrap().count(), 0);

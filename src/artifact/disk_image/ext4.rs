@@ -16,12 +16,14 @@ const SUPER_BLOCK_OFFSET: u64 = 1024;
 const SUPER_BLOCK_BYTES: usize = 1024;
 const MAGIC_OFFSET: usize = 0x38;
 const MAGIC: u16 = 0xef53;
-/// The number of the root directory.
-const ROOT: u32 = 2;
+/// The number of the inode of the root directory.
+const ROOT_INODE: u32 = 2;
 /// The maximum size of a block: 1 KiB shifted by this.
 const MAX_BLOCK_SHIFT: u32 = 5;
 /// The bytes of an inode that are read: those of ext2, to which ext4 adds only times and checksums.
 const INODE_BYTES: usize = 128;
+/// The first bytes of a node in a tree of extents.
+const EXTENT_MAGIC: u16 = 0xf30a;
 /// The maximum depth of a tree of extents.
 const MAX_DEPTH: u16 = 5;
 /// The maximum number of extents of a file. One extent has up to 128 MiB.
@@ -53,17 +55,17 @@ pub(super) fn has_magic(disk: &[u8]) -> bool {
     disk.get(SUPER_BLOCK_OFFSET as usize..).is_some_and(|block| le16(block, MAGIC_OFFSET) == MAGIC)
 }
 
-/// The numbers of a super block.
+/// The fields of a super block that are needed to find blocks and inodes.
 #[derive(Clone, Copy)]
 pub(super) struct FileSystem {
     /// The offset of the file system on the disk.
     start: u64,
     block_bytes: u64,
-    inodes: u32,
+    inode_count: u32,
     inodes_per_group: u32,
     inode_bytes: u64,
     /// The offset of the descriptors of block groups in the file system.
-    descriptors: u64,
+    descriptors_offset: u64,
     descriptor_bytes: u64,
 }
 
@@ -105,11 +107,11 @@ impl FileSystem {
         let file_system = FileSystem {
             start,
             block_bytes,
-            inodes: le32(block, 0),
+            inode_count: le32(block, 0),
             inodes_per_group: le32(block, 0x28),
             inode_bytes,
             // In the block after that of the super block.
-            descriptors: (u64::from(le32(block, 0x14)) + 1) * block_bytes,
+            descriptors_offset: (u64::from(le32(block, 0x14)) + 1) * block_bytes,
             descriptor_bytes: if has_wide_descriptors { u64::from(le16(block, 0xfe)) } else { 32 },
         };
         let is_too_short =
@@ -134,12 +136,13 @@ pub(super) struct Ext4<'d> {
     pub(super) budget: Budget,
 }
 
+/// The fields of an inode that are needed to unpack it.
 struct Inode {
     mode: u32,
     owner: (u32, u32),
     bytes: u64,
     mtime: u64,
-    links: u16,
+    link_count: u16,
     flags: u32,
     /// The root of the tree of extents, or the target of a short link.
     block: [u8; 60],
@@ -147,11 +150,11 @@ struct Inode {
 
 /// Blocks of a file that follow each other on the disk.
 struct Extent {
-    /// The number of the first block in the file.
-    first: u64,
-    blocks: u64,
+    /// The index of the first block in the file.
+    first_block: u64,
+    block_count: u64,
     /// The first block on the disk. `None` for zeros.
-    place: Option<u64>,
+    disk_block: Option<u64>,
 }
 
 /// The names in a directory with the numbers of their inodes.
@@ -161,15 +164,15 @@ impl Ext4<'_> {
     /// Returns true if the file system has `/bin` or `/usr/bin`.
     pub(super) fn has_programs(&mut self) -> Result<bool, ArchiveError> {
         let has_bin = |names: &Names| names.iter().any(|(_, name)| name == b"bin");
-        let root = self.inode(ROOT)?;
-        let names = self.names(&root)?;
+        let root = self.read_inode(ROOT_INODE)?;
+        let names = self.read_names(&root)?;
         let usr = names.iter().find(|(_, name)| name == b"usr").map(|(number, _)| *number);
         if has_bin(&names) {
             return Ok(true);
         }
         let Some(usr) = usr else { return Ok(false) };
-        let usr = self.inode(usr)?;
-        Ok(usr.kind() == Some(EntryType::Directory) && has_bin(&self.names(&usr)?))
+        let usr = self.read_inode(usr)?;
+        Ok(usr.kind() == Some(EntryType::Directory) && has_bin(&self.read_names(&usr)?))
     }
 
     /// Adds all entries to a tree, a directory before its content.
@@ -178,23 +181,23 @@ impl Ext4<'_> {
         tree: &mut UnpackedTree<'_>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), ArchiveError> {
-        let mut visited_directories = HashSet::from([ROOT]);
+        let mut visited_directories = HashSet::from([ROOT_INODE]);
         let mut first_paths: HashMap<u32, Vec<u8>> = HashMap::new();
         let mut path: Vec<u8> = Vec::new();
-        let root = self.inode(ROOT)?;
+        let root = self.read_inode(ROOT_INODE)?;
         // The directories above, each with the length of its path and the rest of its names.
-        let mut open = vec![(0, self.names(&root)?.into_iter())];
-        while let Some((length, names)) = open.last_mut() {
+        let mut open_directories = vec![(0, self.read_names(&root)?.into_iter())];
+        while let Some((length, names)) = open_directories.last_mut() {
             path.truncate(*length);
             let Some((number, name)) = names.next() else {
-                open.pop();
+                open_directories.pop();
                 continue;
             };
             if !path.is_empty() {
                 path.push(b'/');
             }
             path.extend(name);
-            let inode = self.inode(number)?;
+            let inode = self.read_inode(number)?;
             // Devices, fifos and sockets are left out.
             let Some(kind) = inode.kind() else { continue };
             let (name, mode, owner, mtime) =
@@ -206,10 +209,10 @@ impl Ext4<'_> {
                         return Err(damaged_error("a directory is in two places"));
                     }
                     tree.add(&entry, io::empty())?;
-                    open.push((path.len(), self.names(&inode)?.into_iter()));
+                    open_directories.push((path.len(), self.read_names(&inode)?.into_iter()));
                 }
                 EntryType::Symlink => {
-                    entry.link = Some(self.target(&inode)?);
+                    entry.link = Some(self.read_target(&inode)?);
                     tree.add(&entry, io::empty())?;
                 }
                 _ => match first_paths.get(&number) {
@@ -220,9 +223,9 @@ impl Ext4<'_> {
                     None => {
                         entry.size = inode.bytes;
                         self.budget.spend(inode.bytes)?;
-                        tree.add(&entry, self.content(&inode)?)?;
+                        tree.add(&entry, self.open_content(&inode)?)?;
                         progress(self.budget.bytes);
-                        if inode.links > 1 {
+                        if inode.link_count > 1 {
                             tree.hold_name(path.len())?;
                             first_paths.insert(number, path.clone());
                         }
@@ -233,16 +236,22 @@ impl Ext4<'_> {
         Ok(())
     }
 
-    fn inode(&mut self, number: u32) -> Result<Inode, ArchiveError> {
-        let FileSystem { inodes, inodes_per_group, inode_bytes, descriptors, descriptor_bytes, .. } =
-            self.file_system;
-        let Some(index) = number.checked_sub(1).filter(|_| number <= inodes) else {
+    fn read_inode(&mut self, number: u32) -> Result<Inode, ArchiveError> {
+        let FileSystem {
+            inode_count,
+            inodes_per_group,
+            inode_bytes,
+            descriptors_offset,
+            descriptor_bytes,
+            ..
+        } = self.file_system;
+        let Some(index) = number.checked_sub(1).filter(|_| number <= inode_count) else {
             return Err(damaged_error("an entry of a directory names an inode that does not exist"));
         };
         let group = u64::from(index / inodes_per_group);
         let mut descriptor = [0; 64];
         let descriptor = &mut descriptor[..if descriptor_bytes < 64 { 32 } else { 64 }];
-        self.read(0, descriptors + group * descriptor_bytes, descriptor)?;
+        self.read(0, descriptors_offset + group * descriptor_bytes, descriptor)?;
         // The upper half is in a descriptor of 64 bytes only.
         let table = u64::from(le32(descriptor, 0x28)) << 32 | u64::from(le32(descriptor, 8));
         let mut inode = [0; INODE_BYTES];
@@ -254,14 +263,14 @@ impl Ext4<'_> {
             owner: (half(2, 0x78), half(0x18, 0x7a)),
             bytes: u64::from(le32(&inode, 0x6c)) << 32 | u64::from(le32(&inode, 4)),
             mtime: u64::from(le32(&inode, 0x10)),
-            links: le16(&inode, 0x1a),
+            link_count: le16(&inode, 0x1a),
             flags: le32(&inode, 0x20),
             block: super::array(&inode, 0x28),
         })
     }
 
     /// Returns the entries of a directory without `.` and `..`.
-    fn names(&mut self, directory: &Inode) -> Result<Names, ArchiveError> {
+    fn read_names(&mut self, directory: &Inode) -> Result<Names, ArchiveError> {
         if directory.kind() != Some(EntryType::Directory) {
             return Err(damaged_error("its root is not a directory"));
         }
@@ -270,7 +279,7 @@ impl Ext4<'_> {
         }
         self.budget.spend(directory.bytes)?;
         let mut bytes = Vec::new();
-        self.content(directory)?.read_to_end(&mut bytes).map_err(read_error)?;
+        self.open_content(directory)?.read_to_end(&mut bytes).map_err(read_error)?;
         let mut names = Vec::new();
         for mut block in bytes.chunks(self.file_system.block_bytes as usize) {
             while !block.is_empty() {
@@ -296,7 +305,7 @@ impl Ext4<'_> {
         Ok(names)
     }
 
-    fn target(&mut self, link: &Inode) -> Result<Vec<u8>, ArchiveError> {
+    fn read_target(&mut self, link: &Inode) -> Result<Vec<u8>, ArchiveError> {
         if link.bytes <= MAX_INLINE_TARGET_BYTES && link.flags & HAS_EXTENTS == 0 {
             return Ok(link.block[..link.bytes as usize].to_owned());
         }
@@ -308,12 +317,12 @@ impl Ext4<'_> {
         }
         self.budget.spend(link.bytes)?;
         let mut target = Vec::new();
-        self.content(link)?.read_to_end(&mut target).map_err(read_error)?;
+        self.open_content(link)?.read_to_end(&mut target).map_err(read_error)?;
         Ok(target)
     }
 
     /// Returns a reader of an inode's data.
-    fn content(&mut self, inode: &Inode) -> Result<Content<'_>, ArchiveError> {
+    fn open_content(&mut self, inode: &Inode) -> Result<Content<'_>, ArchiveError> {
         let mut extents = Vec::new();
         if inode.bytes > 0 {
             if inode.flags & (IS_ENCRYPTED | INLINE_DATA) != 0 || inode.flags & HAS_EXTENTS == 0 {
@@ -333,7 +342,7 @@ impl Ext4<'_> {
             extents,
             position: 0,
             bytes: inode.bytes,
-            next: 0,
+            next_extent: 0,
         })
     }
 
@@ -347,7 +356,7 @@ impl Ext4<'_> {
         let (magic, count, node_depth) = (le16(node, 0), usize::from(le16(node, 2)), le16(node, 6));
         let entries = node.get(12..12 + 12 * count);
         let Some(entries) = entries.filter(|_| {
-            magic == 0xf30a && node_depth <= MAX_DEPTH && depth.is_none_or(|depth| depth == node_depth)
+            magic == EXTENT_MAGIC && node_depth <= MAX_DEPTH && depth.is_none_or(|depth| depth == node_depth)
         }) else {
             return Err(damaged_error("the tree of a file's extents is not valid"));
         };
@@ -360,20 +369,20 @@ impl Ext4<'_> {
                 self.add_extents(&block, Some(node_depth - 1), extents)?;
                 continue;
             }
-            let (first, length) = (u64::from(le32(entry, 0)), le16(entry, 4));
-            let place = u64::from(le16(entry, 6)) << 32 | u64::from(le32(entry, 8));
-            let (length, place) = match length.checked_sub(MAX_EXTENT_BLOCKS) {
-                None | Some(0) => (length, Some(place)),
+            let (first_block, length) = (u64::from(le32(entry, 0)), le16(entry, 4));
+            let disk_block = u64::from(le16(entry, 6)) << 32 | u64::from(le32(entry, 8));
+            let (length, disk_block) = match length.checked_sub(MAX_EXTENT_BLOCKS) {
+                None | Some(0) => (length, Some(disk_block)),
                 Some(unwritten_length) => (unwritten_length, None),
             };
-            let end = extents.last().map_or(0, |extent| extent.first + extent.blocks);
-            if length == 0 || first < end {
+            let end = extents.last().map_or(0, |extent| extent.first_block + extent.block_count);
+            if length == 0 || first_block < end {
                 return Err(damaged_error("the extents of a file are not in order"));
             }
             if extents.len() >= MAX_EXTENTS {
                 return Err(ArchiveError::TooLarge { unit: "extents in a file", limit: MAX_EXTENTS as u64 });
             }
-            extents.push(Extent { first, blocks: length.into(), place });
+            extents.push(Extent { first_block, block_count: length.into(), disk_block });
         }
         Ok(())
     }
@@ -401,7 +410,7 @@ struct Content<'a> {
     file_system: FileSystem,
     extents: Vec<Extent>,
     /// The index of the first extent that does not end before `position`.
-    next: usize,
+    next_extent: usize,
     position: u64,
     bytes: u64,
 }
@@ -410,23 +419,28 @@ impl Read for Content<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let block_bytes = self.file_system.block_bytes;
         let (block, byte) = (self.position / block_bytes, self.position % block_bytes);
-        while self.extents.get(self.next).is_some_and(|extent| extent.first + extent.blocks <= block) {
-            self.next += 1;
+        while self
+            .extents
+            .get(self.next_extent)
+            .is_some_and(|extent| extent.first_block + extent.block_count <= block)
+        {
+            self.next_extent += 1;
         }
         // Between extents and after the last one are holes.
-        let (end, place) = match self.extents.get(self.next) {
-            Some(extent) if extent.first <= block => {
-                let place = extent.place.map(|place| place + (block - extent.first));
-                (extent.first + extent.blocks, place)
+        let (end, disk_block) = match self.extents.get(self.next_extent) {
+            Some(extent) if extent.first_block <= block => {
+                let disk_block =
+                    extent.disk_block.map(|disk_block| disk_block + (block - extent.first_block));
+                (extent.first_block + extent.block_count, disk_block)
             }
-            Some(extent) => (extent.first, None),
+            Some(extent) => (extent.first_block, None),
             None => (u64::MAX, None),
         };
         let available = end.saturating_mul(block_bytes).min(self.bytes) - self.position;
         let length = usize::try_from(available).map_or(buffer.len(), |available| available.min(buffer.len()));
         let buffer = &mut buffer[..length];
-        match place {
-            Some(place) => self.disk.read_at(self.file_system.offset(place, byte), buffer)?,
+        match disk_block {
+            Some(disk_block) => self.disk.read_at(self.file_system.offset(disk_block, byte), buffer)?,
             None => buffer.fill(0),
         }
         self.position += length as u64;

@@ -25,7 +25,8 @@ const SECTOR_BYTES: u64 = 512;
 const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
 const OTHER_FORMATS: [(&[u8], &str); 4] =
     [(b"KDMV", "VMDK"), (b"# Disk DescriptorFile", "VMDK"), (b"conectix", "VHD"), (b"vhdxfile", "VHDX")];
-const CONVERT: &str = "convert the disk: `qemu-img convert -O qcow2 FILE NEW`";
+/// The hint for the image of a disk in another format.
+const CONVERT_HINT: &str = "convert the disk: `qemu-img convert -O qcow2 FILE NEW`";
 
 /// A disk whose bytes can be read at any offset.
 trait ReadAt {
@@ -126,7 +127,7 @@ fn unpack_root(
 
 /// Opens the first file system that is a root file system.
 fn open_root(disk: &mut dyn ReadAt, mut budget: Budget) -> std::result::Result<Ext4<'_>, ArchiveError> {
-    let starts = partitions::starts(disk).map_err(read_error)?;
+    let starts = partitions::read_starts(disk).map_err(read_error)?;
     let mut first_error = None;
     for start in starts {
         // A start after the end of the disk is that of no file system.
@@ -150,7 +151,7 @@ fn open_root(disk: &mut dyn ReadAt, mut budget: Budget) -> std::result::Result<E
 }
 
 fn unsupported_error(problem: String) -> ArchiveError {
-    ArchiveError::Disk { problem, hint: CONVERT }
+    ArchiveError::Disk { problem, hint: CONVERT_HINT }
 }
 
 fn damaged_error(problem: &str) -> ArchiveError {
@@ -158,21 +159,21 @@ fn damaged_error(problem: &str) -> ArchiveError {
 }
 
 /// Returns the little-endian number at an offset, which the caller has checked.
-fn le16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(array(bytes, at))
+fn le16(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes(array(bytes, offset))
 }
 
-fn le32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(array(bytes, at))
+fn le32(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, offset))
 }
 
-fn le64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(array(bytes, at))
+fn le64(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, offset))
 }
 
 /// Returns `N` bytes at an offset; zeros if they are not all there.
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    bytes.get(offset..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use std::io;
 use super::{BOOT_SIGNATURE, ReadAt, SECTOR_BYTES, le32, le64};
 
 /// The type of the entry that covers a disk with a GPT.
-const PROTECTIVE: u8 = 0xee;
+const PROTECTIVE_TYPE: u8 = 0xee;
 /// The maximum number of partitions in a GPT. It has at least 128 entries.
 const MAX_PARTITIONS: u32 = 1024;
 
 /// Returns the offsets at which a file system can begin: that of the disk itself, and those of its
 /// partitions in the order of their table.
-pub(super) fn starts(disk: &mut dyn ReadAt) -> io::Result<Vec<u64>> {
+pub(super) fn read_starts(disk: &mut dyn ReadAt) -> io::Result<Vec<u64>> {
     let mut starts = vec![0];
     let mut sector = [0; SECTOR_BYTES as usize];
     disk.read_at(0, &mut sector)?;
@@ -20,7 +20,7 @@ pub(super) fn starts(disk: &mut dyn ReadAt) -> io::Result<Vec<u64>> {
         return Ok(starts);
     }
     let entries: Vec<&[u8]> = sector[446..510].chunks(16).collect();
-    if !entries.iter().any(|entry| entry[4] == PROTECTIVE) {
+    if !entries.iter().any(|entry| entry[4] == PROTECTIVE_TYPE) {
         let partitions = entries.iter().filter(|entry| entry[4] != 0);
         starts.extend(partitions.map(|entry| u64::from(le32(entry, 8)) * SECTOR_BYTES));
         return Ok(starts);

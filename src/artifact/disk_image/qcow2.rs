@@ -1,7 +1,7 @@
 //! Images in the format qcow2, version 2 and 3 (QEMU, `docs/interop/qcow2.rst`): one file with its own data.
 //!
-//! The disk is divided into clusters. An entry of the table L1 has the place of a table L2, and an entry of
-//! that one the place of a cluster. The number of clusters that are held in memory is bounded.
+//! The disk is divided into clusters. An entry of the table L1 has the offset of a table L2, and an entry of
+//! that table has the offset of a cluster. The number of clusters that are held in memory is bounded.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -17,7 +17,7 @@ const HEADER_BYTES: u64 = 105;
 /// The maximum size of the table L1 in bytes, as in QEMU.
 const MAX_L1_BYTES: u64 = 32 << 20;
 /// The maximum number of clusters, and of tables L2, in memory.
-const MAX_CACHED: usize = 16;
+const MAX_CACHED_BLOCKS: usize = 16;
 
 /// Bits of the incompatible features.
 const CORRUPT: u64 = 1 << 1;
@@ -28,11 +28,11 @@ const COMPRESSION_TYPE: u64 = 1 << 3;
 const IGNORED_FEATURES: u64 = 1 | COMPRESSION_TYPE;
 
 /// The bits of an entry with an offset in the file.
-const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
+const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 /// The bit of a compressed cluster in a table L2.
-const COMPRESSED: u64 = 1 << 62;
+const COMPRESSED_BIT: u64 = 1 << 62;
 /// The bit of a cluster of zeros in a table L2.
-const ZEROS: u64 = 1;
+const ZEROS_BIT: u64 = 1;
 
 /// An open image.
 pub(super) struct Qcow2<R> {
@@ -54,7 +54,7 @@ impl Cache {
         let block = match self.0.iter().position(|(cached_entry, _)| *cached_entry == entry) {
             Some(index) => self.0.remove(index),
             None => {
-                self.0.truncate(MAX_CACHED - 1);
+                self.0.truncate(MAX_CACHED_BLOCKS - 1);
                 Some((entry, read()?))
             }
         };
@@ -113,7 +113,7 @@ impl<R: Read + Seek> Qcow2<R> {
         }
         let mut l1 = vec![0; tables as usize * 8];
         read_exact_at(&mut file, be64(&header, 40), &mut l1).map_err(read_error)?;
-        let l1 = l1.chunks_exact(8).map(|entry| be64(entry, 0) & OFFSET).collect();
+        let l1 = l1.chunks_exact(8).map(|entry| be64(entry, 0) & OFFSET_MASK).collect();
         let (tables, clusters) = Default::default();
         Ok(Qcow2 { file, bytes, cluster_bits, l1, tables, clusters })
     }
@@ -135,7 +135,7 @@ impl<R: Read + Seek> Qcow2<R> {
             Ok(bytes)
         })?;
         let entry = be64(table, (cluster % (1 << entries_bits)) as usize * 8);
-        if entry & COMPRESSED != 0 {
+        if entry & COMPRESSED_BIT != 0 {
             let cluster = clusters.get_or_read(entry, || {
                 let mut bytes = vec![0; cluster_bytes];
                 inflate(file, entry, *cluster_bits, &mut bytes)?;
@@ -144,8 +144,8 @@ impl<R: Read + Seek> Qcow2<R> {
             buffer.copy_from_slice(&cluster[start..start + buffer.len()]);
             return Ok(());
         }
-        let place = entry & OFFSET;
-        if place == 0 || entry & ZEROS != 0 {
+        let place = entry & OFFSET_MASK;
+        if place == 0 || entry & ZEROS_BIT != 0 {
             buffer.fill(0);
             return Ok(());
         }
@@ -179,17 +179,17 @@ fn inflate(
 ) -> io::Result<()> {
     let offset_bits = 62 - (cluster_bits - 8);
     let offset = entry & ((1 << offset_bits) - 1);
-    let sectors = (entry & (COMPRESSED - 1)) >> offset_bits;
+    let sectors = (entry & (COMPRESSED_BIT - 1)) >> offset_bits;
     file.seek(SeekFrom::Start(offset))?;
     // The data may end before the last sector, and the file with it.
     let data = file.take((sectors + 1) * 512 - offset % 512);
     DeflateDecoder::new(data).read_exact(cluster)
 }
 
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(super::array(bytes, at))
+fn be32(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_be_bytes(super::array(bytes, offset))
 }
 
-fn be64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_be_bytes(super::array(bytes, at))
+fn be64(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_be_bytes(super::array(bytes, offset))
 }

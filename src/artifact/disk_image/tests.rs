@@ -86,7 +86,7 @@ fn small_tree(root: &Path) {
 }
 
 /// Makes a root file system with everything that needs a case of its own.
-fn tree(root: &Path) {
+fn build_tree(root: &Path) {
     small_tree(root);
     write(&root.join("usr/bin/su"), "su");
     fs::set_permissions(root.join("usr/bin/su"), fs::Permissions::from_mode(0o4755)).unwrap();
@@ -175,7 +175,7 @@ fn with_gpt(file_system: &[u8]) -> Vec<u8> {
 fn disks_of_all_forms_are_unpacked() {
     let world = World::new();
     let root = world.path("root");
-    tree(&root);
+    build_tree(&root);
     for options in
         [&[][..], &["-b", "1024", "-O", "^64bit,^metadata_csum,^flex_bg"], &["-b", "2048", "-I", "128"]]
     {

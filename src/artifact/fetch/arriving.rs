@@ -13,6 +13,7 @@ pub(super) struct Arrival {
     change: Condvar,
 }
 
+/// The state of an arrival, which writer and readers share.
 #[derive(Default)]
 struct ArrivalState {
     /// The number of bytes in the file.

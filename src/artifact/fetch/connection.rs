@@ -63,6 +63,7 @@ impl Stream for std::os::unix::net::UnixStream {
 #[derive(Clone)]
 pub(super) struct ProxyDialer(Arc<Inner>);
 
+/// The content of a [`ProxyDialer`].
 struct Inner {
     proxies: Proxies,
     interrupt_check: InterruptCheck,
@@ -236,7 +237,7 @@ impl Connector<()> for ProxyDialer {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let timeout = CONNECT_TIMEOUT.min(*details.timeout.after);
-        let (stream, head_rewriter) = match self.0.proxies.http(is_tls, host, port) {
+        let (stream, head_rewriter) = match self.0.proxies.http_proxy(is_tls, host, port) {
             None => (self.dial(host, port, timeout)?, None),
             Some(proxy) => {
                 let with_proxy = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));

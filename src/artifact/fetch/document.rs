@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::ProxyDialer;
-use super::download::{config, without_secrets};
+use super::download::{client_config, without_secrets};
 use super::proxy::Proxies;
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::http_url::HttpUrl;
@@ -30,7 +30,7 @@ pub fn fetch_document(
     let url = HttpUrl::new(url);
     let request_error = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
-    let config = config().max_redirects(0).max_redirects_will_error(false);
+    let config = client_config().max_redirects(0).max_redirects_will_error(false);
     let client = http_client::client_over(config.build(), None, dialer);
     let end = Instant::now() + timeout;
     let request = |target: &HttpUrl| {
@@ -50,9 +50,9 @@ pub fn fetch_document(
         }
         error => request_error(without_secrets(&http_problem(&error))),
     };
-    let mut at = url.clone();
+    let mut current_url = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = request(&at).map_err(http_error)?;
+        let response = request(&current_url).map_err(http_error)?;
         if !is_redirect(&response) {
             if response.status() != 200 {
                 return Err(request_error(format!("the server answered {}", response.status())));
@@ -60,13 +60,13 @@ pub fn fetch_document(
             // ureq refuses a body that reaches the limit.
             return response.into_body().with_config().limit(max_bytes + 1).read_to_vec().map_err(http_error);
         }
-        let target = redirect::target(&response, &at);
+        let target = redirect::target(&response, &current_url);
         let target =
             target.ok_or_else(|| request_error("it redirects to a text that is not a URL".to_owned()))?;
-        if at.is_https() && !target.is_https() {
+        if current_url.is_https() && !target.is_https() {
             return Err(request_error(format!("it redirects to '{target}', which is not encrypted")));
         }
-        at = target;
+        current_url = target;
     }
     Err(request_error(format!("there are more than {MAX_REDIRECTS} redirects")))
 }

@@ -43,7 +43,7 @@ const RETRY_PAUSES: [Duration; 4] = match cfg!(test) {
 const MAX_ATTEMPTS: usize = 100;
 /// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The number of attempts in a row that receive nothing new.
+/// The maximum number of attempts in a row that receive nothing new.
 const MAX_FUTILE_ATTEMPTS: usize = RETRY_PAUSES.len() + 1;
 /// The number of bytes of a wrong file that are read to tell what it is.
 const SNIFFED_BYTES: u64 = 512;
@@ -64,14 +64,15 @@ struct CompletedBody {
 }
 
 /// Creates the HTTP client for downloads, with connections from `dialer`.
-pub(super) fn http_client(dialer: ProxyDialer) -> ureq::Agent {
+pub(super) fn create_client(dialer: ProxyDialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
-    let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
+    let config =
+        client_config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
     http_client::client_over(config, None, dialer)
 }
 
 /// Returns the configuration that is common to all HTTP clients with connections from a [`ProxyDialer`].
-pub(super) fn config() -> ConfigBuilder<AgentScope> {
+pub(super) fn client_config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
         tls_roots::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
@@ -89,6 +90,7 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
         .proxy(None)
 }
 
+/// A download of one file, with everything that its requests need.
 pub(super) struct Download<'a> {
     pub(super) agent: &'a ureq::Agent,
     pub(super) url: &'a HttpUrl,
@@ -102,19 +104,19 @@ pub(super) struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Downloads into `file`, whose path is `body` and which may already contain the beginning.
+    /// Downloads into `file`, whose path is `body_path` and which may already contain the beginning.
     ///
     /// Returns the checked digest: SHA-256, and the strongest algorithm of the expected digest. Removes a
     /// file with a wrong digest, and leaves an incomplete one for the next run.
-    pub(super) fn run(&self, file: &File, body: &Path) -> Result<Digest> {
-        let result = self.fetch(file, body);
+    pub(super) fn run(&self, file: &File, body_path: &Path) -> Result<Digest> {
+        let result = self.fetch(file, body_path);
         match &result {
-            Err(AttemptFailure::Final(_)) => remove(body),
+            Err(AttemptFailure::Final(_)) => remove(body_path),
             // The tag is only needed for an incomplete body.
-            Ok(_) => drop(fs::remove_file(tag_path(body))),
+            Ok(_) => drop(fs::remove_file(entity_tag_path(body_path))),
             Err(AttemptFailure::Temporary(..)) => {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-                    remove(body);
+                    remove(body_path);
                 }
             }
         }
@@ -126,24 +128,26 @@ impl Download<'_> {
     /// Repeats [`Self::attempt`] until the body is complete. The number of tries starts again when an attempt
     /// has received more than all before, so that only a server that makes no progress is given up. A resumed
     /// body with a wrong digest is downloaded again once, because its beginning may be of another version.
-    fn fetch(&self, file: &File, body: &Path) -> Result<Digest, AttemptFailure> {
+    fn fetch(&self, file: &File, body_path: &Path) -> Result<Digest, AttemptFailure> {
         let read_error =
-            |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
+            |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body_path.display()), error));
         let mut pauses = RETRY_PAUSES.iter();
         let mut most_bytes = 0;
         let mut has_restarted = false;
-        for number in 1..=MAX_ATTEMPTS {
+        for attempt_number in 1..=MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
             (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
-            match self.attempt(file, body) {
-                Ok(complete) => {
-                    let was_resumed = complete.digest.is_none();
-                    let digest = match complete.digest {
+            match self.attempt(file, body_path) {
+                Ok(completed_body) => {
+                    let was_resumed = completed_body.digest.is_none();
+                    let digest = match completed_body.digest {
                         Some(digest) => digest,
-                        None => Digest::of_file(body, &self.algorithms()).map_err(AttemptFailure::Final)?,
+                        None => {
+                            Digest::from_file(body_path, &self.algorithms()).map_err(AttemptFailure::Final)?
+                        }
                     };
                     let name = format!("'{}'", self.url);
-                    match self.expected.map_or(Ok(()), |expected| expected.check_given(&digest, &name)) {
+                    match self.expected.map_or(Ok(()), |expected| expected.check_with_hint(&digest, &name)) {
                         Ok(()) => return Ok(digest),
                         // The existing beginning may be from another version of the file.
                         Err(_) if was_resumed && !has_restarted => {
@@ -155,8 +159,9 @@ impl Download<'_> {
                             ));
                         }
                         Err(error) => {
-                            return Err(AttemptFailure::Final(match wrong_content(body) {
-                                // Without the hint about the digest, which is right.
+                            return Err(AttemptFailure::Final(match describe_wrong_content(body_path) {
+                                // Without the hint to correct the digest in the manifest, which is probably
+                                // right.
                                 Some(note) => Error::invalid(error.to_string()).with_note(note),
                                 None => error,
                             }));
@@ -174,9 +179,9 @@ impl Download<'_> {
                     let next_attempt = MAX_FUTILE_ATTEMPTS - pauses.len() + 1;
                     let Some(pause) = pauses.next() else {
                         let last_error = self
-                            .download_error(&format!(" ({number} attempts)"), reason(&error))
+                            .download_error(&format!(" ({attempt_number} attempts)"), reason(&error))
                             .with_advice_of(&error)
-                            .with_rerun_hint(self.how_to_repeat(file, body));
+                            .with_rerun_hint(self.rerun_hint(file, body_path));
                         return Err(AttemptFailure::Temporary(last_error, None));
                     };
                     let pause = requested_pause
@@ -192,7 +197,7 @@ impl Download<'_> {
         }
         let attempts = format!(" ({MAX_ATTEMPTS} attempts)");
         let error = self.download_error(&attempts, "each of the transfers broke off");
-        Err(AttemptFailure::Temporary(error.with_rerun_hint(self.how_to_repeat(file, body)), None))
+        Err(AttemptFailure::Temporary(error.with_rerun_hint(self.rerun_hint(file, body_path)), None))
     }
 
     /// Returns the error of the download. `attempts` ends its first sentence.
@@ -205,21 +210,21 @@ impl Download<'_> {
     }
 
     /// Returns the hint for an answer that does not belong to the file.
-    fn how_to_look(&self) -> String {
+    fn url_hint(&self) -> String {
         format!("check the URL: `curl -IL '{}'`", self.url)
     }
 
     /// Returns the hint for a download that failed although it was retried.
-    fn how_to_repeat(&self, file: &File, body: &Path) -> String {
-        let is_kept = file.metadata().is_ok_and(|metadata| self.can_resume(metadata.len(), body));
+    fn rerun_hint(&self, file: &File, body_path: &Path) -> String {
+        let is_kept = file.metadata().is_ok_and(|metadata| self.can_resume(metadata.len(), body_path));
         let continuation = if is_kept { ": the download continues where it stopped" } else { "" };
         format!("check the network and the proxy variables, then run the same command again{continuation}")
     }
 
     /// Returns true if a body of which this many bytes exist is continued. Parts of different versions are
     /// detected by the tag or by the expected digest. Without both, the download starts again.
-    fn can_resume(&self, existing_bytes: u64, body: &Path) -> bool {
-        existing_bytes > 0 && (self.expected.is_some() || read_tag(body).is_some())
+    fn can_resume(&self, existing_bytes: u64, body_path: &Path) -> bool {
+        existing_bytes > 0 && (self.expected.is_some() || read_entity_tag(body_path).is_some())
     }
 
     /// Empties the file, because its content is of another version.
@@ -250,23 +255,23 @@ impl Download<'_> {
 
     /// Makes one request and appends the answer to the file. Continues after the bytes that exist if the
     /// server still has the same version, and otherwise empties the file.
-    fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {
+    fn attempt(&self, file: &File, body_path: &Path) -> Result<CompletedBody, AttemptFailure> {
         let write_error =
-            |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));
-        let have = file.metadata().map_err(write_error)?.len();
-        let tag = read_tag(body).filter(|_| have > 0);
-        let resume = self.can_resume(have, body);
-        let mut response = self.request(resume.then_some(have), tag.as_deref())?;
+            |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body_path.display()), error));
+        let downloaded_bytes = file.metadata().map_err(write_error)?.len();
+        let entity_tag = read_entity_tag(body_path).filter(|_| downloaded_bytes > 0);
+        let can_resume = self.can_resume(downloaded_bytes, body_path);
+        let mut response = self.request(can_resume.then_some(downloaded_bytes), entity_tag.as_deref())?;
         let (start, total) = match response.status() {
-            StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
-                Some((start, total)) if start == have => (start, total),
+            StatusCode::PARTIAL_CONTENT if can_resume => match parse_content_range(response.headers()) {
+                Some((start, total)) if start == downloaded_bytes => (start, total),
                 _ => {
                     self.empty(file).map_err(write_error)?;
                     let error = self.request_error("the server sent another part of the file than requested");
                     return Err(AttemptFailure::Temporary(error, None));
                 }
             },
-            StatusCode::RANGE_NOT_SATISFIABLE if resume => {
+            StatusCode::RANGE_NOT_SATISFIABLE if can_resume => {
                 self.empty(file).map_err(write_error)?;
                 let error =
                     self.request_error("the file on the server is shorter than the part already received");
@@ -274,8 +279,8 @@ impl Download<'_> {
             }
             StatusCode::OK => {
                 self.empty(file).map_err(write_error)?;
-                write_tag(body, response.headers());
-                (0, number(response.headers(), "content-length"))
+                write_entity_tag(body_path, response.headers());
+                (0, header_number(response.headers(), "content-length"))
             }
             status => return Err(self.status_error(status, response.headers())),
         };
@@ -323,14 +328,18 @@ impl Download<'_> {
         Ok(CompletedBody { digest: hasher.map(Hasher::finish) })
     }
 
-    /// Sends the request. `from` is the first byte wanted, and `tag` the entity tag that the file must still
-    /// have.
-    fn request(&self, from: Option<u64>, tag: Option<&str>) -> Result<Response<ureq::Body>, AttemptFailure> {
+    /// Sends the request, and follows redirects. `first_byte` is the offset from which the file is requested,
+    /// and `entity_tag` the one that the file must still have.
+    fn request(
+        &self,
+        first_byte: Option<u64>,
+        entity_tag: Option<&str>,
+    ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let mut response = self.request_once(&url, from, tag)?;
-            if response.status() == StatusCode::UNAUTHORIZED && self.get_token(&url, response.headers())? {
-                response = self.request_once(&url, from, tag)?;
+            let mut response = self.request_once(&url, first_byte, entity_tag)?;
+            if response.status() == StatusCode::UNAUTHORIZED && self.renew_token(&url, response.headers())? {
+                response = self.request_once(&url, first_byte, entity_tag)?;
             }
             if !is_redirect(&response) {
                 return Ok(response);
@@ -353,13 +362,13 @@ impl Download<'_> {
         ))
     }
 
-    /// Gets a token for the image if `headers`, of an answer of `url`, ask for one. Returns false if they do
-    /// not.
-    fn get_token(&self, url: &HttpUrl, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
+    /// Requests a token for the image if `headers`, of an answer of `url`, ask for one. Returns false if they
+    /// do not.
+    fn renew_token(&self, url: &HttpUrl, headers: &HeaderMap) -> Result<bool, AttemptFailure> {
         let Some(registry) = self.registry.filter(|_| self.url.may_share_credentials(url)) else {
             return Ok(false);
         };
-        registry.get_token(self.agent, headers).map_err(|error| {
+        registry.renew_token(self.agent, headers).map_err(|error| {
             let request_error = self.request_error(error.message);
             match error.is_temporary {
                 true => AttemptFailure::Temporary(request_error, None),
@@ -381,8 +390,8 @@ impl Download<'_> {
     fn request_once(
         &self,
         url: &HttpUrl,
-        from: Option<u64>,
-        tag: Option<&str>,
+        first_byte: Option<u64>,
+        entity_tag: Option<&str>,
     ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let address = url.without_user();
         let mut request = self.agent.get(&address);
@@ -392,14 +401,14 @@ impl Download<'_> {
         if let Some(types) = self.registry.and_then(|registry| registry.accepted_types(self.url)) {
             request = request.header("accept", types);
         }
-        if let Some(from) = from {
-            request = request.header("range", format!("bytes={from}-"));
-            if let Some(tag) = tag {
-                request = request.header("if-range", tag);
+        if let Some(first_byte) = first_byte {
+            request = request.header("range", format!("bytes={first_byte}-"));
+            if let Some(entity_tag) = entity_tag {
+                request = request.header("if-range", entity_tag);
             }
         }
         request.call().map_err(|error| {
-            // Refusing proxies and unusable keys are reported as `PermissionDenied`.
+            // A proxy that refuses, or a private key that cannot be used, is reported as `PermissionDenied`.
             let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             let is_temporary = match &error {
                 error if is_untrusted(error) || is_without_tls(error) => false,
@@ -422,7 +431,7 @@ impl Download<'_> {
                 ureq::Error::Io(error) if is_refusal(error) => AttemptFailure::Final(
                     request_error.with_hint("check the proxy variables: `env | grep -i proxy`"),
                 ),
-                _ => AttemptFailure::Final(request_error.with_hint(self.how_to_look())),
+                _ => AttemptFailure::Final(request_error.with_hint(self.url_hint())),
             }
         })
     }
@@ -430,15 +439,16 @@ impl Download<'_> {
     fn status_error(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
         let error = self.request_error(format!("the server answered {status}"));
         match status.as_u16() {
-            408 | 425 | 429 | 500..=599 => {
-                AttemptFailure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))
-            }
+            408 | 425 | 429 | 500..=599 => AttemptFailure::Temporary(
+                error,
+                header_number(headers, "retry-after").map(Duration::from_secs),
+            ),
             status => AttemptFailure::Final(error.with_hint(match (self.registry, status) {
                 (Some(_), _) => refusal_hint(status).to_owned(),
                 (None, 401 | 403) => {
                     "check the credentials in the URL: https://USER:PASSWORD@HOST/PATH".to_owned()
                 }
-                (None, _) => self.how_to_look(),
+                (None, _) => self.url_hint(),
             })),
         }
     }
@@ -447,16 +457,16 @@ impl Download<'_> {
 /// Returns the causes of a failed attempt, without the URL.
 fn reason(error: &Error) -> String {
     match error.chain().as_slice() {
-        [only] => only.clone(),
+        [message] => message.clone(),
         [_, causes @ ..] => causes.join(": "),
         [] => String::new(),
     }
 }
 
 /// Returns a note about a file with a wrong digest if it is not a tarball at all.
-fn wrong_content(body: &Path) -> Option<String> {
+fn describe_wrong_content(body_path: &Path) -> Option<String> {
     let mut start = Vec::new();
-    let file = File::open(body).ok()?;
+    let file = File::open(body_path).ok()?;
     let size = file.metadata().ok()?.len();
     file.take(SNIFFED_BYTES).read_to_end(&mut start).ok()?;
     let start = String::from_utf8_lossy(&start).trim_start().to_ascii_lowercase();
@@ -470,18 +480,20 @@ fn wrong_content(body: &Path) -> Option<String> {
 /// Shortens URLs in an error text, because they may contain passwords and signatures.
 pub(super) fn without_secrets(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("http") {
-        Some(at) if word[at..].contains("://") => format!("{}{}", &word[..at], HttpUrl::new(&word[at..])),
+        Some(start) if word[start..].contains("://") => {
+            format!("{}{}", &word[..start], HttpUrl::new(&word[start..]))
+        }
         _ => word.to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+fn header_number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 
 /// Returns the first byte and the total number of bytes from `Content-Range: bytes 7-20/21`.
-fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
+fn parse_content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get("content-range")?.to_str().ok()?;
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (start, _) = range.split_once('-')?;
@@ -490,29 +502,31 @@ fn content_range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
 
 /// Returns the path of the entity tag of an incomplete body. If the server still has that tag, the rest is of
 /// the same version.
-pub(super) fn tag_path(body: &Path) -> PathBuf {
-    body.with_extension("etag")
+pub(super) fn entity_tag_path(body_path: &Path) -> PathBuf {
+    body_path.with_extension("etag")
 }
 
-fn read_tag(body: &Path) -> Option<String> {
-    fs::read_to_string(tag_path(body)).ok().filter(|tag| !tag.is_empty() && tag.len() < 1024)
+fn read_entity_tag(body_path: &Path) -> Option<String> {
+    fs::read_to_string(entity_tag_path(body_path))
+        .ok()
+        .filter(|entity_tag| !entity_tag.is_empty() && entity_tag.len() < 1024)
 }
 
-fn write_tag(body: &Path, headers: &HeaderMap) {
-    let tag = headers.get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+fn write_entity_tag(body_path: &Path, headers: &HeaderMap) {
+    let entity_tag = headers.get("etag").and_then(|entity_tag| entity_tag.to_str().ok()).unwrap_or_default();
     // Files with the same weak tag (`W/"…"`) may differ in their bytes.
-    let result = if tag.starts_with('"') && tag.len() < 1024 {
-        write_atomically(&tag_path(body), tag.as_bytes())
+    let result = if entity_tag.starts_with('"') && entity_tag.len() < 1024 {
+        write_atomically(&entity_tag_path(body_path), entity_tag.as_bytes())
     } else {
-        fs::remove_file(tag_path(body))
+        fs::remove_file(entity_tag_path(body_path))
     };
     // Without a tag the next attempt relies on the digest alone.
     let _ = result;
 }
 
-fn remove(body: &Path) {
-    let _ = fs::remove_file(tag_path(body));
-    let _ = fs::remove_file(body);
+fn remove(body_path: &Path) {
+    let _ = fs::remove_file(entity_tag_path(body_path));
+    let _ = fs::remove_file(body_path);
 }
 
 #[cfg(test)]
@@ -531,7 +545,7 @@ mod tests {
         let range_of = |text: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("content-range", text.parse().unwrap());
-            content_range(&headers)
+            parse_content_range(&headers)
         };
         assert_eq!(range_of("bytes 7-20/21"), Some((7, Some(21))));
         assert_eq!(range_of("bytes 7-20/*"), Some((7, None)));

@@ -55,7 +55,7 @@ impl Fetcher<'_> {
         let image_name = format!("the image '{url}'");
         let mut blobs = Vec::new();
         let path = download(&url.first_document_url(), expected.or(url.digest()), title)?;
-        let layers = oci::layers(read_document(&path, &image_name)?, &image_name, &mut |digest| {
+        let layers = oci::resolve_layers(read_document(&path, &image_name)?, &image_name, &mut |digest| {
             let path = download(&url.document_url(digest), Some(digest), title)?;
             let document = read_document(&path, &image_name);
             blobs.push(ImageBlob { digest: digest.clone(), path, is_layer: false });
@@ -67,7 +67,7 @@ impl Fetcher<'_> {
             let path = download(&url.layer_url(&digest), Some(&digest), &title)?;
             blobs.push(ImageBlob { digest, path, is_layer: true });
         }
-        Source::of_image(&path, url, blobs)
+        Source::from_image(&path, url, blobs)
     }
 }
 
@@ -96,8 +96,8 @@ impl RegistryAccess<'_> {
         self.authorization.lock().clone()
     }
 
-    /// Gets a token if the headers of an answer 401 ask for one. Returns false if they do not.
-    pub(super) fn get_token(&self, client: &ureq::Agent, headers: &HeaderMap) -> Result<bool, TokenError> {
+    /// Requests a token if the headers of an answer 401 ask for one. Returns false if they do not.
+    pub(super) fn renew_token(&self, client: &ureq::Agent, headers: &HeaderMap) -> Result<bool, TokenError> {
         let Some(challenge) = headers.get_all(WWW_AUTHENTICATE).iter().find_map(Challenge::parse) else {
             return Ok(false);
         };

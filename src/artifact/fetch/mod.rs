@@ -1,4 +1,5 @@
-//! Downloads artifacts from `http://` and `https://` URLs into the [`Cache`], each once.
+//! Downloads artifacts into the [`Cache`], each once: files of `http://` and `https://` URLs, and OCI images
+//! (`oci://`).
 //!
 //! A [`Fetcher`] serves a whole run and several threads. Requests use the proxies of the environment
 //! variables. A broken transfer is resumed, by this run or the next one, and then verified as a whole. A file
@@ -49,7 +50,7 @@ pub use relay::relay;
 ///
 /// `env_vars` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
 /// which also ends when `interrupt_check` returns an error.
-pub fn client(
+pub fn create_client(
     env_vars: &[(String, String)],
     timeout: Duration,
     interrupt_check: InterruptCheck,
@@ -57,7 +58,7 @@ pub fn client(
     let proxies = Proxies::from_variables(env_vars)?;
     let secrets = proxies.secrets();
     let dialer = ProxyDialer::new(proxies, interrupt_check);
-    let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
+    let config = download::client_config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
     Ok((http_client::client_over(config, None, dialer), secrets))
 }
@@ -74,7 +75,7 @@ impl AgentProxy {
         env_vars: &[(String, String)],
         interrupt_check: InterruptCheck,
     ) -> Result<Option<(Self, Vec<String>)>> {
-        let proxies = Proxies::for_all(env_vars)?;
+        let proxies = Proxies::from_bosh_all_proxy(env_vars)?;
         Ok(proxies.map(|proxies| {
             let secrets = proxies.secrets();
             (AgentProxy(ProxyDialer::new(proxies, interrupt_check)), secrets)
@@ -83,7 +84,11 @@ impl AgentProxy {
 
     /// Creates an HTTP client whose connections go through the proxy. `tls` replaces the TLS settings of
     /// `config`.
-    pub fn http_client(&self, config: ureq::config::Config, tls: Option<Arc<ClientConfig>>) -> ureq::Agent {
+    pub fn create_http_client(
+        &self,
+        config: ureq::config::Config,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> ureq::Agent {
         http_client::client_over(config, tls, self.0.clone())
     }
 }
@@ -167,7 +172,7 @@ impl<'c> Fetcher<'c> {
         match url {
             ArtifactUrl::Local(path) => Source::local(path),
             ArtifactUrl::Http(url) => {
-                Source::of_download(&self.download(url, None, expected, title, reporter, read)?, url)
+                Source::from_download(&self.download(url, None, expected, title, reporter, read)?, url)
             }
             ArtifactUrl::Image(url) => self.obtain_image(url, expected, title, reporter),
         }
@@ -189,15 +194,15 @@ impl<'c> Fetcher<'c> {
             return Ok(path);
         }
         let stage = reporter.stage(format!("Downloading {title}"));
-        let body = self.cache.partial(&format!(
+        let body_path = self.cache.create_partial_path(&format!(
             "{} {}",
             url.with_credentials(),
             expected.map(ToString::to_string).unwrap_or_default()
         ))?;
-        let file = self.lock(&body, &stage)?;
+        let file = self.lock(&body_path, &stage)?;
         // Another process may have downloaded it while this one waited for the lock.
         if let Some(path) = self.find_in_cache(expected)? {
-            let _ = fs::remove_file(&body);
+            let _ = fs::remove_file(&body_path);
             stage.skip("another run has downloaded it");
             return Ok(path);
         }
@@ -205,29 +210,29 @@ impl<'c> Fetcher<'c> {
             stage.log_line(format!("'{}' is damaged; downloading it again", path.display()));
             self.cache.discard(&path);
         }
-        let agent = self.agent.get_or_init(|| download::http_client(self.dialer.clone()));
+        let agent = self.agent.get_or_init(|| download::create_client(self.dialer.clone()));
         let arrival = Arrival::default();
         thread::scope(|scope| {
             if let Some(read) = read {
-                let arriving = ArrivingFile::open(&body, &arrival)
-                    .map_err(|error| Error::io(format!("opening '{}'", body.display()), error))?;
+                let arriving = ArrivingFile::open(&body_path, &arrival)
+                    .map_err(|error| Error::io(format!("opening '{}'", body_path.display()), error))?;
                 scope.spawn(move || read(arriving));
             }
-            // The scope waits for the thread, whose reads fail after this.
+            // The scope waits for the thread. Its reads fail once the arrival is broken.
             let _ending = BreakOnDrop(&arrival);
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
             let download =
                 Download { agent, url, registry, expected, stage: &stage, interrupt_check, arrival };
-            let copied_digest = download.copy_from(&self.shared_cache, &file, &body)?;
+            let copied_digest = download.copy_from(&self.shared_cache, &file, &body_path)?;
             let is_copied = copied_digest.is_some();
             if !is_copied && self.is_offline {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-                    let _ = fs::remove_file(&body);
+                    let _ = fs::remove_file(&body_path);
                 }
                 return Err(missing_error(url, expected));
             }
-            let digest = copied_digest.map_or_else(|| download.run(&file, &body), Ok)?;
-            let path = self.cache.adopt(&body, &digest, &url.to_string())?;
+            let digest = copied_digest.map_or_else(|| download.run(&file, &body_path), Ok)?;
+            let path = self.cache.adopt(&body_path, &digest, &url.to_string())?;
             arrival.mark_verified();
             if let Some(expected) = expected.filter(|_| !is_copied) {
                 self.shared_cache.upload_download(expected, &path);
@@ -242,7 +247,7 @@ impl<'c> Fetcher<'c> {
         let Some(expected) = expected else { return Ok(None) };
         let Some(path) = self.cache.find(expected) else { return Ok(None) };
         let algorithms = [Algorithm::Sha256, expected.strongest()];
-        match self.cache.digest(&path, &algorithms, &mut |_, _| {}) {
+        match self.cache.obtain_digest(&path, &algorithms, &mut |_, _| {}) {
             Ok(digest) if expected.check(&digest, "it").is_ok() => {
                 self.cache.touch(&path);
                 Ok(Some(path))
@@ -255,16 +260,16 @@ impl<'c> Fetcher<'c> {
     }
 
     /// Opens and locks the file of an unfinished download. Waits while another process holds the lock.
-    fn lock(&self, body: &Path, stage: &Stage) -> Result<File> {
-        let open_error = |error| Error::io(format!("opening '{}'", body.display()), error);
+    fn lock(&self, body_path: &Path, stage: &Stage) -> Result<File> {
+        let open_error = |error| Error::io(format!("opening '{}'", body_path.display()), error);
         let mut is_reported = false;
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = options.open(body).map_err(open_error)?;
+            let file = options.open(body_path).map_err(open_error)?;
             match file.try_lock() {
                 // The previous holder of the lock may have moved the file into the cache.
-                Ok(()) if is_same_file(&file, body) => return Ok(file),
+                Ok(()) if is_same_file(&file, body_path) => return Ok(file),
                 Ok(()) => continue,
                 // On a file system without locks, the digest still detects a damaged file.
                 Err(TryLockError::Error(_)) => return Ok(file),

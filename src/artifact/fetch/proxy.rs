@@ -57,18 +57,20 @@ pub(super) enum Route {
 /// The proxies and exceptions from the environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proxies {
-    http: Option<ProxyServer>,
-    https: Option<ProxyServer>,
-    all: Route,
+    http_proxy: Option<ProxyServer>,
+    https_proxy: Option<ProxyServer>,
+    default_route: Route,
     exceptions: Vec<ProxyException>,
 }
 
+/// An entry of `NO_PROXY`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProxyException {
     host: ExceptedHost,
     port: Option<u16>,
 }
 
+/// The hosts to which an entry of `NO_PROXY` applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ExceptedHost {
     Any,
@@ -83,22 +85,22 @@ enum ExceptedHost {
 impl Proxies {
     /// Reads the variables. An error names the one that is not valid.
     pub(super) fn from_variables(env_vars: &[(String, String)]) -> Result<Self> {
-        let http = |names| {
+        let parse_variable = |names| {
             find_variable(env_vars, names).map(|(name, value)| parse_http_proxy(name, value)).transpose()
         };
         Ok(Proxies {
-            http: http(["HTTP_PROXY", "http_proxy"])?,
-            https: http(["HTTPS_PROXY", "https_proxy"])?,
-            ..Self::without_http(env_vars)?
+            http_proxy: parse_variable(["HTTP_PROXY", "http_proxy"])?,
+            https_proxy: parse_variable(["HTTPS_PROXY", "https_proxy"])?,
+            ..Self::parse_without_http(env_vars)?
         })
     }
 
     /// Reads only `BOSH_ALL_PROXY` and the exceptions.
-    fn without_http(env_vars: &[(String, String)]) -> Result<Self> {
+    fn parse_without_http(env_vars: &[(String, String)]) -> Result<Self> {
         Ok(Proxies {
-            http: None,
-            https: None,
-            all: match find_variable(env_vars, ["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
+            http_proxy: None,
+            https_proxy: None,
+            default_route: match find_variable(env_vars, ["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
                 None => Route::Direct,
                 Some((name, value)) => parse_all_proxy(name, value)?,
             },
@@ -109,35 +111,36 @@ impl Proxies {
     }
 
     /// Reads only `BOSH_ALL_PROXY` and the exceptions. Returns `None` if it is not set.
-    pub(super) fn for_all(env_vars: &[(String, String)]) -> Result<Option<Self>> {
-        let proxies = Self::without_http(env_vars)?;
-        Ok((proxies.all != Route::Direct).then_some(proxies))
+    pub(super) fn from_bosh_all_proxy(env_vars: &[(String, String)]) -> Result<Option<Self>> {
+        let proxies = Self::parse_without_http(env_vars)?;
+        Ok((proxies.default_route != Route::Direct).then_some(proxies))
     }
 
     /// Uses the proxy `url`, in the form of `BOSH_ALL_PROXY`, for all connections.
-    pub(super) fn through(url: &str) -> Result<Self> {
-        let all = parse_all_proxy("the SOCKS proxy", url)?;
-        Ok(Proxies { http: None, https: None, all, exceptions: Vec::new() })
+    pub(super) fn from_url(url: &str) -> Result<Self> {
+        let default_route = parse_all_proxy("the SOCKS proxy", url)?;
+        Ok(Proxies { http_proxy: None, https_proxy: None, default_route, exceptions: Vec::new() })
     }
 
     /// Returns the HTTP proxy for a request to this host.
-    pub(super) fn http(&self, is_tls: bool, host: &str, port: u16) -> Option<&ProxyServer> {
-        let proxy = if is_tls { self.https.as_ref() } else { self.http.as_ref() };
+    pub(super) fn http_proxy(&self, is_tls: bool, host: &str, port: u16) -> Option<&ProxyServer> {
+        let proxy = if is_tls { self.https_proxy.as_ref() } else { self.http_proxy.as_ref() };
         proxy.filter(|_| !is_this_machine(host) && !self.is_excepted(host, port))
     }
 
     /// Returns the route to this host.
     pub(super) fn route(&self, host: &str, port: u16) -> &Route {
-        if self.is_excepted(host, port) { &Route::Direct } else { &self.all }
+        if self.is_excepted(host, port) { &Route::Direct } else { &self.default_route }
     }
 
     /// Returns the passwords, which must be redacted.
     pub(super) fn secrets(&self) -> Vec<String> {
-        let all = match &self.all {
+        let default_route = match &self.default_route {
             Route::Direct => None,
             Route::Socks5(proxy) | Route::Ssh { server: proxy, .. } => Some(proxy),
         };
-        let proxies = [self.http.as_ref(), self.https.as_ref(), all].into_iter().flatten();
+        let proxies =
+            [self.http_proxy.as_ref(), self.https_proxy.as_ref(), default_route].into_iter().flatten();
         proxies.filter_map(|proxy| proxy.credentials.as_ref()).map(|(_, password)| password.clone()).collect()
     }
 
@@ -286,21 +289,21 @@ mod tests {
     #[test]
     fn proxy_variables_are_read_in_both_cases() {
         let set = proxies(&[("HTTP_PROXY", "http://p:3128"), ("https_proxy", "q")]).unwrap();
-        assert_eq!(text(set.http(false, "a.com", 80)), "p:3128");
-        assert_eq!(text(set.http(true, "a.com", 443)), "q:80");
+        assert_eq!(text(set.http_proxy(false, "a.com", 80)), "p:3128");
+        assert_eq!(text(set.http_proxy(true, "a.com", 443)), "q:80");
         let two_spellings =
             proxies(&[("http_proxy", "http://low:1"), ("HTTP_PROXY", "http://UP:2")]).unwrap();
-        assert_eq!(text(two_spellings.http(false, "a.com", 80)), "up:2");
+        assert_eq!(text(two_spellings.http_proxy(false, "a.com", 80)), "up:2");
         let empty = proxies(&[("HTTP_PROXY", ""), ("http_proxy", "http://low:1")]).unwrap();
-        assert_eq!(text(empty.http(false, "a.com", 80)), "low:1");
-        assert_eq!(proxies(&[]).unwrap().http(true, "a.com", 443), None);
+        assert_eq!(text(empty.http_proxy(false, "a.com", 80)), "low:1");
+        assert_eq!(proxies(&[]).unwrap().http_proxy(true, "a.com", 443), None);
     }
 
     #[test]
     fn loopback_bypasses_proxies_except_bosh_all_proxy() {
         let set = proxies(&[("HTTP_PROXY", "p:1"), ("BOSH_ALL_PROXY", "socks5://s:2")]).unwrap();
         for host in ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "LOCALHOST."] {
-            assert_eq!(set.http(false, host, 80), None, "{host}");
+            assert_eq!(set.http_proxy(false, host, 80), None, "{host}");
             assert!(matches!(set.route(host, 80), Route::Socks5(_)), "{host}");
         }
     }
@@ -309,7 +312,7 @@ mod tests {
     fn no_proxy_matches_names_domains_addresses_and_networks() {
         let list = "a.com, .b.com,*.c.com,10.0.0.0/8,192.168.1.1,d.com:8080,fd00::/8,[::2]";
         let set = proxies(&[("HTTP_PROXY", "p:1"), ("no_proxy", list)]).unwrap();
-        let direct = |host: &str, port| set.http(false, host, port).is_none();
+        let direct = |host: &str, port| set.http_proxy(false, host, port).is_none();
         for (host, port, expected) in [
             ("a.com", 80, true),
             ("A.com.", 80, true),
@@ -329,8 +332,8 @@ mod tests {
         ] {
             assert_eq!(direct(host, port), expected, "{host}:{port}");
         }
-        let all = proxies(&[("BOSH_ALL_PROXY", "socks5://s"), ("NO_PROXY", "*")]).unwrap();
-        assert_eq!(all.route("a.com", 80), &Route::Direct);
+        let default_route = proxies(&[("BOSH_ALL_PROXY", "socks5://s"), ("NO_PROXY", "*")]).unwrap();
+        assert_eq!(default_route.route("a.com", 80), &Route::Direct);
     }
 
     #[test]

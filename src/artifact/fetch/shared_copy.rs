@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::download::{Download, tag_path};
+use super::download::{Download, entity_tag_path};
 use crate::digest::Digest;
 use crate::shared_cache::{CopiedPart, SharedCache};
 use base::events::Unit;
@@ -15,18 +15,18 @@ use base::{Error, Result};
 const REPORT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Download<'_> {
-    /// Copies the file from the shared cache into `file`, whose path is `body`. Returns its verified digest,
-    /// or `None` if the shared cache lacks it or has another content under its name.
+    /// Copies the file from the shared cache into `file`, whose path is `body_path`. Returns its verified
+    /// digest, or `None` if the shared cache lacks it or has another content under its name.
     ///
     /// A beginning of the file that an earlier download left stays if the shared cache lacks the file.
     pub(super) fn copy_from(
         &self,
         shared_cache: &SharedCache,
         file: &File,
-        body: &Path,
+        body_path: &Path,
     ) -> Result<Option<Digest>> {
         let Some(expected) = self.expected else { return Ok(None) };
-        let write_error = |error| Error::io(format!("writing '{}'", body.display()), error);
+        let write_error = |error| Error::io(format!("writing '{}'", body_path.display()), error);
         let mut last_report = Instant::now();
         let mut has_begun = false;
         let result = shared_cache.copy_download(expected, &mut |part: CopiedPart<'_>| {
@@ -35,7 +35,7 @@ impl Download<'_> {
             if part.offset == 0 {
                 has_begun = true;
                 self.empty(file).map_err(write_error)?;
-                let _ = fs::remove_file(tag_path(body));
+                let _ = fs::remove_file(entity_tag_path(body_path));
                 writer.seek(SeekFrom::Start(0)).map_err(write_error)?;
                 self.stage.log_line("copying it from the shared cache");
             }

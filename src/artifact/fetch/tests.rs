@@ -335,12 +335,12 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
     assert!(world.obtain(&server.url("/x.tgz"), Some(&sha512(&content))).unwrap() == content);
     let requests = server.requests();
     assert_eq!(requests.len(), 4);
-    let from = |index: usize| -> usize {
+    let range_start = |index: usize| -> usize {
         let range: &str = requests[index].header("range").unwrap();
         range.strip_prefix("bytes=").unwrap().strip_suffix('-').unwrap().parse().unwrap()
     };
     assert_eq!(requests[1].header("range"), None);
-    assert!(0 < from(2) && from(2) < from(3), "{requests:?}");
+    assert!(0 < range_start(2) && range_start(2) < range_start(3), "{requests:?}");
     assert_eq!(requests[2].header("if-range"), Some("\"v1\""));
     assert!(world.log().contains("attempt 2 of 5 in "), "{}", world.log());
 }

@@ -69,22 +69,21 @@ fn unknown_package_error(name: &str) -> Error {
 }
 
 /// Returns a cycle among packages without a level, such as `a -> b -> a`.
-fn cycle(waiting: &BTreeMap<&str, &Package>) -> String {
+fn cycle(unplaced_packages: &BTreeMap<&str, &Package>) -> String {
     let mut path: Vec<&str> = Vec::new();
-    let mut next = waiting.keys().next().copied();
+    let mut next = unplaced_packages.keys().next().copied();
     while let Some(name) = next {
-        if let Some(start) = path.iter().position(|earlier| *earlier == name) {
+        if let Some(start) = path.iter().position(|previous_name| *previous_name == name) {
             path.drain(..start);
             path.push(name);
             break;
         }
         path.push(name);
         // Each has a dependency without a level, or it would have a level itself.
-        next = waiting.get(name).and_then(|package| {
-            package
-                .dependencies
-                .iter()
-                .find_map(|dependency| waiting.get_key_value(dependency.as_str()).map(|(key, _)| *key))
+        next = unplaced_packages.get(name).and_then(|package| {
+            package.dependencies.iter().find_map(|dependency| {
+                unplaced_packages.get_key_value(dependency.as_str()).map(|(key, _)| *key)
+            })
         });
     }
     path.join(" -> ")

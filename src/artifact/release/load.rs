@@ -21,12 +21,12 @@ use base::{Error, Result};
 const MANIFEST: &str = "release.MF";
 
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
-pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
+pub(crate) fn read_name_and_version(source: &Source) -> Result<(String, String)> {
     let source_name = source.describe("release");
     let file =
         fs::File::open(&source.path).map_err(|error| input::read_error("release", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error: ArchiveError| error.about(&source_name))?
+        .map_err(|error: ArchiveError| error.into_error(&source_name))?
         .ok_or_else(|| {
             let file = fs::File::open(&source.path).ok();
             let is_stemcell = file.is_some_and(|file| stemcell::is_stemcell(file).unwrap_or(false));
@@ -42,13 +42,13 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Release> {
     let source_name = source.describe("release");
     let (directory, jobs_directory) = (scratch.join("release"), scratch.join("jobs"));
-    let (digest, files, stamp) = if source.is_dir {
+    let (digest, files, stamp) = if source.is_directory {
         source.refuse_digest("release", expected)?;
-        let built = source_form::release::build(&source.path, &source_name, &directory)?;
-        (built.digest, built.files, None)
+        let built_release = source_form::release::build(&source.path, &source_name, &directory)?;
+        (built_release.digest, built_release.files, None)
     } else {
         let stamp = source.stamp();
-        let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
+        let options = Options { algorithms: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         let content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
@@ -78,7 +78,7 @@ fn no_release_error(source_name: &str, is_stemcell: bool) -> Error {
     )
 }
 
-/// Loads an unpacked release tarball.
+/// Loads an unpacked release, from a tarball or built from source.
 struct Loader<'a> {
     directory: &'a Path,
     jobs_directory: PathBuf,
@@ -163,9 +163,9 @@ impl Loader<'_> {
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
             let content_digest =
-                match self.files.get(&path).and_then(|file_digest| file_digest.only(Algorithm::Sha256)) {
+                match self.files.get(&path).and_then(|file_digest| file_digest.part_for(Algorithm::Sha256)) {
                     Some(content_digest) => content_digest,
-                    None => Digest::of_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
+                    None => Digest::from_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
                 };
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
@@ -189,7 +189,8 @@ impl Loader<'_> {
         Ok(packages)
     }
 
-    /// Checks that every dependency of `packages` is in `packages` or `others`, and that there is no cycle.
+    /// Checks that every dependency of `packages` is in `packages` or `other_packages`, and that there is no
+    /// cycle.
     fn check_dependencies(&self, packages: &[Package], other_packages: &[Package]) -> Result<()> {
         let package_names: HashSet<&str> =
             packages.iter().chain(other_packages).map(|package| package.name.as_str()).collect();
@@ -287,8 +288,10 @@ impl Loader<'_> {
         let description = format!("{owner} ('{}')", path.display());
         let result = match actual.hex(expected.strongest()) {
             Some(_) => expected.check(actual, &description),
-            None => expected
-                .check(&Digest::of_file(&self.directory.join(path), &[expected.strongest()])?, &description),
+            None => expected.check(
+                &Digest::from_file(&self.directory.join(path), &[expected.strongest()])?,
+                &description,
+            ),
         };
         result.map(|()| expected).map_err(|mismatch| {
             mismatch.with_hint(

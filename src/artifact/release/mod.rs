@@ -14,8 +14,8 @@ use super::digest::{Algorithm, Digest};
 use super::{ArtifactIdentity, Stamp};
 use base::{Error, Result};
 
-pub(super) use load::name_and_version;
 pub use load::open;
+pub(super) use load::read_name_and_version;
 
 /// A verified release with unpacked jobs.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Release {
         ArtifactIdentity {
             name: self.name.clone(),
             version: self.version.clone(),
-            digest: self.digest.only(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),
+            digest: self.digest.part_for(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),
             stamp: self.stamp.clone(),
         }
     }

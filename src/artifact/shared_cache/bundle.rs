@@ -21,7 +21,7 @@ use super::storage::{SharedDirectory, SharedStorage as _};
 use super::trust::{PackageKind, PackageName, SignedDigest};
 use super::{DOWNLOADS, digest_of_download, download_object, maintenance, read_signed_digest};
 use crate::archive::{self, Input, Options, Packer};
-use crate::cache::{Cache, Verified};
+use crate::cache::{Cache, VerifyReport};
 use crate::digest::{Algorithm, Digest};
 use base::events::{Stage, Unit};
 use base::files::directory::{check_directory, parent};
@@ -108,13 +108,13 @@ impl<'k> BundleWriter<'k> {
         archive: &Path,
         digest: &Digest,
     ) -> Result<()> {
-        let Some(key) = self.signing_key else { return Ok(()) };
+        let Some(signing_key) = self.signing_key else { return Ok(()) };
         let size = fs::metadata(archive).map_err(|error| bundle_error(archive, error))?.len();
-        let signed_digest = SignedDigest::sign(name, digest, size, key)?;
+        let signed_digest = SignedDigest::sign(name, digest, size, signing_key)?;
         let record = serde_json::to_vec(&signed_digest)
             .map_err(|error| Error::failure("writing a signed digest failed").with_source(error))?;
-        if self.add(name.record(), &Input::Bytes(record))? {
-            self.add(name.archive(signed_digest.sha256()), &file_input(archive))?;
+        if self.add(name.record_object(), &Input::Bytes(record))? {
+            self.add(name.archive_object(signed_digest.sha256()), &file_input(archive))?;
             if name.kind == PackageKind::Cpi {
                 self.add(format!("{NAMES}/{}", name.key), &Input::Bytes(package.into()))?;
             }
@@ -164,31 +164,37 @@ impl Bundle {
     }
 
     /// Compares all entries with their digests and signatures.
-    pub fn verify(&self, keys: &[VerifyingKey]) -> Result<Verified> {
-        maintenance::verify(&self.storage, keys)
+    pub fn verify(&self, trusted_keys: &[VerifyingKey]) -> Result<VerifyReport> {
+        maintenance::verify(&self.storage, trusted_keys)
     }
 
-    /// Moves the downloads that are not `damaged` into the cache of this machine.
-    pub fn import_downloads(&self, cache: &Cache, damaged: &Verified) -> Result<()> {
+    /// Moves the downloads in which `verify_report` names no problem into the cache of this machine.
+    pub fn import_downloads(&self, cache: &Cache, verify_report: &VerifyReport) -> Result<()> {
         for object in self.storage.list(DOWNLOADS).map_err(storage_error)? {
             let name = &object.name;
-            if let Some(expected) = digest_of_download(name).filter(|_| !damaged.has_problem(DOWNLOADS, name))
+            if let Some(expected) =
+                digest_of_download(name).filter(|_| !verify_report.has_problem(DOWNLOADS, name))
             {
                 let path = self.directory.join(DOWNLOADS).join(name);
-                cache.import(&path, &Digest::of_file(&path, &[expected.strongest(), Algorithm::Sha256])?)?;
+                cache
+                    .import(&path, &Digest::from_file(&path, &[expected.strongest(), Algorithm::Sha256])?)?;
             }
         }
         Ok(())
     }
 
-    /// Returns the packages that are not `damaged`.
-    pub fn packages(&self, keys: &[VerifyingKey], damaged: &Verified) -> Result<Vec<BundledPackage>> {
+    /// Returns the packages in which `verify_report` names no problem.
+    pub fn packages(
+        &self,
+        trusted_keys: &[VerifyingKey],
+        verify_report: &VerifyReport,
+    ) -> Result<Vec<BundledPackage>> {
         let mut packages = Vec::new();
         for kind in KINDS {
             let folder = kind.folder();
             for object in self.storage.list(folder).map_err(storage_error)? {
                 let Some(key) = object.name.strip_suffix(RECORD_ENDING) else { continue };
-                if damaged.has_problem(folder, &object.name) {
+                if verify_report.has_problem(folder, &object.name) {
                     continue;
                 }
                 // It becomes a part of paths.
@@ -198,7 +204,7 @@ impl Bundle {
                     )));
                 }
                 let name = PackageName { kind, key };
-                let read = read_signed_digest(&self.storage, &name, keys);
+                let read = read_signed_digest(&self.storage, &name, trusted_keys);
                 if let Some(Ok(package)) = read.map_err(storage_error)? {
                     packages.push(BundledPackage {
                         kind,

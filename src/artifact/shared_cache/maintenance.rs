@@ -11,7 +11,7 @@ use super::storage::{SharedStorage, StoredObject};
 use super::trust::{PackageKind, PackageName};
 use super::{CopyError, DOWNLOADS, copy, digest_of_download, read_signed_digest};
 use crate::InterruptCheck;
-use crate::cache::{Pruned, Verified};
+use crate::cache::{PruneReport, VerifyReport};
 use crate::digest::Digest;
 use base::encoding::rfc3339;
 use base::{Error, Result};
@@ -38,7 +38,8 @@ pub struct SharedEntry {
 
 /// Lists the entries, sorted by kind and name.
 pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
-    let objects = objects(storage)?.into_iter().filter(|(_, object)| !object.name.ends_with(RECORD_ENDING));
+    let objects =
+        list_objects(storage)?.into_iter().filter(|(_, object)| !object.name.ends_with(RECORD_ENDING));
     let entries = objects.map(|(kind, object)| SharedEntry {
         kind: kind.to_owned(),
         name: object.name,
@@ -48,11 +49,12 @@ pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
     Ok(entries.collect())
 }
 
-/// Removes entries that were uploaded before `age`. A shared cache does not know when an entry was used.
-pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<Pruned> {
-    let mut counts = Pruned::default();
+/// Removes entries whose upload is longer ago than `age`. A shared cache does not know when an entry was
+/// used.
+pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<PruneReport> {
+    let mut counts = PruneReport::default();
     let now = SystemTime::now();
-    let mut objects = objects(storage)?;
+    let mut objects = list_objects(storage)?;
     // A signature is written after its package, so it is removed first.
     objects.sort_by_key(|(_, object)| !object.name.ends_with(RECORD_ENDING));
     for (kind, object) in objects {
@@ -71,12 +73,12 @@ pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<Pruned> {
 }
 
 /// Reads all entries, and compares their digests and signatures.
-pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Verified> {
-    let mut verification = Verified::default();
-    let objects = objects(storage)?;
+pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Result<VerifyReport> {
+    let mut verification = VerifyReport::default();
+    let objects = list_objects(storage)?;
     for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
         let problem = match digest_of_download(&object.name) {
-            Some(digest) => content_problem(storage, &format!("{kind}/{}", object.name), &digest, None)?,
+            Some(digest) => check_content(storage, &format!("{kind}/{}", object.name), &digest, None)?,
             None => Some("its name is no digest".to_owned()),
         };
         verification.add(kind, &object.name, problem);
@@ -90,10 +92,10 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
         for record in records {
             let key = record.strip_suffix(RECORD_ENDING).unwrap_or(record);
             let name = PackageName { kind: package_kind, key };
-            let problem = match read_signed_digest(storage, &name, keys).map_err(storage_error)? {
+            let problem = match read_signed_digest(storage, &name, trusted_keys).map_err(storage_error)? {
                 Some(Ok(package)) => {
                     let size = Some(package.signed_digest.size());
-                    let problem = content_problem(storage, &package.object, &package.digest, size)?;
+                    let problem = check_content(storage, &package.object, &package.digest, size)?;
                     signed_archives.insert(package.object);
                     problem
                 }
@@ -115,8 +117,8 @@ pub fn verify(storage: &dyn SharedStorage, keys: &[VerifyingKey]) -> Result<Veri
     Ok(verification)
 }
 
-/// Returns the difference of an object from its expected content, if there is one.
-fn content_problem(
+/// Reads an object. Returns its difference from the expected content, if there is one.
+fn check_content(
     storage: &dyn SharedStorage,
     object: &str,
     expected: &Digest,
@@ -134,8 +136,8 @@ fn content_problem(
     }
 }
 
-/// Returns all objects with their folders, sorted.
-fn objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
+/// Lists all objects with their folders, sorted.
+fn list_objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
     let mut objects = Vec::new();
     for folder in [DOWNLOADS].into_iter().chain(KINDS.map(PackageKind::folder)) {
         let stored_objects = storage.list(folder).map_err(storage_error)?;

@@ -11,8 +11,10 @@
 //! A user who can write there must not be able to plant code. So a download is verified by its digest, and a
 //! compiled package by a signature over its key and its digest; see [`trust`].
 //!
-//! The cache never fails a run. After the first failure, the run goes on without it and warns once. Each
-//! request has a timeout, and all searches together have one, so a failure costs a limited time.
+//! A failure of the cache is a warning and never fails the run. After a failure to reach it, the run goes on
+//! without the cache. After a failed upload, it uploads nothing more. An entry that cannot be verified is
+//! skipped. Each request has a timeout, and all searches together have one, so a failure costs a limited
+//! time.
 
 mod bundle;
 mod maintenance;
@@ -36,7 +38,7 @@ use base::events::Reporter;
 use base::files::read_json;
 use base::text::duration;
 use base::{Error, Result};
-use uploads::{Content, Upload, Uploads};
+use uploads::{Content, Upload, UploadQueue};
 
 pub use bundle::{Bundle, BundleContent, BundleWriter, BundledPackage};
 pub use maintenance::{SharedEntry, list, prune, verify};
@@ -61,6 +63,7 @@ pub type OpenStorage = Box<dyn Fn(InterruptCheck) -> Result<Arc<dyn SharedStorag
 #[derive(Clone, Default)]
 pub struct SharedCache(Arc<Inner>);
 
+/// The content of a [`SharedCache`].
 #[derive(Default)]
 struct Inner {
     /// The keys whose signatures are accepted, also for packages that an earlier run took from a shared
@@ -100,10 +103,11 @@ struct Remote {
     has_warned_of_failure: AtomicBool,
     has_warned_of_entry: AtomicBool,
     /// The time that searches for packages have taken, over all threads.
-    search_time: Mutex<Duration>,
+    search_duration: Mutex<Duration>,
     /// The packages that were searched, by the object with their signed digest.
     packages: Mutex<HashMap<String, Option<SharedPackage>>>,
-    uploads: Mutex<Option<Uploads>>,
+    /// Started for the first upload.
+    upload_queue: Mutex<Option<UploadQueue>>,
 }
 
 /// A compiled package in a shared cache, whose digest is signed by a trusted key.
@@ -138,8 +142,8 @@ impl fmt::Debug for SharedCache {
 }
 
 impl SharedCache {
-    /// Returns the keys for signatures without a bucket or directory.
-    pub fn of_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
+    /// Returns a shared cache without a bucket or directory, which only checks signatures with these keys.
+    pub fn for_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
         SharedCache(Arc::new(Inner { trusted_keys, remote: None }))
     }
 
@@ -156,9 +160,9 @@ impl SharedCache {
             is_unwritable: AtomicBool::new(false),
             has_warned_of_failure: AtomicBool::new(false),
             has_warned_of_entry: AtomicBool::new(false),
-            search_time: Mutex::default(),
+            search_duration: Mutex::default(),
             packages: Mutex::default(),
-            uploads: Mutex::default(),
+            upload_queue: Mutex::default(),
         };
         SharedCache(Arc::new(Inner { trusted_keys, remote: Some(remote) }))
     }
@@ -168,16 +172,16 @@ impl SharedCache {
     pub fn without_network(&self) -> Self {
         match &self.0.remote {
             Some(remote) if remote.settings.needs_network => {
-                SharedCache::of_keys(self.0.trusted_keys.clone())
+                SharedCache::for_keys(self.0.trusted_keys.clone())
             }
             _ => self.clone(),
         }
     }
 
     /// Returns true if a package in the cache of this machine may be used: if it was made here, and so has no
-    /// file `signature`, or if a trusted key has signed the digest in that file.
-    pub fn trusts(&self, name: &PackageName<'_>, signature: &Path) -> bool {
-        match read_json::<SignedDigest>(signature) {
+    /// file `signature_path`, or if a trusted key has signed the digest in that file.
+    pub fn trusts(&self, name: &PackageName<'_>, signature_path: &Path) -> bool {
+        match read_json::<SignedDigest>(signature_path) {
             Ok(None) => true,
             Ok(Some(signed_digest)) => signed_digest.verify(name, &self.0.trusted_keys).is_ok(),
             Err(_) => false,
@@ -199,7 +203,7 @@ impl SharedCache {
         if self.0.trusted_keys.is_empty() {
             return None;
         }
-        let object = name.record();
+        let object = name.record_object();
         if let Some(package) = remote.packages.lock().get(&object) {
             return package.clone();
         }
@@ -215,7 +219,8 @@ impl SharedCache {
         remote.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
     }
 
-    /// Uploads a download beside the run. The file must stay until [`Self::finish`].
+    /// Uploads a download in the background, while the run goes on. The file must stay until
+    /// [`Self::finish`].
     pub fn upload_download(&self, digest: &Digest, path: &Path) {
         if self.may_upload() {
             self.upload(vec![(download_object(digest), Content::File(path.to_owned()))]);
@@ -228,17 +233,21 @@ impl SharedCache {
         self.may_upload() && signing_key.is_some()
     }
 
-    /// Signs a compiled package and uploads it beside the run. The archive must stay until [`Self::finish`].
-    /// Does nothing without a signing key.
+    /// Signs a compiled package and uploads it in the background, while the run goes on. The archive must
+    /// stay until [`Self::finish`]. Does nothing without a signing key.
     pub fn upload_package(&self, name: &PackageName<'_>, archive: &Path, digest: &Digest) {
         let Some(remote) = self.0.remote.as_ref().filter(|_| self.uploads_packages()) else { return };
-        let Some(key) = &remote.settings.signing_key else { return };
+        let Some(signing_key) = &remote.settings.signing_key else { return };
         let upload = || -> io::Result<Upload> {
             let size = fs::metadata(archive)?.len();
-            let signed_digest = SignedDigest::sign(name, digest, size, key).map_err(io::Error::other)?;
+            let signed_digest =
+                SignedDigest::sign(name, digest, size, signing_key).map_err(io::Error::other)?;
             let record = serde_json::to_vec(&signed_digest)?;
-            let object = name.archive(signed_digest.sha256());
-            Ok(vec![(object, Content::File(archive.to_owned())), (name.record(), Content::Bytes(record))])
+            let object = name.archive_object(signed_digest.sha256());
+            Ok(vec![
+                (object, Content::File(archive.to_owned())),
+                (name.record_object(), Content::Bytes(record)),
+            ])
         };
         match upload() {
             Ok(upload) => self.upload(upload),
@@ -246,15 +255,15 @@ impl SharedCache {
         }
     }
 
-    /// Waits for the uploads, but not long, and ends them. Call it at the end of the run.
+    /// Waits for the uploads up to [`END_TIMEOUT`], and ends them. Call it at the end of the run.
     pub fn finish(&self) {
         let Some(remote) = &self.0.remote else { return };
-        let Some(uploads) = remote.uploads.lock().take() else { return };
+        let Some(upload_queue) = remote.upload_queue.lock().take() else { return };
         let settings = &remote.settings;
-        let stage = (uploads.unfinished_count() > 0)
+        let stage = (upload_queue.unfinished_count() > 0)
             .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
         let cancel = || remote.is_cancelled.store(true, Ordering::SeqCst);
-        let unfinished_count = uploads.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
+        let unfinished_count = upload_queue.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
         if let Some(stage) = stage {
             match unfinished_count {
                 0 => stage.finish(),
@@ -279,28 +288,28 @@ impl SharedCache {
 
     fn upload(&self, upload: Upload) {
         let Some(remote) = &self.0.remote else { return };
-        let mut uploads = remote.uploads.lock();
-        if uploads.is_none() {
+        let mut upload_queue = remote.upload_queue.lock();
+        if upload_queue.is_none() {
             let shared_cache = self.clone();
-            let result = Uploads::start(move |upload| {
+            let result = UploadQueue::start(move |upload| {
                 if let Some(remote) = &shared_cache.0.remote {
                     remote.perform(upload);
                 }
             });
             match result {
-                Ok(new_uploads) => *uploads = Some(new_uploads),
+                Ok(new_queue) => *upload_queue = Some(new_queue),
                 Err(error) => return remote.end_uploads(error),
             }
         }
-        if let Some(uploads) = &*uploads {
-            uploads.add(upload);
+        if let Some(upload_queue) = &*upload_queue {
+            upload_queue.add(upload);
         }
     }
 }
 
 impl Remote {
-    /// Returns the storage, unless it cannot be opened.
-    fn storage(&self) -> Option<&dyn SharedStorage> {
+    /// Opens the storage on first use. Returns `None` if it cannot be opened.
+    fn open_storage(&self) -> Option<&dyn SharedStorage> {
         let open = || {
             let result = (self.settings.open)(self.end_check());
             result.map_err(|error| self.end_all(io::Error::other(error))).ok()
@@ -318,26 +327,26 @@ impl Remote {
         })
     }
 
-    /// Returns the storage for reading, unless an earlier request failed.
-    fn readable(&self) -> Option<&dyn SharedStorage> {
-        if self.is_unreadable.load(Ordering::SeqCst) { None } else { self.storage() }
+    /// Opens the storage for reading. Returns `None` if it cannot be opened, or if an earlier request failed.
+    fn open_for_reading(&self) -> Option<&dyn SharedStorage> {
+        if self.is_unreadable.load(Ordering::SeqCst) { None } else { self.open_storage() }
     }
 
-    fn search_package(&self, name: &PackageName<'_>, keys: &[VerifyingKey]) -> Option<SharedPackage> {
-        let storage = self.readable()?;
+    fn search_package(&self, name: &PackageName<'_>, trusted_keys: &[VerifyingKey]) -> Option<SharedPackage> {
+        let storage = self.open_for_reading()?;
         let start = Instant::now();
-        let result = read_signed_digest(storage, name, keys);
-        let search_time = {
-            let mut search_time = self.search_time.lock();
-            *search_time += start.elapsed();
-            *search_time
+        let result = read_signed_digest(storage, name, trusted_keys);
+        let search_duration = {
+            let mut search_duration = self.search_duration.lock();
+            *search_duration += start.elapsed();
+            *search_duration
         };
         let package = result.map_err(|error| self.end_all(error)).ok()?;
-        if search_time > SEARCH_TIMEOUT {
-            let text = format!("its answers have taken {} in this run", duration(search_time));
+        if search_duration > SEARCH_TIMEOUT {
+            let text = format!("its answers have taken {} in this run", duration(search_duration));
             self.end_all(io::Error::other(text));
         }
-        package?.map_err(|reason| self.warn_of_entry(&name.record(), &reason)).ok()
+        package?.map_err(|reason| self.warn_of_entry(&name.record_object(), &reason)).ok()
     }
 
     /// Copies an object and verifies its digest, and its size if that is known. An error is one of `write`.
@@ -348,7 +357,7 @@ impl Remote {
         size: Option<u64>,
         write: WritePart<'_>,
     ) -> Result<Option<Digest>> {
-        let Some(storage) = self.readable() else { return Ok(None) };
+        let Some(storage) = self.open_for_reading() else { return Ok(None) };
         let end_check = self.end_check();
         match copy(storage, object, expected, size, &end_check, write) {
             Ok(digest) => Ok(Some(digest)),
@@ -369,7 +378,7 @@ impl Remote {
         if self.is_unwritable.load(Ordering::SeqCst) || self.is_cancelled.load(Ordering::SeqCst) {
             return;
         }
-        let Some(storage) = self.storage() else { return };
+        let Some(storage) = self.open_storage() else { return };
         if let Err(error) = uploads::perform(upload, storage, &self.end_check()) {
             self.end_uploads(error);
         }
@@ -466,16 +475,16 @@ fn copy(
 fn read_signed_digest(
     storage: &dyn SharedStorage,
     name: &PackageName<'_>,
-    keys: &[VerifyingKey],
+    trusted_keys: &[VerifyingKey],
 ) -> io::Result<Option<Result<SharedPackage, String>>> {
-    let Some(part) = storage.read(&name.record(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
+    let Some(part) = storage.read(&name.record_object(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
     let record = match part.total > MAX_RECORD_BYTES {
         true => None,
         false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
     };
     let package = record.ok_or_else(|| "it is no signed digest".to_owned()).and_then(|signed_digest| {
-        let digest = signed_digest.verify(name, keys)?;
-        let object = name.archive(signed_digest.sha256());
+        let digest = signed_digest.verify(name, trusted_keys)?;
+        let object = name.archive_object(signed_digest.sha256());
         Ok(SharedPackage { signed_digest, digest, object })
     });
     Ok(Some(package))

@@ -11,7 +11,7 @@ use base::files::durable::sync_parent;
 use base::files::input;
 
 /// The start of the names of files that are being written.
-const TEMPORARY: &str = ".new-";
+const TEMPORARY_PREFIX: &str = ".new-";
 
 /// A part of an object.
 #[derive(Debug)]
@@ -55,14 +55,15 @@ pub trait SharedStorage: Send + Sync {
 #[derive(Debug)]
 pub struct SharedDirectory {
     root: PathBuf,
-    /// True if a missing directory is created, and false if it is an error.
-    is_created: bool,
+    /// True if a missing `root` is created, and false if it is an error.
+    creates_root: bool,
 }
 
 impl SharedDirectory {
-    /// Returns the storage in the directory `root`, which is created if `is_created` is true.
-    pub fn new(root: &Path, is_created: bool) -> Self {
-        SharedDirectory { root: root.to_owned(), is_created }
+    /// Returns the storage in the directory `root`. If `creates_root` is true, a missing directory is
+    /// created.
+    pub fn new(root: &Path, creates_root: bool) -> Self {
+        SharedDirectory { root: root.to_owned(), creates_root }
     }
 
     fn read_part(&self, path: &Path, offset: u64, length: u64) -> io::Result<Option<ObjectPart>> {
@@ -83,7 +84,7 @@ impl SharedDirectory {
     fn unless_missing<T>(&self, result: io::Result<T>) -> io::Result<Option<T>> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match self.is_created || self.root.is_dir() {
+                match self.creates_root || self.root.is_dir() {
                     true => Ok(None),
                     false => Err(io::Error::new(
                         io::ErrorKind::NotFound,
@@ -102,7 +103,7 @@ impl SharedDirectory {
             // A file may be removed while the folder is read.
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_file);
             if let (Some(metadata), Ok(name)) = (metadata, entry.file_name().into_string())
-                && !name.starts_with(TEMPORARY)
+                && !name.starts_with(TEMPORARY_PREFIX)
             {
                 objects.push(StoredObject { name, size: metadata.len(), write_time: metadata.modified()? });
             }
@@ -115,7 +116,7 @@ impl SharedDirectory {
         // Other users read the files, so the umask alone decides about their modes.
         fs::create_dir_all(parent)?;
         let mut file = tempfile::Builder::new()
-            .prefix(TEMPORARY)
+            .prefix(TEMPORARY_PREFIX)
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(parent)?;
         io::copy(content, file.as_file_mut())?;
@@ -128,26 +129,28 @@ impl SharedDirectory {
 impl SharedStorage for SharedDirectory {
     fn read(&self, object: &str, offset: u64, length: u64) -> io::Result<Option<ObjectPart>> {
         let path = self.root.join(object);
-        self.read_part(&path, offset, length).map_err(|error| about("reading", &path, error))
+        self.read_part(&path, offset, length).map_err(|error| with_path("reading", &path, error))
     }
 
     fn write(&self, object: &str, content: &mut dyn Read, _size: u64) -> io::Result<()> {
         let path = self.root.join(object);
-        SharedDirectory::write_whole(&path, content).map_err(|error| about("writing", &path, error))
+        SharedDirectory::write_whole(&path, content).map_err(|error| with_path("writing", &path, error))
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<StoredObject>> {
         let path = self.root.join(folder);
-        self.list_folder(&path).map_err(|error| about("listing", &path, error))
+        self.list_folder(&path).map_err(|error| with_path("listing", &path, error))
     }
 
     fn remove(&self, object: &str) -> io::Result<()> {
         let path = self.root.join(object);
-        self.unless_missing(fs::remove_file(&path)).map(drop).map_err(|error| about("removing", &path, error))
+        self.unless_missing(fs::remove_file(&path))
+            .map(drop)
+            .map_err(|error| with_path("removing", &path, error))
     }
 }
 
 /// Adds the path to an error.
-fn about(doing: &str, path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{doing} '{}': {}", path.display(), os_problem(&error)))
+fn with_path(action: &str, path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{action} '{}': {}", path.display(), os_problem(&error)))
 }

@@ -264,13 +264,13 @@ fn signed_package_is_of_no_use_under_another_name() {
     Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
     let sha256 = sha256.hex(Algorithm::Sha256).unwrap();
-    let object = |name: &PackageName<'_>| memory.objects.lock().get(&name.record()).cloned();
+    let object = |name: &PackageName<'_>| memory.objects.lock().get(&name.record_object()).cloned();
     let record = object(&VM).unwrap();
     for other in [PackageName { key: "fedcba9876543210", ..VM }, PackageName { kind: PackageKind::Cpi, ..VM }]
     {
         let mut objects = memory.objects.lock();
-        objects.insert(other.record(), record.clone());
-        objects.insert(other.archive(sha256), b"package".to_vec());
+        objects.insert(other.record_object(), record.clone());
+        objects.insert(other.archive_object(sha256), b"package".to_vec());
         drop(objects);
         let machine = Machine::reader(&memory, &[&key]);
         assert_eq!(machine.get_package(&other), None);
@@ -284,24 +284,24 @@ fn changed_package_is_not_used() {
     let key = key();
     Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
-    let archive = VM.archive(sha256.hex(Algorithm::Sha256).unwrap());
-    let original = memory.objects.lock().get(&VM.record()).cloned().unwrap();
+    let archive = VM.archive_object(sha256.hex(Algorithm::Sha256).unwrap());
+    let original = memory.objects.lock().get(&VM.record_object()).cloned().unwrap();
     let record = String::from_utf8(original.clone()).unwrap();
     let evil = Digest::compute(b"evil!!!", &[Algorithm::Sha256]);
     let evil = evil.hex(Algorithm::Sha256).unwrap();
     for (name, content) in [
         (archive.clone(), "evil!!!".to_owned()),
         (archive.clone(), "a much longer file".to_owned()),
-        (VM.record(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil)),
-        (VM.record(), record.replace("\"size\":7", "\"size\":8")),
-        (VM.record(), "{}".to_owned()),
-        (VM.record(), "x".repeat(usize::try_from(MAX_RECORD_BYTES).unwrap() + 1)),
-        (VM.record(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd")),
+        (VM.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil)),
+        (VM.record_object(), record.replace("\"size\":7", "\"size\":8")),
+        (VM.record_object(), "{}".to_owned()),
+        (VM.record_object(), "x".repeat(usize::try_from(MAX_RECORD_BYTES).unwrap() + 1)),
+        (VM.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd")),
     ] {
         let mut objects = memory.objects.lock();
         objects.insert(archive.clone(), b"package".to_vec());
-        objects.insert(VM.record(), original.clone());
-        objects.insert(VM.archive(evil), b"evil!!!".to_vec());
+        objects.insert(VM.record_object(), original.clone());
+        objects.insert(VM.archive_object(evil), b"evil!!!".to_vec());
         objects.insert(name.clone(), content.clone().into_bytes());
         drop(objects);
         let machine = Machine::reader(&memory, &[&key]);
@@ -438,13 +438,13 @@ fn entries_are_listed_verified_and_removed() {
     assert!(untrusted[0].ends_with("signed by a key that is not trusted"), "{untrusted:?}");
     let download = format!("downloads/sha1-{}", sha1(b"x"));
     memory.objects.lock().insert(download.clone(), b"z".to_vec());
-    memory.objects.lock().insert(VM.archive("0"), b"orphan".to_vec());
+    memory.objects.lock().insert(VM.archive_object("0"), b"orphan".to_vec());
     memory.objects.lock().remove(&format!("cpi/{}", entries[1].name));
-    let damaged = problems(&[&key]);
-    assert_eq!(damaged.len(), 3, "{damaged:?}");
-    assert!(damaged[0].starts_with(&download), "{damaged:?}");
-    assert!(damaged[1].ends_with("no valid signature names it"), "{damaged:?}");
-    assert!(damaged[2].ends_with("its content is missing"), "{damaged:?}");
+    let problems = problems(&[&key]);
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert!(problems[0].starts_with(&download), "{problems:?}");
+    assert!(problems[1].ends_with("no valid signature names it"), "{problems:?}");
+    assert!(problems[2].ends_with("its content is missing"), "{problems:?}");
 
     assert_eq!(prune(&storage, Duration::from_secs(60)).unwrap().removed_count, 0);
     let counts = prune(&storage, Duration::ZERO).unwrap();

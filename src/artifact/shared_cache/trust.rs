@@ -50,13 +50,13 @@ impl PackageKind {
 }
 
 impl PackageName<'_> {
-    /// Returns the object with the signed digest.
-    pub(super) fn record(&self) -> String {
+    /// Returns the name of the object with the signed digest.
+    pub(super) fn record_object(&self) -> String {
         format!("{}/{}.json", self.kind.folder(), self.key)
     }
 
-    /// Returns the object with the archive of this SHA-256.
-    pub(super) fn archive(&self, sha256: &str) -> String {
+    /// Returns the name of the object with the archive of this SHA-256.
+    pub(super) fn archive_object(&self, sha256: &str) -> String {
         format!("{}/{}.{sha256}.tgz", self.kind.folder(), self.key)
     }
 
@@ -70,11 +70,16 @@ impl PackageName<'_> {
 
 impl SignedDigest {
     /// Signs the digest and the size of a package. `digest` must include SHA-256.
-    pub(super) fn sign(name: &PackageName<'_>, digest: &Digest, size: u64, key: &SshKey) -> Result<Self> {
+    pub(super) fn sign(
+        name: &PackageName<'_>,
+        digest: &Digest,
+        size: u64,
+        signing_key: &SshKey,
+    ) -> Result<Self> {
         let sha256 = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a compiled package lacks SHA-256"))?;
-        let signature = key
+        let signature = signing_key
             .sign(NAMESPACE, name.message(sha256, size).as_bytes())
             .map_err(|problem| Error::failure("signing a compiled package failed").with_source(problem))?;
         Ok(SignedDigest { sha256: sha256.to_owned(), size, signature })
@@ -90,15 +95,19 @@ impl SignedDigest {
         self.size
     }
 
-    /// Returns the digest if one of `keys` has signed it for this package, and otherwise the reason.
-    pub(super) fn verify(&self, name: &PackageName<'_>, keys: &[VerifyingKey]) -> Result<Digest, String> {
+    /// Returns the digest if one of `trusted_keys` has signed it for this package, and otherwise the reason.
+    pub(super) fn verify(
+        &self,
+        name: &PackageName<'_>,
+        trusted_keys: &[VerifyingKey],
+    ) -> Result<Digest, String> {
         let digest = format!("sha256:{}", self.sha256).parse::<Digest>().ok();
         // The digits become a part of a path, so only one spelling is accepted.
         let digest = digest
             .filter(|digest| digest.hex(Algorithm::Sha256) == Some(self.sha256.as_str()))
             .ok_or_else(|| "its digest is damaged".to_owned())?;
         let message = name.message(&self.sha256, self.size);
-        ssh::verify(&self.signature, NAMESPACE, message.as_bytes(), keys)
+        ssh::verify(&self.signature, NAMESPACE, message.as_bytes(), trusted_keys)
             .map(|_| digest)
             .map_err(|error| error.to_string())
     }

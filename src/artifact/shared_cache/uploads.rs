@@ -1,4 +1,4 @@
-//! Uploads to a shared cache, which go on beside the run.
+//! Uploads to a shared cache, made by a thread in the background while the run goes on.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,6 +19,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(20);
 
 /// The content of an object to write.
 pub(super) enum Content {
+    /// The content of this file.
     File(PathBuf),
     Bytes(Vec<u8>),
 }
@@ -27,17 +28,17 @@ pub(super) enum Content {
 pub(super) type Upload = Vec<(String, Content)>;
 
 /// The thread that uploads, and its queue.
-pub(super) struct Uploads {
-    queue: Sender<Upload>,
+pub(super) struct UploadQueue {
+    sender: Sender<Upload>,
     /// The number of uploads that have not ended.
     unfinished_count: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
 
-impl Uploads {
+impl UploadQueue {
     /// Starts the thread. It passes each upload to `perform`.
     pub(super) fn start(perform: impl Fn(Upload) + Send + 'static) -> io::Result<Self> {
-        let (queue, uploads) = mpsc::channel::<Upload>();
+        let (sender, uploads) = mpsc::channel::<Upload>();
         let unfinished_count = Arc::<AtomicUsize>::default();
         let unfinished_of_thread = Arc::clone(&unfinished_count);
         let thread = thread::Builder::new().name("cache-uploads".into()).spawn(move || {
@@ -46,14 +47,14 @@ impl Uploads {
                 unfinished_of_thread.fetch_sub(1, Ordering::SeqCst);
             }
         })?;
-        Ok(Uploads { queue, unfinished_count, thread })
+        Ok(UploadQueue { sender, unfinished_count, thread })
     }
 
     /// Adds an upload to the queue.
     pub(super) fn add(&self, upload: Upload) {
         self.unfinished_count.fetch_add(1, Ordering::SeqCst);
-        // The thread ends after the queue.
-        let _ = self.queue.send(upload);
+        // The thread ends after the sender.
+        let _ = self.sender.send(upload);
     }
 
     /// Returns the number of uploads that have not ended.
@@ -69,8 +70,8 @@ impl Uploads {
         interrupt_check: &InterruptCheck,
         cancel: impl Fn(),
     ) -> usize {
-        let Uploads { queue, unfinished_count, thread } = self;
-        drop(queue);
+        let UploadQueue { sender, unfinished_count, thread } = self;
+        drop(sender);
         let end = Instant::now() + timeout;
         while !thread.is_finished() && Instant::now() < end && interrupt_check().is_ok() {
             thread::sleep(POLL_PAUSE);

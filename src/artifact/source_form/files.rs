@@ -17,13 +17,13 @@ pub(crate) type FileSet = BTreeMap<PathBuf, Input>;
 
 /// Parses a pattern of a package spec: `*` matches within a path component, `**` across several; also `{a,b}`
 /// and `[…]`.
-pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher> {
+pub(crate) fn parse_glob(pattern: &str) -> Result<GlobMatcher> {
     let relative_pattern = pattern.trim_start_matches("./");
     GlobBuilder::new(relative_pattern)
         .literal_separator(true)
         .backslash_escape(true)
         .build()
-        .map(|glob| glob.compile_matcher())
+        .map(|parse_glob| parse_glob.compile_matcher())
         .map_err(|error| {
             Error::invalid(format!("the pattern '{pattern}' is not a valid glob"))
                 .with_source(error)
@@ -86,7 +86,7 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                     }
                 };
                 add_part(if is_executable { b"executable" } else { b"file" });
-                add_part(sha256(&Digest::of_file(path, &[Algorithm::Sha256])?).as_bytes());
+                add_part(sha256(&Digest::from_file(path, &[Algorithm::Sha256])?).as_bytes());
             }
             Input::Bytes(content) => {
                 add_part(b"file");

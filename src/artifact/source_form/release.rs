@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::files::{FileSet, fingerprint, glob, list, pack};
+use super::files::{FileSet, fingerprint, list, pack, parse_glob};
 use crate::ArtifactIdentity;
 use crate::archive::Input;
 use crate::digest::{Algorithm, Digest};
@@ -41,13 +41,13 @@ pub(crate) fn identify(directory: &Path, source_name: &str) -> Result<ArtifactId
     Ok(ArtifactIdentity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
 }
 
-/// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
-pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<BuiltRelease> {
+/// Creates the directory `target` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
+pub(crate) fn build(directory: &Path, source_name: &str, target: &Path) -> Result<BuiltRelease> {
     let tree = SourceTree::read(directory, source_name)?;
-    create_private_directory(out)
-        .map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
-    tree.build(out).inspect_err(|_| {
-        let _ = fs::remove_dir_all(out);
+    create_private_directory(target)
+        .map_err(|error| Error::io(format!("creating '{}'", target.display()), error))?;
+    tree.build(target).inspect_err(|_| {
+        let _ = fs::remove_dir_all(target);
     })
 }
 
@@ -70,18 +70,18 @@ struct ReleasePart {
 
 impl SourceTree {
     fn read(directory: &Path, source_name: &str) -> Result<Self> {
-        let name = release_name(directory, source_name)?;
+        let name = read_release_name(directory, source_name)?;
         let sources = PackageSources {
             src: list(&directory.join("src"))?,
             blobs: list(&directory.join("blobs"))?,
             directory,
         };
         let mut packages = Vec::new();
-        for path in subdirectories(&directory.join("packages"))? {
+        for path in list_subdirectories(&directory.join("packages"))? {
             packages.push(read_package(&path, &sources, source_name)?);
         }
         let mut jobs = Vec::new();
-        for path in subdirectories(&directory.join("jobs"))? {
+        for path in list_subdirectories(&directory.join("jobs"))? {
             jobs.push(read_job(&path, source_name)?);
         }
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
@@ -113,23 +113,23 @@ impl SourceTree {
         Digest::parse(&format!("sha256:{}", self.content), "the release")
     }
 
-    fn build(&self, out: &Path) -> Result<BuiltRelease> {
+    fn build(&self, target: &Path) -> Result<BuiltRelease> {
         let mut files = BTreeMap::new();
         let mut manifest =
             format!("name: {}\nversion: {}\n", json_string(&self.name), json_string(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
-            let directory = out.join(section);
+            let directory = target.join(section);
             create_private_directory(&directory)
                 .map_err(|error| Error::io(format!("creating '{}'", directory.display()), error))?;
             let mut list = Vec::new();
             for part in parts {
                 let path = Path::new(section).join(format!("{}.tgz", part.name));
-                let digest = pack(&part.files, &out.join(&path))?;
+                let digest = pack(&part.files, &target.join(&path))?;
                 list.push(serde_json::json!({
                     "name": part.name,
                     "version": part.fingerprint,
                     "fingerprint": part.fingerprint,
-                    "sha1": digest.only(Algorithm::Sha256).map(|digest| digest.to_string()),
+                    "sha1": digest.part_for(Algorithm::Sha256).map(|digest| digest.to_string()),
                     "dependencies": part.dependencies,
                 }));
                 files.insert(path, digest);
@@ -137,7 +137,7 @@ impl SourceTree {
             // JSON is YAML. Writing to a String cannot fail.
             let _ = writeln!(manifest, "{section}: {}", serde_json::Value::Array(list));
         }
-        let path = out.join("release.MF");
+        let path = target.join("release.MF");
         fs::write(&path, manifest)
             .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
         Ok(BuiltRelease { digest: self.digest()?, files })
@@ -148,7 +148,7 @@ fn json_string(text: &str) -> serde_json::Value {
     serde_json::Value::String(text.to_owned())
 }
 
-fn release_name(directory: &Path, source_name: &str) -> Result<String> {
+fn read_release_name(directory: &Path, source_name: &str) -> Result<String> {
     let path = directory.join("config").join("final.yml");
     let file = format!("'config/final.yml' of {source_name}");
     let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
@@ -170,7 +170,7 @@ fn release_name(directory: &Path, source_name: &str) -> Result<String> {
 
 /// Lists the subdirectories of `directory`, sorted by name, without hidden ones. Returns an empty list if
 /// there is no such directory.
-fn subdirectories(directory: &Path) -> Result<Vec<PathBuf>> {
+fn list_subdirectories(directory: &Path) -> Result<Vec<PathBuf>> {
     let read_error = |error| {
         Error::io(format!("reading the directory '{}'", directory.display()), error)
             .with_owner_hint(directory, "")
@@ -279,7 +279,7 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
     }
     let mut files = sources.select(spec.files.as_deref().unwrap_or_default(), &owner)?;
     for pattern in spec.excluded_files.unwrap_or_default() {
-        let matcher = glob(&pattern)?;
+        let matcher = parse_glob(&pattern)?;
         files.retain(|name, _| !matcher.is_match(name));
     }
     if files.insert("packaging".into(), Input::File { path: packaging, is_executable: Some(false) }).is_some()
@@ -300,7 +300,7 @@ impl PackageSources<'_> {
     fn select(&self, patterns: &[String], owner: &str) -> Result<FileSet> {
         let mut files = FileSet::new();
         for pattern in patterns {
-            let matcher = glob(pattern)?;
+            let matcher = parse_glob(pattern)?;
             let mut is_matched = false;
             for (name, input) in self.src.iter().chain(&self.blobs) {
                 if matcher.is_match(name) {

@@ -23,7 +23,8 @@ use base::{Error, Result};
 
 pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";
-const A_STEMCELL: &str = "give a stemcell tarball, which has stemcell.MF and image at its top";
+/// The hint for an archive that is no stemcell.
+const STEMCELL_HINT: &str = "give a stemcell tarball, which has stemcell.MF and image at its top";
 
 /// Returns true if an archive has a `stemcell.MF` at its top.
 pub(super) fn is_stemcell(archive: fs::File) -> Result<bool, ArchiveError> {
@@ -64,7 +65,7 @@ impl Stemcell {
         ArtifactIdentity {
             name: self.name.clone(),
             version: self.version.clone(),
-            digest: self.digest.only(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),
+            digest: self.digest.part_for(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),
             stamp: self.stamp.clone(),
         }
     }
@@ -76,7 +77,7 @@ impl Stemcell {
 }
 
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
-pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
+pub(super) fn read_name_and_version(source: &Source) -> Result<(String, String)> {
     let manifest = read_tarball_manifest(source)?;
     Ok((manifest.name, manifest.version))
 }
@@ -86,7 +87,7 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let file =
         fs::File::open(&source.path).map_err(|error| input::read_error("stemcell", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error: ArchiveError| error.about(&source_name))?
+        .map_err(|error: ArchiveError| error.into_error(&source_name))?
         .ok_or_else(|| no_manifest_error(&source_name))?;
     documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
@@ -104,14 +105,14 @@ pub(super) struct Description {
 /// Reads the `stemcell.MF` of a tarball or directory. Reads a tarball only up to it.
 pub(super) fn describe(source: &Source) -> Result<Description> {
     let source_name = source.describe("stemcell");
-    let manifest = match source.is_dir {
+    let manifest = match source.is_directory {
         true => read_manifest(&source.path.join(MANIFEST), &source_name)?,
         false => read_tarball_manifest(source)?,
     };
     let file = format!("{MANIFEST} of {source_name}");
     Ok(Description {
-        api_version: api_version(manifest.api_version.as_ref(), &file)?,
-        cloud_properties: cloud_properties(manifest.cloud_properties, &file)?,
+        api_version: parse_api_version(manifest.api_version.as_ref(), &file)?,
+        cloud_properties: parse_cloud_properties(manifest.cloud_properties, &file)?,
         name: manifest.name,
         version: manifest.version,
         operating_system: manifest.operating_system.unwrap_or_default(),
@@ -122,7 +123,7 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
 /// Returns the options for unpacking a tarball: only what is needed, with the digest of the image.
 fn unpack_options() -> Options<'static> {
     let is_needed = &|path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
-    Options { only: Some(is_needed), hash: &[Algorithm::Sha1], ..Options::default() }
+    Options { selector: Some(is_needed), algorithms: &[Algorithm::Sha1], ..Options::default() }
 }
 
 /// Verifies and unpacks a tarball like [`open`], while it is read. `url` names it in messages.
@@ -144,10 +145,10 @@ pub fn open_stream(
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Stemcell> {
     let source_name = source.describe("stemcell");
     let directory = scratch.join("stemcell");
-    let (digest, image, stamp) = if source.is_dir {
+    let (digest, image, stamp) = if source.is_directory {
         source.refuse_digest("stemcell", expected)?;
         let digest = source_form::build(&source.path, &source_name, &directory)?;
-        (digest, Some(Digest::of_file(&directory.join(IMAGE), &[Algorithm::Sha1])?), None)
+        (digest, Some(Digest::from_file(&directory.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
         let options = unpack_options();
@@ -187,9 +188,8 @@ fn load(
         let algorithm = [expected.strongest()];
         let result = match image_digest.hex(expected.strongest()) {
             Some(_) => expected.check(&image_digest, &format!("the image of {source_name}")),
-            None => {
-                expected.check(&Digest::of_file(&image, &algorithm)?, &format!("the image of {source_name}"))
-            }
+            None => expected
+                .check(&Digest::from_file(&image, &algorithm)?, &format!("the image of {source_name}")),
         };
         if let Err(mismatch) = result {
             // Light stemcells are published with an empty image and the digest of the full one.
@@ -204,8 +204,8 @@ fn load(
         }
     }
     Ok(Stemcell {
-        api_version: api_version(manifest.api_version.as_ref(), &file)?,
-        cloud_properties: cloud_properties(manifest.cloud_properties, &file)?,
+        api_version: parse_api_version(manifest.api_version.as_ref(), &file)?,
+        cloud_properties: parse_cloud_properties(manifest.cloud_properties, &file)?,
         name: manifest.name,
         version: manifest.version,
         operating_system: manifest.operating_system.unwrap_or_default(),
@@ -246,14 +246,14 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
 }
 
 fn no_manifest_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(A_STEMCELL)
+    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(STEMCELL_HINT)
 }
 
 pub(super) fn no_image_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} has no '{IMAGE}'")).with_hint(A_STEMCELL)
+    Error::invalid(format!("{source_name} has no '{IMAGE}'")).with_hint(STEMCELL_HINT)
 }
 
-fn api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {
+fn parse_api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {
     match value {
         None | Some(serde_yaml::Value::Null) => Ok(1),
         Some(value) => {
@@ -269,7 +269,7 @@ fn api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {
     }
 }
 
-fn cloud_properties(value: Option<Value>, file: &str) -> Result<Value> {
+fn parse_cloud_properties(value: Option<Value>, file: &str) -> Result<Value> {
     match value {
         None | Some(Value::Null) => Ok(Value::Object(serde_json::Map::new())),
         Some(object @ Value::Object(_)) => Ok(object),

@@ -14,12 +14,12 @@ use base::{Error, Result};
 /// Returns the name and version, and the digest of the manifest and the image.
 pub(crate) fn identify(directory: &Path, source_name: &str) -> Result<ArtifactIdentity> {
     let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
-    let digest = content(directory, source_name)?;
+    let digest = hash_content(directory, source_name)?;
     Ok(ArtifactIdentity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
-/// Creates the directory `out` with `stemcell.MF` and `image`. Returns the digest of the content.
-pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<Digest> {
+/// Creates the directory `target` with `stemcell.MF` and `image`. Returns the digest of the content.
+pub(crate) fn build(directory: &Path, source_name: &str, target: &Path) -> Result<Digest> {
     let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
     let image = directory.join(IMAGE);
     if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
@@ -28,31 +28,31 @@ pub(crate) fn build(directory: &Path, source_name: &str, out: &Path) -> Result<D
         ))
         .with_hint(format!("remove `sha1` from '{}'", directory.join(MANIFEST).display())));
     }
-    let digest = content(directory, source_name)?;
-    let create_error = |error| Error::io(format!("creating '{}'", out.display()), error);
-    fs::create_dir(out).map_err(create_error)?;
-    let result = fs::copy(directory.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
+    let digest = hash_content(directory, source_name)?;
+    let create_error = |error| Error::io(format!("creating '{}'", target.display()), error);
+    fs::create_dir(target).map_err(create_error)?;
+    let result = fs::copy(directory.join(MANIFEST), target.join(MANIFEST)).map_err(create_error);
     let result = result.and_then(|_| {
         if image.is_dir() {
-            archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
+            archive::pack_directory(&image, &target.join(IMAGE)).map(drop)
         } else {
-            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(create_error)
+            fs::copy(&image, target.join(IMAGE)).map(drop).map_err(create_error)
         }
     });
     if let Err(error) = result {
-        let _ = fs::remove_dir_all(out);
+        let _ = fs::remove_dir_all(target);
         return Err(error);
     }
     Ok(digest)
 }
 
-fn content(directory: &Path, source_name: &str) -> Result<Digest> {
+fn hash_content(directory: &Path, source_name: &str) -> Result<Digest> {
     let image = directory.join(IMAGE);
     let mut files = FileSet::new();
     let file = |path| Input::File { path, is_executable: Some(false) };
     files.insert(MANIFEST.into(), file(directory.join(MANIFEST)));
     if image.is_dir() {
-        for (name, input) in archive::tree(&image)? {
+        for (name, input) in archive::list_tree(&image)? {
             files.insert(Path::new(IMAGE).join(name), input);
         }
     } else if image.is_file() {

@@ -51,9 +51,11 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
         open_inside(image, path).map(|file| Layer { file, digest }).map_err(read_error)
     };
     let layers = if has_file(INDEX) && has_file("oci-layout") {
-        let index =
-            ImageDocument::decode(&read(image, Path::new(INDEX), image_name)?, &about(INDEX, image_name))?;
-        let digests = oci::layers(index, image_name, &mut |digest| {
+        let index = ImageDocument::decode(
+            &read(image, Path::new(INDEX), image_name)?,
+            &describe_file(INDEX, image_name),
+        )?;
+        let digests = oci::resolve_layers(index, image_name, &mut |digest| {
             let path = blob_path(digest);
             let json = read(image, &path, image_name)?;
             digest
@@ -62,13 +64,13 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
                     &format!("the manifest of {image_name}"),
                 )
                 .map_err(|mismatch| mismatch.with_hint("download the image again, or save it again"))?;
-            ImageDocument::decode(&json, &about(&path.display().to_string(), image_name))
+            ImageDocument::decode(&json, &describe_file(&path.display().to_string(), image_name))
         })?;
         digests.into_iter().map(|digest| open(&blob_path(&digest), Some(digest))).collect::<Result<_>>()?
     } else if has_file(MANIFEST) {
         let json = read(image, Path::new(MANIFEST), image_name)?;
         let images: Vec<SavedImage> = serde_json::from_slice(&json).map_err(|error| {
-            Error::invalid(format!("{} is not valid", about(MANIFEST, image_name)))
+            Error::invalid(format!("{} is not valid", describe_file(MANIFEST, image_name)))
                 .with_source(json_problem(&error))
         })?;
         let [saved_image] = images.as_slice() else {
@@ -94,7 +96,7 @@ pub(super) fn open_downloaded_layers(blobs: &[ImageBlob], image_name: &str) -> R
 }
 
 /// Returns the name of a file of the image for messages.
-fn about(file: &str, image_name: &str) -> String {
+fn describe_file(file: &str, image_name: &str) -> String {
     format!("'{file}' of {image_name}")
 }
 

@@ -52,7 +52,7 @@ pub struct Userland {
     pub operating_systems: Vec<String>,
 }
 
-/// The record of an unpacked tarball.
+/// The record of an unpacked tarball, image or disk.
 #[derive(Serialize, Deserialize)]
 struct UnpackedRecord {
     /// The operating system that its `stemcell.MF` names.
@@ -68,25 +68,25 @@ pub fn open(
     stage: &Stage,
 ) -> Result<Userland> {
     let source_name = source.describe("userland");
-    if source.is_dir {
+    if source.is_directory {
         source.refuse_digest("userland", expected)?;
         if fs::canonicalize(&source.path).is_ok_and(|path| path == Path::new("/")) {
             return Err(Error::invalid(format!("{source_name} is the root of this machine"))
                 .with_hint("to use this machine, run the same command with --cpi-userland host"));
         }
         check_root(&source.path, &source_name)?;
-        let digest = tree::digest(cache, &source.path)?;
+        let digest = tree::compute_digest(cache, &source.path)?;
         let root = fs::canonicalize(&source.path)
             .map_err(|error| Error::io(format!("reading '{}'", source.path.display()), error))?;
-        let operating_systems = operating_systems(&root);
+        let operating_systems = read_operating_systems(&root);
         return Ok(Userland { root, digest, operating_systems });
     }
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
     let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
-    let digest = cache.digest(&source.path, &algorithms, &mut progress)?;
+    let digest = cache.obtain_digest(&source.path, &algorithms, &mut progress)?;
     if let Some(expected) = expected {
-        expected.check_given(&digest, &source_name)?;
+        expected.check_with_hint(&digest, &source_name)?;
     }
     let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
@@ -109,7 +109,7 @@ pub fn open(
     // If this fails, the only effect is that the userland is pruned too early.
     let _ = result.and_then(|file| file.set_modified(SystemTime::now()));
     let mut names: Vec<String> = record.operating_system.into_iter().collect();
-    names.extend(operating_systems(&root));
+    names.extend(read_operating_systems(&root));
     Ok(Userland { root, digest, operating_systems: names })
 }
 
@@ -163,7 +163,7 @@ fn unpack(
 
 fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
-    if disk_image::is_disk(&head(path).map_err(read_error)?) {
+    if disk_image::is_disk(&read_head(path).map_err(read_error)?) {
         return Ok(false);
     }
     let file = File::open(path).map_err(read_error)?;
@@ -174,7 +174,7 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
                  directory",
             )
         }
-        error => error.about(source_name),
+        error => error.into_error(source_name),
     })
 }
 
@@ -183,7 +183,7 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
 fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage: &Stage) -> Result<()> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
     let (content, tree) = (work.join("content"), work.join("tree"));
-    let start = head(image).map_err(read_error)?;
+    let start = read_head(image).map_err(read_error)?;
     if start.is_empty() {
         return Err(not_a_root_error(source_name, "it is empty, as that of a light stemcell"));
     }
@@ -196,7 +196,7 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
         if let Some(layers) = image::open_layers(&content, source_name)? {
             image::unpack(layers, work, &tree, source_name)?;
             tree
-        } else if let Some(disk) = disk_in(&content).map_err(read_error)? {
+        } else if let Some(disk) = find_disk(&content).map_err(read_error)? {
             unpack_disk(&disk, source_name, &tree, stage)?;
             tree
         } else {
@@ -224,17 +224,17 @@ fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Re
     })
 }
 
-/// Returns the image of a disk in an unpacked archive: `root.img`, or the only entry at its top.
-fn disk_in(tree: &Path) -> io::Result<Option<PathBuf>> {
+/// Finds the image of a disk in an unpacked archive: `root.img`, or the only entry at its top.
+fn find_disk(tree: &Path) -> io::Result<Option<PathBuf>> {
     let entries: Vec<fs::DirEntry> = fs::read_dir(tree)?.collect::<io::Result<_>>()?;
     let root_image = entries.iter().find(|entry| entry.file_name() == "root.img");
     let ((Some(entry), _) | (None, [entry])) = (root_image, entries.as_slice()) else { return Ok(None) };
-    let is_disk = entry.file_type()?.is_file() && disk_image::is_disk(&head(&entry.path())?);
+    let is_disk = entry.file_type()?.is_file() && disk_image::is_disk(&read_head(&entry.path())?);
     Ok(is_disk.then(|| entry.path()))
 }
 
-/// Returns the beginning of a file, by which a disk is recognised.
-fn head(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads the beginning of a file, by which a disk is recognised.
+fn read_head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(disk_image::HEAD_BYTES).read_to_end(&mut head)?;
     Ok(head)
@@ -261,7 +261,7 @@ fn not_a_root_error(source_name: &str, problem: &str) -> Error {
 }
 
 /// Returns the names of the operating system, as stemcells have them: `<id>-<codename>` and `<id>-<version>`.
-fn operating_systems(root: &Path) -> Vec<String> {
+fn read_operating_systems(root: &Path) -> Vec<String> {
     let paths = ["etc/os-release", "usr/lib/os-release"];
     let Some(text) = paths.iter().find_map(|path| {
         let mut text = String::new();

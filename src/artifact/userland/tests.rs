@@ -107,7 +107,7 @@ fn wrong_digest_is_refused_before_anything_is_unpacked() {
     let error = world.open(&path, Some(&"a".repeat(40))).unwrap_err();
     assert!(error.chain().join(": ").contains("aaaa"), "{error}");
     assert!(!world.directory.path().join("cache/userlands").exists());
-    let digest = Digest::of_file(&path, &[Algorithm::Sha1]).unwrap().to_string();
+    let digest = Digest::from_file(&path, &[Algorithm::Sha1]).unwrap().to_string();
     world.open(&path, Some(&digest)).unwrap();
 }
 

@@ -23,7 +23,7 @@ struct TreeDigest {
 
 /// Returns the SHA-256 of the names, modes and contents below `root`. The files are read only if a name, a
 /// mode, a size or a change time is another one than at the last time.
-pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
+pub(super) fn compute_digest(cache: &Cache, root: &Path) -> Result<String> {
     // Taken before the files are read, so that a later change will be noticed.
     let stamp = hash(root, &|_, metadata| {
         Ok(format!("{} {}.{}", metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
@@ -36,13 +36,13 @@ pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
     {
         return Ok(entry.digest);
     }
-    let digest = hash(root, &|path, metadata| content(path, metadata))?;
+    let digest = hash(root, &|path, metadata| read_content(path, metadata))?;
     write_json(&path, &TreeDigest { stamp, digest: digest.clone() }, JsonLayout::Compact)?;
     Ok(digest)
 }
 
 /// Returns the content of a file or link as text. What this user cannot read, no process in the userland can.
-fn content(path: &Path, metadata: &Metadata) -> Result<String> {
+fn read_content(path: &Path, metadata: &Metadata) -> Result<String> {
     let kind = metadata.file_type();
     if kind.is_symlink() {
         let target = fs::read_link(path).map_err(|error| read_error(path, error))?;
@@ -54,12 +54,12 @@ fn content(path: &Path, metadata: &Metadata) -> Result<String> {
     match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(String::new()),
         Err(error) => Err(read_error(path, error)),
-        Ok(_) => Digest::of_file(path, &[Algorithm::Sha256]).map(|digest| digest.to_string()),
+        Ok(_) => Digest::from_file(path, &[Algorithm::Sha256]).map(|digest| digest.to_string()),
     }
 }
 
-/// Returns the SHA-256 of the names and modes below `root`, with a text about each file.
-fn hash(root: &Path, about: &dyn Fn(&Path, &Metadata) -> Result<String>) -> Result<String> {
+/// Returns the SHA-256 of the names and modes below `root`, and of a text about each file from `describe`.
+fn hash(root: &Path, describe: &dyn Fn(&Path, &Metadata) -> Result<String>) -> Result<String> {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {
         hash.update((field.len() as u64).to_le_bytes());
@@ -77,7 +77,7 @@ fn hash(root: &Path, about: &dyn Fn(&Path, &Metadata) -> Result<String>) -> Resu
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path());
         add(name.as_os_str().as_encoded_bytes());
         add(&metadata.mode().to_le_bytes());
-        add(about(entry.path(), &metadata)?.as_bytes());
+        add(describe(entry.path(), &metadata)?.as_bytes());
     }
     Ok(hex::encode(hash.finalize()))
 }

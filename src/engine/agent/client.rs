@@ -137,7 +137,7 @@ impl AuthenticatedClient {
             .build();
         let tls = tls_of_known(endpoint);
         let http = match proxy {
-            Some(proxy) => proxy.http_client(config, tls),
+            Some(proxy) => proxy.create_http_client(config, tls),
             None => http_client::client(config, tls, Arc::clone(signal_check)),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());

@@ -49,7 +49,7 @@ impl LogArchive {
         }
         result?;
         let digest = Digest::parse(&blob.sha1, "the logs")?;
-        let actual = Digest::of_file(&path, &[digest.strongest()])?;
+        let actual = Digest::from_file(&path, &[digest.strongest()])?;
         digest.check(&actual, "the packed logs")?;
         Ok(LogArchive { scratch, digest })
     }
@@ -71,7 +71,8 @@ impl LogArchive {
 
     fn unpack_only(&self, is_selected: Option<&dyn Fn(&Path) -> bool>) -> Result<PathBuf> {
         let tree = self.scratch.path().join("logs");
-        let options = archive::Options { limits: LIMITS, only: is_selected, ..archive::Options::default() };
+        let options =
+            archive::Options { limits: LIMITS, selector: is_selected, ..archive::Options::default() };
         archive::unpack_file(&self.path(), "the logs", &tree, Some(&self.digest), &options, &mut |_, _| {})?;
         Ok(tree)
     }

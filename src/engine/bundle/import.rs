@@ -6,13 +6,13 @@ use crate::cpi::install;
 use crate::jobs;
 use crate::run_context::{RunContext, signals};
 use artifact::Cache;
-use artifact::cache::Verified;
+use artifact::cache::VerifyReport;
 use artifact::shared_cache::{Bundle, PackageKind, VerifyingKey};
 use base::Result;
 
 /// Verifies the bundle `file`, and puts its entries into the cache of this machine. Packages must be signed
 /// by one of `keys`. Entries with a problem are left out.
-pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<Verified> {
+pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<VerifyReport> {
     let stage = run.reporter.stage(format!("Importing '{}'", file.display()));
     let bundle = Bundle::unpack(file, &run.paths.scratch.join("bundle"), &stage)?;
     signals::check(run)?;

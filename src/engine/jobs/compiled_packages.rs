@@ -127,7 +127,7 @@ impl CompiledPackageStore {
             if !self.shared_cache.trusts(&key.name(), &signature) {
                 continue;
             }
-            match Digest::of_file(&archive, &[Algorithm::Sha256]) {
+            match Digest::from_file(&archive, &[Algorithm::Sha256]) {
                 Ok(digest) if digest.hex(Algorithm::Sha256) == Some(sha256) => {
                     // The time of last use protects the files from a cleanup of the cache.
                     for path in [&archive, &signature] {
@@ -245,7 +245,8 @@ impl CompiledPackageStore {
         fetch(&mut sink)?;
         let (_, digest) = sink.finish().map_err(write_error)?;
         expected.check(&digest, "the compiled package")?;
-        let digest = digest.only(Algorithm::Sha256).ok_or_else(|| Error::failure("a digest is missing"))?;
+        let digest =
+            digest.part_for(Algorithm::Sha256).ok_or_else(|| Error::failure("a digest is missing"))?;
         let name = format!("{}.{}.tgz", key.0, digest.hex(Algorithm::Sha256).unwrap_or_default());
         let archive = self.directory.join(name);
         let signature = archive.with_extension(SIGNATURE_EXTENSION);

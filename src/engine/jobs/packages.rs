@@ -492,7 +492,7 @@ impl PackageNode<'_> {
         // algorithm.
         let is_same = || {
             let installed_digest = Digest::parse(&installed_package.sha1, &installed_package.name).ok()?;
-            let archive_digest = Digest::of_file(archive, &[installed_digest.strongest()]).ok()?;
+            let archive_digest = Digest::from_file(archive, &[installed_digest.strongest()]).ok()?;
             installed_digest.check(&archive_digest, &installed_package.name).ok()
         };
         (installed_package.sha1 == digest.to_string() || is_same().is_some()).then_some(installed_package)
@@ -539,7 +539,7 @@ fn source_digest(package: &Package, uses_sha2: bool) -> Result<Digest> {
     if !uses_sha2 || package.digest.strongest() != Algorithm::Sha1 {
         return Ok(package.digest.clone());
     }
-    Digest::of_file(&package.archive, &[Algorithm::Sha256])
+    Digest::from_file(&package.archive, &[Algorithm::Sha256])
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) fn read_records(root: &Path) -> Result<FileRecords> {
             let target = std::fs::read_link(path).map_err(|error| read_error(path, error))?;
             printable(&target)
         } else if kind.is_file() && metadata.mode() & OWNER_READS != 0 {
-            Digest::of_file(path, &[Algorithm::Sha256])?.to_string()
+            Digest::from_file(path, &[Algorithm::Sha256])?.to_string()
         } else if kind.is_file() {
             // Its owner cannot read it, so it counts as changed if it was written again.
             format!("{} {}", metadata.ctime(), metadata.ctime_nsec())

@@ -26,7 +26,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use artifact::cache::Verified;
+use artifact::cache::VerifyReport;
 use artifact::shared_cache::PackageKind;
 use artifact::{Cache, Release, SharedCache};
 use base::task_graph::{self, Lane, Task};
@@ -124,7 +124,7 @@ impl StopCondition<'_> {
 }
 
 /// Compares the entries of the cache of this machine with their digests.
-pub fn verify_cache(cache: &Path) -> Result<Verified> {
+pub fn verify_cache(cache: &Path) -> Result<VerifyReport> {
     let mut report = artifact::cache::verify(cache)?;
     package_store::verify(&cache.join(PackageKind::Cpi.folder()), &mut report)?;
     Ok(report)

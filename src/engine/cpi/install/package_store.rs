@@ -26,7 +26,7 @@ use super::contents::{self, FileRecords};
 use super::needed_packages::NeededPackage;
 use crate::cpi::create_private_directory;
 use artifact::SharedCache;
-use artifact::cache::Verified;
+use artifact::cache::VerifyReport;
 use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
@@ -347,7 +347,7 @@ impl PackageLock {
 }
 
 /// Compares the packages in the cache `root` with the records of their files.
-pub(super) fn verify(root: &Path, report: &mut Verified) -> Result<()> {
+pub(super) fn verify(root: &Path, report: &mut VerifyReport) -> Result<()> {
     let mut names: Vec<String> = std::fs::read_dir(root)
         .into_iter()
         .flatten()

@@ -141,7 +141,7 @@ impl BucketSettings {
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
-        let proxies = artifact::client(&self.env_vars, BUCKET_REQUEST_TIMEOUT, never_interrupted())
+        let proxies = artifact::create_client(&self.env_vars, BUCKET_REQUEST_TIMEOUT, never_interrupted())
             .map(|(_, secrets)| secrets);
         secret_values.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
@@ -172,7 +172,7 @@ impl BucketSettings {
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
         let client_interruption = interruption.clone();
-        let (client, _) = artifact::client(
+        let (client, _) = artifact::create_client(
             &self.env_vars,
             BUCKET_REQUEST_TIMEOUT,
             Arc::new(move || client_interruption.check()),

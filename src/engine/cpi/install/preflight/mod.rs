@@ -80,7 +80,7 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
     let file = File::open(&package.package.archive)
         .map_err(|error| Error::io(format!("reading '{}'", package.package.archive.display()), error))?;
     let script = archive::read_member(file, Path::new("packaging"), MAX_SCRIPT_BYTES)
-        .map_err(|error| error.about(&source_name))?
+        .map_err(|error| error.into_error(&source_name))?
         .ok_or_else(|| Error::invalid(format!("{source_name} has no packaging script")))?;
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
