@@ -12,8 +12,8 @@ use crate::vm_directory::AGENT_LOG;
 
 /// The file with the latest output of a `qemu` VM, in the directory of the VM.
 pub const CONSOLE: &str = "console.log";
-/// The file with the output before that.
-pub const OLDER: &str = "console.log.1";
+/// The file with the output before that in [`CONSOLE`].
+pub const PREVIOUS_CONSOLE: &str = "console.log.1";
 /// The end of the console that is searched for problems, in bytes.
 const SEARCHED_BYTES: u64 = 256 << 10;
 /// The number of lines that an error quotes.
@@ -40,7 +40,7 @@ impl Console {
     ///
     /// The VM of the CPI `local` has no kernel. Its console is the output of its first process.
     pub fn open(directory: &Path) -> io::Result<Option<Self>> {
-        Self::open_files(directory, &[AGENT_LOG, CONSOLE, OLDER])
+        Self::open_files(directory, &[AGENT_LOG, CONSOLE, PREVIOUS_CONSOLE])
     }
 
     /// Opens the files with these names, newest first, because one may become the older one in between.
@@ -82,7 +82,8 @@ impl Console {
 
     /// Returns a reader that begins with the last lines.
     pub fn last_lines(self, count: usize) -> io::Result<ConsoleReader> {
-        let start = start_of_last_lines(self.size(), count, |buffer, at| self.read_at(buffer, at))?;
+        let start =
+            start_of_last_lines(self.size(), count, |buffer, position| self.read_at(buffer, position))?;
         Ok(self.reader(start))
     }
 
@@ -190,7 +191,7 @@ impl LastBoot {
     /// Reads the console of the VM in this directory. Returns `None` if its console is empty or cannot be
     /// read, because an error is worth showing without it.
     pub fn read(directory: &Path) -> Option<Self> {
-        let (console, problems) = match Console::open_files(directory, &[CONSOLE, OLDER]).ok()? {
+        let (console, problems) = match Console::open_files(directory, &[CONSOLE, PREVIOUS_CONSOLE]).ok()? {
             Some(console) => (console, &PROBLEMS[..]),
             // A `local` VM has neither a kernel nor a disk of its own, so that no problem of one applies.
             None => (Console::open_files(directory, &[AGENT_LOG]).ok()??, &[][..]),
@@ -215,8 +216,8 @@ impl LastBoot {
         let problem = problems.iter().find_map(|(text, kind)| {
             let line = lines.iter().find(|line| line.contains(text))?;
             // The time of the kernel is of no use in an error.
-            let from = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
-            Some(BootProblem { kind: *kind, line: quote_line(&line[from..]) })
+            let start_in_line = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
+            Some(BootProblem { kind: *kind, line: quote_line(&line[start_in_line..]) })
         });
         let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
         (!last.is_empty())
@@ -282,7 +283,7 @@ fn quote_line(line: &str) -> String {
     }
     let end = line.floor_char_boundary(MAX_QUOTED_BYTES);
     match line[..end].rfind(char::is_whitespace) {
-        Some(at) => format!("{} …", line[..at].trim_end()),
+        Some(word_end) => format!("{} …", line[..word_end].trim_end()),
         None => format!("(a word of {} bytes)", line.len()),
     }
 }
@@ -404,7 +405,7 @@ mod tests {
     fn files_follow_each_other() {
         let directory = tempfile::tempdir().unwrap();
         assert!(Console::open(directory.path()).unwrap().is_none());
-        fs::write(directory.path().join(OLDER), "a\nb\nc").unwrap();
+        fs::write(directory.path().join(PREVIOUS_CONSOLE), "a\nb\nc").unwrap();
         fs::write(directory.path().join(CONSOLE), "d\ne\n").unwrap();
         for (count, expected) in
             [(0, ""), (1, "e\n"), (2, "cd\ne\n"), (3, "b\ncd\ne\n"), (9, "a\nb\ncd\ne\n")]
@@ -441,7 +442,7 @@ mod tests {
         assert_eq!(text(&mut reader), "3\n");
         // The file is full, and the next one begins.
         file.write_all(b"4\n").unwrap();
-        fs::rename(&path, directory.path().join(OLDER)).unwrap();
+        fs::rename(&path, directory.path().join(PREVIOUS_CONSOLE)).unwrap();
         assert_eq!(text(&mut reader), "4\n");
         fs::write(&path, "5\n").unwrap();
         assert_eq!(text(&mut reader), "5\n");

@@ -110,8 +110,8 @@ impl Encryption {
                 ));
             }
             // The parser's error is dropped, because it may quote a line.
-            let parsed_identities = identities_in(text).map_err(|_| {
-                let is_invalid = |line: &str| identities_in(line).is_err();
+            let parsed_identities = parse_identities(text).map_err(|_| {
+                let is_invalid = |line: &str| parse_identities(line).is_err();
                 let number = text.lines().position(is_invalid).map_or(1, |index| index + 1);
                 identity_file_error(format!("line {number} is not an identity"))
             })?;
@@ -174,7 +174,8 @@ impl Encryption {
         if !self.encrypts() {
             return Ok(bytes.to_vec());
         }
-        let recipients = self.recipients.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
+        let recipients =
+            self.recipients.iter().map(|text| parse_recipient(text)).collect::<Result<Vec<_>, _>>();
         let recipients = recipients.map_err(io::Error::other)?;
         let mark = RecipientsMark::of(&self.recipients);
         let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient).chain([&mark as _]);
@@ -201,7 +202,7 @@ impl Encryption {
             ));
         }
         let identities: Vec<Box<dyn Identity>> =
-            self.identities.iter().filter_map(|text| identities_in(text).ok()).flatten().collect();
+            self.identities.iter().filter_map(|text| parse_identities(text).ok()).flatten().collect();
         let decrypt_error = |error: age::DecryptError| match error {
             age::DecryptError::NoMatchingKeys => identity_error(
                 Error::invalid("it is encrypted with age, but not for the identity given").with_hint(
@@ -228,7 +229,7 @@ pub fn check_recipient(recipient: &str) -> Result<()> {
              private key if others could have read it",
         ));
     }
-    parse(recipient).map_err(|_| {
+    parse_recipient(recipient).map_err(|_| {
         Error::usage("it is not an age recipient")
             .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
     })?;
@@ -240,11 +241,11 @@ pub fn is_private_key(text: &str) -> bool {
     text.trim_start().get(..4).is_some_and(|start| start.eq_ignore_ascii_case("AGE-"))
 }
 
-fn parse(recipient: &str) -> Result<x25519::Recipient, String> {
+fn parse_recipient(recipient: &str) -> Result<x25519::Recipient, String> {
     recipient.parse().map_err(|error: &str| error.to_owned())
 }
 
-fn identities_in(text: &str) -> io::Result<Vec<Box<dyn Identity>>> {
+fn parse_identities(text: &str) -> io::Result<Vec<Box<dyn Identity>>> {
     IdentityFile::from_buffer(text.as_bytes())?.into_identities().map_err(io::Error::other)
 }
 
@@ -290,15 +291,15 @@ mod tests {
     #[test]
     fn change_of_recipients_is_noticed() {
         let ((one, _), (two, _)) = (pair(), pair());
-        let to = |recipients: &[&String]| {
+        let encryption_for = |recipients: &[&String]| {
             Encryption::new(recipients.iter().map(|text| (*text).clone()).collect(), Vec::new()).unwrap()
         };
-        let ciphertext = to(&[&one, &two]).encrypt(b"a secret").unwrap();
+        let ciphertext = encryption_for(&[&one, &two]).encrypt(b"a secret").unwrap();
         for (encryption, expected_form) in [
-            (to(&[&one, &two]), StoredForm::CurrentRecipients),
-            (to(&[&two, &one, &two]), StoredForm::CurrentRecipients),
-            (to(&[&one]), StoredForm::OtherRecipients),
-            (to(&[]), StoredForm::OtherRecipients),
+            (encryption_for(&[&one, &two]), StoredForm::CurrentRecipients),
+            (encryption_for(&[&two, &one, &two]), StoredForm::CurrentRecipients),
+            (encryption_for(&[&one]), StoredForm::OtherRecipients),
+            (encryption_for(&[]), StoredForm::OtherRecipients),
         ] {
             assert_eq!(encryption.stored_form(&ciphertext), expected_form, "{encryption:?}");
             assert_eq!(encryption.stored_form(&[&ciphertext[..], b"\n"].concat()), expected_form);
@@ -307,7 +308,7 @@ mod tests {
         let recipient: x25519::Recipient = one.parse().unwrap();
         let foreign = age::encrypt_and_armor(&recipient, b"a secret").unwrap();
         assert_eq!(
-            to(&[&one]).stored_form(foreign.as_bytes()),
+            encryption_for(&[&one]).stored_form(foreign.as_bytes()),
             StoredForm::OtherRecipients,
             "by another program"
         );
@@ -318,10 +319,10 @@ mod tests {
         let (recipient, identity) = pair();
         let encryption = Encryption::new(vec![recipient], vec![identity]).unwrap();
         let ciphertext = encryption.encrypt(&[b'x'; 500]).unwrap();
-        for at in (40..ciphertext.len() - 40).step_by(37) {
+        for index in (40..ciphertext.len() - 40).step_by(37) {
             let mut damaged_bytes = ciphertext.clone();
-            damaged_bytes[at] = if damaged_bytes[at] == b'A' { b'B' } else { b'A' };
-            assert!(encryption.decrypt(damaged_bytes).is_err(), "at {at}");
+            damaged_bytes[index] = if damaged_bytes[index] == b'A' { b'B' } else { b'A' };
+            assert!(encryption.decrypt(damaged_bytes).is_err(), "at {index}");
         }
         assert!(encryption.decrypt(ciphertext[..ciphertext.len() / 2].to_vec()).is_err());
     }

@@ -12,7 +12,7 @@ use rustix::fs::{Access, access};
 use crate::exit_code;
 
 /// The hint for a file system without free space.
-const FULL: &str = "the file system is full: free space (`monopile cache prune`), or choose another one with \
+const FULL_HINT: &str = "the file system is full: free space (`monopile cache prune`), or choose another one with \
                     --cache-dir, TMPDIR or XDG_STATE_HOME";
 
 /// Shorthand for results with [`Error`].
@@ -49,7 +49,7 @@ impl ErrorKind {
             ErrorKind::Locked => exit_code::LOCK_CONFLICT,
             ErrorKind::AgentUnreachable => exit_code::AGENT_UNREACHABLE,
             ErrorKind::Drift => exit_code::DRIFT,
-            ErrorKind::Interrupted(signal) => exit_code::SIGNAL + signal,
+            ErrorKind::Interrupted(signal) => exit_code::SIGNAL_BASE + signal,
         }
     }
 }
@@ -59,6 +59,7 @@ pub struct Error {
     inner: Box<Inner>,
 }
 
+/// The content of an [`Error`], boxed to keep results small.
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -107,7 +108,7 @@ impl Error {
         let kind = error_inside(&source).map_or(ErrorKind::Failure, Error::kind);
         let is_full = is_full(source.kind());
         let error = Self::new(kind, format!("{action} failed")).with_source(without_temporary_path(source));
-        if is_full { error.with_hint(FULL) } else { error }
+        if is_full { error.with_hint(FULL_HINT) } else { error }
     }
 
     /// Like [`Error::io`] for a file that the operator named. A file that does not exist is invalid input
@@ -211,10 +212,10 @@ impl Error {
         match cause {
             kind if is_full(kind) => {
                 let or_other = other.map(|other| format!(", or {other}")).unwrap_or_default();
-                let existing = unwritable(path).map_or(path, |(path, _)| path);
+                let existing = unwritable_ancestor(path).map_or(path, |(path, _)| path);
                 let path = existing.display();
                 let mut error = self;
-                error.inner.hints.retain(|hint| hint != FULL);
+                error.inner.hints.retain(|hint| hint != FULL_HINT);
                 return error
                     .with_hint(format!("the file system of '{path}' is full: free space on it{or_other}"));
             }
@@ -229,7 +230,7 @@ impl Error {
             _ => return self,
         }
         let failed_path = path;
-        let Some((path, metadata)) = unwritable(path) else { return self };
+        let Some((path, metadata)) = unwritable_ancestor(path) else { return self };
         // A parent directory may be `/` or belong to the system, so it is not to be taken over.
         let is_own = path == failed_path;
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
@@ -369,7 +370,7 @@ impl From<yaml::Error> for Error {
 
 /// Returns the first of a path and its parent directories that exists and cannot be written, or else the
 /// first that exists. A file in a directory that cannot be written cannot be replaced.
-fn unwritable(path: &Path) -> Option<(&Path, fs::Metadata)> {
+fn unwritable_ancestor(path: &Path) -> Option<(&Path, fs::Metadata)> {
     // A bare name is in `.`.
     let named_ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
     let existing: Vec<_> = named_ancestors
@@ -378,8 +379,8 @@ fn unwritable(path: &Path) -> Option<(&Path, fs::Metadata)> {
         .take(2)
         .collect();
     let is_locked = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
-    let at = existing.iter().position(is_locked).unwrap_or(0);
-    existing.into_iter().nth(at)
+    let index = existing.iter().position(is_locked).unwrap_or(0);
+    existing.into_iter().nth(index)
 }
 
 /// Returns the name of a user of this machine, or `user 1000` if the user has none in `/etc/passwd`.
@@ -515,8 +516,8 @@ mod tests {
 
     #[test]
     fn temporary_files_are_not_named() {
-        let absent = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
-        assert_eq!(Error::io("writing 'x'", absent).chain()[1], "No such file or directory");
+        let missing_file_error = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
+        assert_eq!(Error::io("writing 'x'", missing_file_error).chain()[1], "No such file or directory");
     }
 
     #[test]

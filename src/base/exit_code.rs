@@ -18,7 +18,7 @@ pub const DRIFT: u8 = 6;
 /// `plan --detailed-exitcode` found changes.
 pub const CHANGES_PENDING: u8 = 7;
 /// The base to which the number of the interrupting signal is added.
-pub const SIGNAL: u8 = 128;
+pub const SIGNAL_BASE: u8 = 128;
 
 /// Each code as text, with its meaning.
 pub const TABLE: [(&str, &str); 9] = [
@@ -64,7 +64,7 @@ mod tests {
             DRIFT,
             CHANGES_PENDING,
         ];
-        assert_eq!(table_codes, [&fixed_codes[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
+        assert_eq!(table_codes, [&fixed_codes[..], &[SIGNAL_BASE + 2, SIGNAL_BASE + 15]].concat());
         assert_eq!(TABLE.map(|(code, _)| code), WORDS.map(|(code, _)| code));
     }
 }

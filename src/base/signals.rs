@@ -14,7 +14,7 @@ pub struct SignalCounter {
     /// The low byte is the number of signals, up to 255. The next byte is the first signal.
     count_and_first: Arc<AtomicUsize>,
     /// The number of calls in flight that change something.
-    calls: Arc<AtomicUsize>,
+    call_count: Arc<AtomicUsize>,
     has_changed: Arc<AtomicBool>,
     /// True if the command only reads.
     only_reads: bool,
@@ -23,18 +23,18 @@ pub struct SignalCounter {
 /// A call in flight that changes something. Dropping it ends the call.
 #[derive(Debug)]
 pub struct CallInFlight {
-    calls: Arc<AtomicUsize>,
+    call_count: Arc<AtomicUsize>,
 }
 
 impl Drop for CallInFlight {
     fn drop(&mut self) {
-        self.calls.fetch_sub(1, Ordering::SeqCst);
+        self.call_count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl SignalCounter {
     /// Creates the counter of a command that only reads: its first signal also ends the wait for a call.
-    pub fn of_reader() -> Self {
+    pub fn for_reader() -> Self {
         SignalCounter { only_reads: true, ..SignalCounter::default() }
     }
 
@@ -46,8 +46,8 @@ impl SignalCounter {
     /// Notes that a call begins for whose end the run waits after a signal.
     pub fn begin_call(&self) -> CallInFlight {
         self.begin_change();
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        CallInFlight { calls: Arc::clone(&self.calls) }
+        self.call_count.fetch_add(1, Ordering::SeqCst);
+        CallInFlight { call_count: Arc::clone(&self.call_count) }
     }
 
     /// Returns true if the run has begun to change the environment.
@@ -57,7 +57,7 @@ impl SignalCounter {
 
     /// Returns true if the run waits for a call that changes something.
     pub fn is_call_in_flight(&self) -> bool {
-        self.calls.load(Ordering::SeqCst) > 0
+        self.call_count.load(Ordering::SeqCst) > 0
     }
 
     /// Counts a signal, and returns the number of signals before it.
@@ -107,7 +107,7 @@ mod tests {
         signals.count_anew_from(13);
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(13), None));
 
-        let reader = SignalCounter::of_reader();
+        let reader = SignalCounter::for_reader();
         assert_eq!(reader.signal_that_ends_calls(), None);
         assert_eq!(reader.clone().count(15), 0);
         assert_eq!((reader.signal_that_ends_calls(), reader.count(2)), (Some(15), 1));
@@ -117,9 +117,9 @@ mod tests {
     fn call_is_in_flight_until_it_is_dropped() {
         let signals = SignalCounter::default();
         assert!(!signals.has_changed() && !signals.is_call_in_flight());
-        let calls = [signals.begin_call(), signals.clone().begin_call()];
+        let call_count = [signals.begin_call(), signals.clone().begin_call()];
         assert!(signals.has_changed() && signals.is_call_in_flight());
-        drop(calls);
+        drop(call_count);
         assert!(signals.has_changed() && !signals.is_call_in_flight());
     }
 }

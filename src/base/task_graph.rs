@@ -34,10 +34,10 @@ const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 /// The progress of all tasks.
 struct GraphProgress {
     /// For each task, the number of its dependencies that are not done.
-    waits_for: Vec<usize>,
+    unfinished_dependencies: Vec<usize>,
     /// For each lane, the priority and index of its ready tasks. Among tasks with the same priority, the
     /// lowest index is first.
-    ready: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
+    ready_tasks: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
     unfinished_tasks: usize,
     problem: Option<Error>,
@@ -45,7 +45,7 @@ struct GraphProgress {
 
 impl GraphProgress {
     fn make_ready(&mut self, index: usize, task: &Task) {
-        self.ready[task.lane as usize].push((task.priority, std::cmp::Reverse(index)));
+        self.ready_tasks[task.lane as usize].push((task.priority, std::cmp::Reverse(index)));
     }
 }
 
@@ -63,9 +63,13 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
                 .push(index);
         }
     }
-    let waits_for: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
-    let mut progress =
-        GraphProgress { waits_for, ready: Default::default(), unfinished_tasks: tasks.len(), problem: None };
+    let unfinished_dependencies: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
+    let mut progress = GraphProgress {
+        unfinished_dependencies,
+        ready_tasks: Default::default(),
+        unfinished_tasks: tasks.len(),
+        problem: None,
+    };
     for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
         progress.make_ready(index, task);
     }
@@ -73,15 +77,15 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let progress_changed = Condvar::new();
     std::thread::scope(|scope| {
         for lane in LANES.into_iter().flat_map(|lane| {
-            let tasks = tasks.iter().filter(|task| task.lane == lane).count();
-            std::iter::repeat_n(lane, threads.max(1).min(tasks))
+            let task_count = tasks.iter().filter(|task| task.lane == lane).count();
+            std::iter::repeat_n(lane, threads.max(1).min(task_count))
         }) {
             let (progress, progress_changed, followers) = (&progress, &progress_changed, &followers);
             scope.spawn(move || {
-                while let Some(index) = next(progress.lock(), progress_changed, lane) {
+                while let Some(index) = wait_for_task(progress.lock(), progress_changed, lane) {
                     let outcome = work(index);
                     let mut progress = progress.lock();
-                    finish(&mut progress, index, outcome, followers, tasks);
+                    finish_task(&mut progress, index, outcome, followers, tasks);
                     progress_changed.notify_all();
                 }
             });
@@ -96,7 +100,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
 }
 
 /// Waits for a ready task of the lane and returns its index. Returns `None` when no more tasks will start.
-fn next(
+fn wait_for_task(
     mut progress: MutexGuard<'_, GraphProgress>,
     progress_changed: &Condvar,
     lane: Lane,
@@ -105,14 +109,15 @@ fn next(
         if progress.problem.is_some() || progress.unfinished_tasks == 0 {
             return None;
         }
-        if let Some((_, std::cmp::Reverse(index))) = progress.ready[lane as usize].pop() {
+        if let Some((_, std::cmp::Reverse(index))) = progress.ready_tasks[lane as usize].pop() {
             return Some(index);
         }
         progress_changed.wait(&mut progress);
     }
 }
 
-fn finish(
+/// Records the outcome of a task, and makes the tasks ready that waited only for it.
+fn finish_task(
     progress: &mut GraphProgress,
     index: usize,
     outcome: Result<()>,
@@ -125,8 +130,8 @@ fn finish(
         return;
     }
     for follower in &followers[index] {
-        progress.waits_for[*follower] -= 1;
-        if progress.waits_for[*follower] == 0 {
+        progress.unfinished_dependencies[*follower] -= 1;
+        if progress.unfinished_dependencies[*follower] == 0 {
             progress.make_ready(*follower, &tasks[*follower]);
         }
     }

@@ -79,7 +79,7 @@ pub struct Timings {
     pub agent_task: Duration,
     /// Pauses.
     #[serde(rename = "waiting_ms", serialize_with = "milliseconds")]
-    pub waiting: Duration,
+    pub pauses: Duration,
     /// The rest: monopile's own work.
     #[serde(rename = "own_ms", serialize_with = "milliseconds")]
     pub own_work: Duration,
@@ -130,9 +130,9 @@ impl Clock {
     pub fn timings(&self) -> Timings {
         let mut totals = self.lock();
         totals.add_elapsed(Instant::now());
-        let [cpi, agent, agent_task, waiting, own_work] = totals.durations;
+        let [cpi, agent, agent_task, pauses, own_work] = totals.durations;
         let total = totals.durations.iter().sum();
-        Timings { total, cpi, agent, agent_task, waiting, own_work, counts: totals.counts }
+        Timings { total, cpi, agent, agent_task, pauses, own_work, counts: totals.counts }
     }
 
     fn lock(&self) -> MutexGuard<'_, ActivityTotals> {
@@ -185,9 +185,9 @@ mod tests {
         let elapsed = start.elapsed();
         assert!(timings.agent >= TICK, "{timings:?}");
         assert!(timings.own_work >= TICK, "{timings:?}");
-        assert!(timings.waiting > Duration::ZERO && timings.waiting <= elapsed - 2 * TICK, "{timings:?}");
+        assert!(timings.pauses > Duration::ZERO && timings.pauses <= elapsed - 2 * TICK, "{timings:?}");
         assert_eq!(timings.cpi, Duration::ZERO);
-        let parts = timings.cpi + timings.agent + timings.agent_task + timings.waiting + timings.own_work;
+        let parts = timings.cpi + timings.agent + timings.agent_task + timings.pauses + timings.own_work;
         assert_eq!(parts, timings.total);
     }
 }

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use base::files::directory::newest_first;
+use base::files::directory::list_newest_first;
 use base::files::durable::{
     Replacement, create_private, create_private_directory, remove_temporaries, temporary_path,
 };
@@ -128,7 +128,7 @@ impl LogFile {
 /// Removes the oldest logs that no run holds, and partial files of killed runs. Files that cannot be removed
 /// stay.
 fn prune(directory: &Path) {
-    let logs = newest_first(directory, EXTENSION).unwrap_or_default();
+    let logs = list_newest_first(directory, EXTENSION).unwrap_or_default();
     for path in logs.iter().skip(MAX_KEPT_LOGS) {
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = remove_temporaries(path).and_then(|()| fs::remove_file(path));

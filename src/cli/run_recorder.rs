@@ -192,7 +192,7 @@ impl RunRecorder {
         }
         let mut progress = self.progress();
         match event {
-            Event::StageStarted { id, parent, name, usual } => {
+            Event::StageStarted { id, parent, name, usual_duration } => {
                 let parent_stage = progress.open_stages.iter().find(|(open, _)| Some(*open) == *parent);
                 let depth = parent_stage.map_or(0, |(_, depth)| depth + 1);
                 progress.open_stages.push((*id, depth));
@@ -202,7 +202,7 @@ impl RunRecorder {
                         depth,
                         outcome: Outcome::Failed.word(),
                         elapsed: Duration::ZERO,
-                        usual: *usual,
+                        usual_duration: *usual_duration,
                     };
                     let at = progress.end_of(*parent);
                     progress.recorded_stages.insert(at, (*id, stage));

@@ -14,7 +14,7 @@ use base::signals::SignalCounter;
 #[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
     let mut signals = signal_hook::iterator::Signals::new(watched_signals()).map_err(handler_error)?;
-    let counter = reporter.map_or_else(SignalCounter::of_reader, |_| SignalCounter::default());
+    let counter = reporter.map_or_else(SignalCounter::for_reader, |_| SignalCounter::default());
     base::files::input::end_at_signals(counter.clone());
     let (thread_counter, reporter) = (counter.clone(), reporter.cloned());
     std::thread::Builder::new()

@@ -20,7 +20,7 @@ use time::macros::format_description;
 use crate::state::Storage;
 use base::events::ReportedStep;
 use base::files::UnlockOnDrop;
-use base::files::directory::newest_first;
+use base::files::directory::list_newest_first;
 use base::files::durable::{Replacement, create_private_directory, remove_temporaries};
 use base::{Error, Result, encoding};
 
@@ -281,7 +281,7 @@ fn encode(record: &RunRecord) -> Result<Vec<u8>> {
 
 /// Returns the files of records, newest first.
 fn list_paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    newest_first(directory, EXTENSION).map_err(|error| read_error(directory, error))
+    list_newest_first(directory, EXTENSION).map_err(|error| read_error(directory, error))
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {

@@ -153,7 +153,7 @@ impl AccessSettings {
         let roots = match &self.cacert {
             None => None,
             Some(pem) => Some(
-                tls_roots::pem_roots(pem)
+                tls_roots::parse_pem_roots(pem)
                     .ok_or_else(|| SettingError::new("cacert", "`cacert` contains no certificate in PEM"))?,
             ),
         };

@@ -24,7 +24,7 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
 pub(super) fn http_client(access: &CheckedAccess) -> ureq::Agent {
-    let roots = access.roots.clone().unwrap_or_else(tls_roots::system_roots);
+    let roots = access.roots.clone().unwrap_or_else(tls_roots::load_system_roots);
     let roots: Vec<Certificate<'static>> =
         roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
     let tls = TlsConfig::builder()

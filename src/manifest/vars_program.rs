@@ -402,7 +402,7 @@ impl Log {
         let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
         env_vars
             .iter()
-            .filter(|(name, value)| redactor.naming(name) > NameClass::Plain && !is_path(value))
+            .filter(|(name, value)| redactor.name_class(name) > NameClass::Plain && !is_path(value))
             .for_each(|(_, value)| redactor.add(value));
         let text = String::from_utf8_lossy(&self.bytes);
         // A line without its start may have the end of a secret, which is not found.

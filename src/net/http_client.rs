@@ -29,12 +29,16 @@ pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
 /// requests. `tls` replaces the TLS settings of `config`.
-pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, signal_check: SignalCheck) -> ureq::Agent {
-    client_over(config, tls, Dialer { signal_check })
+pub fn create_client(
+    config: Config,
+    tls: Option<Arc<ClientConfig>>,
+    signal_check: SignalCheck,
+) -> ureq::Agent {
+    create_client_over(config, tls, Dialer { signal_check })
 }
 
-/// Like [`client`], with connections of `connector`, which also resolves hosts.
-pub fn client_over(
+/// Like [`create_client`], with connections of `connector`, which also resolves hosts.
+pub fn create_client_over(
     config: Config,
     tls: Option<Arc<ClientConfig>>,
     connector: impl Connector<()>,
@@ -60,7 +64,7 @@ pub fn dial(
     is_interrupted: &dyn Fn() -> bool,
 ) -> io::Result<TcpStream> {
     let start = Instant::now();
-    let (sender, outcome) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let host = host.to_owned();
     std::thread::Builder::new().name("dial".into()).spawn(move || {
         // A caller that stopped waiting has dropped the receiver.
@@ -72,9 +76,9 @@ pub fn dial(
     };
     loop {
         let remaining = timeout.saturating_sub(start.elapsed());
-        match outcome.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
+        match receiver.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
-            Ok(outcome) => return outcome,
+            Ok(receiver) => return receiver,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
             Err(RecvTimeoutError::Timeout) if start.elapsed() < timeout => {}
             Err(RecvTimeoutError::Timeout) => return Err(timeout_error()),
@@ -93,10 +97,10 @@ fn connect(host: &str, port: u16, start: Instant, timeout: Duration) -> io::Resu
         unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut remaining_addresses = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = timeout.saturating_sub(start.elapsed()) / remaining_addresses;
+        let address_timeout = timeout.saturating_sub(start.elapsed()) / remaining_addresses;
         remaining_addresses -= 1;
         // `connect_timeout` rejects a timeout of zero.
-        match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
+        match TcpStream::connect_timeout(&address, address_timeout.max(Duration::from_millis(1))) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -278,7 +282,7 @@ mod tests {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let start = Instant::now();
-        let error = client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
+        let error = create_client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
@@ -288,12 +292,12 @@ mod tests {
         let (_listener, url) = silent();
         let stop = Arc::new(AtomicBool::new(false));
         let stop_flag = Arc::clone(&stop);
-        let client = client(
+        let create_client = create_client(
             ureq::Agent::config_builder().build(),
             None,
             Arc::new(move || stop_flag.load(Ordering::SeqCst).then_some(2)),
         );
-        let thread = std::thread::spawn(move || client.get(&url).call().unwrap_err());
+        let thread = std::thread::spawn(move || create_client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
         let start = Instant::now();
         stop.store(true, Ordering::SeqCst);
@@ -313,7 +317,7 @@ mod tests {
         });
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let start = Instant::now();
-        client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
+        create_client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     }
 

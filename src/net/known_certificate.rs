@@ -93,13 +93,13 @@ impl fmt::Debug for TlsConnector {
 }
 
 impl<In: Transport> Connector<In> for TlsConnector {
-    type Out = Tls;
+    type Out = TlsConnection;
 
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,
         transport: Option<In>,
-    ) -> Result<Option<Tls>, ureq::Error> {
+    ) -> Result<Option<TlsConnection>, ureq::Error> {
         let Some(transport) = transport else { return Ok(None) };
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -107,16 +107,16 @@ impl<In: Transport> Connector<In> for TlsConnector {
             .map_err(|_| ureq::Error::Tls("the host is neither a name nor an address"))?;
         let mut connection = ClientConnection::new(Arc::clone(&self.0), name)?;
         let mut transport = TransportAdapter::new(transport.boxed(), details.current_time.clone());
-        transport.set_timeout(remaining(details));
+        transport.set_timeout(remaining_timeout(details));
         connection.complete_io(&mut transport)?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(Tls { buffers, stream: StreamOwned::new(connection, transport) }))
+        Ok(Some(TlsConnection { buffers, stream: StreamOwned::new(connection, transport) }))
     }
 }
 
 /// Returns the timeout of the connection without the time that it took so far.
-fn remaining(details: &ConnectionDetails<'_>) -> NextTimeout {
+fn remaining_timeout(details: &ConnectionDetails<'_>) -> NextTimeout {
     let mut timeout = details.timeout;
     if let (Duration::Exact(limit), Instant::Exact(start)) = (timeout.after, details.now) {
         timeout.after = Duration::Exact(limit.saturating_sub(start.elapsed()));
@@ -125,18 +125,18 @@ fn remaining(details: &ConnectionDetails<'_>) -> NextTimeout {
 }
 
 /// A TLS connection with ureq's buffers.
-pub(crate) struct Tls {
+pub(crate) struct TlsConnection {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for TlsConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tls")
     }
 }
 
-impl Transport for Tls {
+impl Transport for TlsConnection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }

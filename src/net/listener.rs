@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
-/// The way out if another program needs the address of a VM.
+/// The hint for a VM whose address another program needs.
 pub const ANOTHER_ADDRESS: &str = "replace the address everywhere in the manifest; create-env then says how \
                                    to renew the agent's certificate";
 
@@ -22,14 +22,14 @@ pub enum Listener {
         name: String,
     },
     /// A process whose sockets this user may not see. It runs as the user with this id.
-    OfUser(u32),
+    ProcessOfUser(u32),
 }
 
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listener::Process { pid, name } => write!(f, "process {pid} ({name}) on this machine"),
-            Listener::OfUser(uid) => write!(f, "a process of user {uid} on this machine"),
+            Listener::ProcessOfUser(uid) => write!(f, "a process of user {uid} on this machine"),
         }
     }
 }
@@ -42,7 +42,7 @@ pub fn find(host: &str, port: u16) -> Option<Listener> {
     UdpSocket::bind((address, 0)).ok()?;
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let (inode, uid) = tables.iter().find_map(|table| listening_socket(table, address, port))?;
-    Some(process_with_socket(inode).unwrap_or(Listener::OfUser(uid)))
+    Some(find_process_with_socket(inode).unwrap_or(Listener::ProcessOfUser(uid)))
 }
 
 /// Finds the socket that listens at an address in the text of `/proc/net/tcp` or `/proc/net/tcp6`. Returns
@@ -64,7 +64,7 @@ fn listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32
 
 /// Parses an address in the form of the kernel: words of 32 bits, each in the byte order of the machine.
 fn parse_address(hex: &str) -> Option<IpAddr> {
-    let word = |at: usize| Some(u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let word = |start: usize| Some(u32::from_str_radix(hex.get(start..start + 8)?, 16).ok()?.to_ne_bytes());
     match hex.len() {
         8 => Some(Ipv4Addr::from(word(0)?).into()),
         32 => {
@@ -79,7 +79,7 @@ fn parse_address(hex: &str) -> Option<IpAddr> {
 }
 
 /// Finds the process that has this socket open.
-fn process_with_socket(inode: u64) -> Option<Listener> {
+fn find_process_with_socket(inode: u64) -> Option<Listener> {
     let link = format!("socket:[{inode}]");
     fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
         let pid: u32 = process.file_name().to_str()?.parse().ok()?;

@@ -77,9 +77,9 @@ impl Inner {
         let color = self.options.allows_color;
         let mut state = self.lock();
         match event {
-            Event::StageStarted { id, parent, name, usual } => {
-                let stage = state.tree.start(*id, *parent, name, *usual);
-                let usual = usual.filter(|usual| *usual >= LONG_STAGE);
+            Event::StageStarted { id, parent, name, usual_duration } => {
+                let stage = state.tree.start(*id, *parent, name, *usual_duration);
+                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE);
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.print_stage_line(stage.depth, &format!("{} ...{usual}", stage.name));

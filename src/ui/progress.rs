@@ -119,9 +119,11 @@ impl Progress {
     }
 
     fn start(&self, state: &mut DisplayState, event: &Event) -> LastingLines {
-        let Event::StageStarted { id, parent, name, usual } = event else { return LastingLines::new() };
+        let Event::StageStarted { id, parent, name, usual_duration } = event else {
+            return LastingLines::new();
+        };
         let mut lines = parent.map(|parent| self.begin_heading(state, parent)).unwrap_or_default();
-        let stage = state.tree.start(*id, *parent, name, *usual);
+        let stage = state.tree.start(*id, *parent, name, *usual_duration);
         if !self.is_live {
             lines.push(self.headline(stage.depth, &stage.name));
         }

@@ -102,9 +102,12 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     let redact = |text: &String| redactor.clean_and_redact(text);
     let redact_all = |texts: &Vec<String>| texts.iter().map(redact).collect();
     match event {
-        Event::StageStarted { id, parent, name, usual } => {
-            Event::StageStarted { id: *id, parent: *parent, name: redact(name), usual: *usual }
-        }
+        Event::StageStarted { id, parent, name, usual_duration } => Event::StageStarted {
+            id: *id,
+            parent: *parent,
+            name: redact(name),
+            usual_duration: *usual_duration,
+        },
         Event::StageLog { id, line } => Event::StageLog { id: *id, line: redact(line) },
         Event::StageFinished { id, outcome, elapsed } => Event::StageFinished {
             id: *id,
@@ -198,7 +201,7 @@ mod tests {
         redactor.add("hunter22");
         let secret = || "x hunter22 y".to_owned();
         let events = [
-            Event::StageStarted { id: 1, parent: None, name: secret(), usual: None },
+            Event::StageStarted { id: 1, parent: None, name: secret(), usual_duration: None },
             Event::StageLog { id: 1, line: secret() },
             Event::StageFinished {
                 id: 1,
@@ -253,7 +256,7 @@ mod tests {
                         depth: 0,
                         outcome: "done",
                         elapsed: Duration::ZERO,
-                        usual: None,
+                        usual_duration: None,
                     }],
                     ..RunReport::default()
                 })),

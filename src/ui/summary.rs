@@ -102,7 +102,7 @@ fn line(stage: &FinishedStage, failure_label: &str) -> Line {
     let time = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
     let line = Styled::plain(format!("{time:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
-    let line = match stage.usual.filter(|usual| *usual >= MIN_LISTED_DURATION) {
+    let line = match stage.usual_duration.filter(|usual| *usual >= MIN_LISTED_DURATION) {
         Some(usual) => {
             let usual = format!("(usually {})", base::text::duration(usual))
                 .replace(' ', &NO_BREAK_SPACE.to_string());
@@ -139,7 +139,7 @@ mod tests {
             depth,
             outcome,
             elapsed: Duration::from_secs(seconds),
-            usual: usual.map(Duration::from_secs),
+            usual_duration: usual.map(Duration::from_secs),
         };
         let mut stages = vec![
             stage(0, "Validating", "done", 3, None),
@@ -216,7 +216,7 @@ mod tests {
             depth: 0,
             outcome: "done",
             elapsed: Duration::from_secs(3),
-            usual: None,
+            usual_duration: None,
         };
         let report = RunReport { stages: vec![stage], ..RunReport::default() };
         assert!(lines(&report, 1, true).is_empty());

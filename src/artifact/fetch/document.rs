@@ -31,7 +31,7 @@ pub fn fetch_document(
     let request_error = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
     let config = client_config().max_redirects(0).max_redirects_will_error(false);
-    let client = http_client::client_over(config.build(), None, dialer);
+    let client = http_client::create_client_over(config.build(), None, dialer);
     let end = Instant::now() + timeout;
     let request = |target: &HttpUrl| {
         let remaining = end.saturating_duration_since(Instant::now());

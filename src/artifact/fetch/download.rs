@@ -68,13 +68,13 @@ pub(super) fn create_client(dialer: ProxyDialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
     let config =
         client_config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
-    http_client::client_over(config, None, dialer)
+    http_client::create_client_over(config, None, dialer)
 }
 
 /// Returns the configuration that is common to all HTTP clients with connections from a [`ProxyDialer`].
 pub(super) fn client_config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
-        tls_roots::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+        tls_roots::load_system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .root_certs(RootCerts::Specific(Arc::new(roots)))

@@ -60,7 +60,7 @@ pub fn create_client(
     let dialer = ProxyDialer::new(proxies, interrupt_check);
     let config = download::client_config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
-    Ok((http_client::client_over(config, None, dialer), secrets))
+    Ok((http_client::create_client_over(config, None, dialer), secrets))
 }
 
 /// The proxy or jumpbox of `BOSH_ALL_PROXY`, for connections to an agent. Cheap to clone; clones share the
@@ -89,7 +89,7 @@ impl AgentProxy {
         config: ureq::config::Config,
         tls: Option<Arc<ClientConfig>>,
     ) -> ureq::Agent {
-        http_client::client_over(config, tls, self.0.clone())
+        http_client::create_client_over(config, tls, self.0.clone())
     }
 }
 

@@ -10,10 +10,11 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Clone, Default)]
 pub(super) struct StageDurations(Arc<Mutex<StageTimes>>);
 
+/// The durations of [`StageDurations`], by kind of stage.
 #[derive(Default)]
 struct StageTimes {
-    usual: BTreeMap<String, Duration>,
-    elapsed: BTreeMap<String, Duration>,
+    usual_durations: BTreeMap<String, Duration>,
+    elapsed_durations: BTreeMap<String, Duration>,
 }
 
 impl StageDurations {
@@ -21,23 +22,28 @@ impl StageDurations {
         self.0.lock()
     }
 
-    pub(super) fn set_usual<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
-        self.lock().usual.extend(usual.into_iter().map(|(kind, usual)| (kind.to_owned(), usual)));
+    pub(super) fn set_usual_durations<'u>(
+        &self,
+        usual_durations: impl IntoIterator<Item = (&'u str, Duration)>,
+    ) {
+        self.lock()
+            .usual_durations
+            .extend(usual_durations.into_iter().map(|(kind, duration)| (kind.to_owned(), duration)));
     }
 
-    pub(super) fn usual(&self, kind: &str) -> Option<Duration> {
-        self.lock().usual.get(kind).copied()
+    pub(super) fn usual_duration(&self, kind: &str) -> Option<Duration> {
+        self.lock().usual_durations.get(kind).copied()
     }
 
     /// Records the duration of a stage that succeeded. If several stages are of the same kind, the longest
     /// duration is kept.
     pub(super) fn record(&self, kind: String, elapsed: Duration) {
         let mut durations = self.lock();
-        let longest = durations.elapsed.entry(kind).or_default();
+        let longest = durations.elapsed_durations.entry(kind).or_default();
         *longest = elapsed.max(*longest);
     }
 
     pub(super) fn elapsed_by_kind(&self) -> BTreeMap<String, Duration> {
-        self.lock().elapsed.clone()
+        self.lock().elapsed_durations.clone()
     }
 }

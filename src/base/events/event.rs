@@ -49,7 +49,7 @@ pub enum Event {
             skip_serializing_if = "Option::is_none",
             serialize_with = "maybe_milliseconds"
         )]
-        usual: Option<Duration>,
+        usual_duration: Option<Duration>,
     },
     /// A stage made progress.
     StageProgress {
@@ -219,7 +219,7 @@ pub struct FinishedStage {
         skip_serializing_if = "Option::is_none",
         serialize_with = "maybe_milliseconds"
     )]
-    pub usual: Option<Duration>,
+    pub usual_duration: Option<Duration>,
 }
 
 /// The unit of a stage's progress.

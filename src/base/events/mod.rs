@@ -81,18 +81,22 @@ impl Reporter {
     /// version or a secret.
     pub fn timed_stage(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
         let kind = kind.into();
-        let usual = self.durations.usual(&kind);
-        self.begin(Some(kind), name.into(), usual)
+        let usual_duration = self.durations.usual_duration(&kind);
+        self.begin(Some(kind), name.into(), usual_duration)
     }
 
     /// Like [`Self::stage`], with a usual duration that the caller knows.
-    pub fn stage_with_usual_duration(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
-        self.begin(None, name.into(), usual)
+    pub fn stage_with_usual_duration(
+        &self,
+        name: impl Into<String>,
+        usual_duration: Option<Duration>,
+    ) -> Stage {
+        self.begin(None, name.into(), usual_duration)
     }
 
-    fn begin(&self, kind: Option<String>, name: String, usual: Option<Duration>) -> Stage {
+    fn begin(&self, kind: Option<String>, name: String, usual_duration: Option<Duration>) -> Stage {
         let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
-        self.emit(Event::StageStarted { id, parent: self.parent, name: name.clone(), usual });
+        self.emit(Event::StageStarted { id, parent: self.parent, name: name.clone(), usual_duration });
         Stage {
             reporter: Reporter { parent: Some(id), ..self.clone() },
             id,
@@ -104,8 +108,8 @@ impl Reporter {
     }
 
     /// Sets the usual durations of these kinds of stages.
-    pub fn set_usual_durations<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
-        self.durations.set_usual(usual);
+    pub fn set_usual_durations<'u>(&self, usual_durations: impl IntoIterator<Item = (&'u str, Duration)>) {
+        self.durations.set_usual_durations(usual_durations);
     }
 
     /// Returns the durations of the finished stages in this run, by kind.

@@ -30,7 +30,7 @@ pub fn check_directory(directory: &Path, option: &str) -> Result<()> {
 /// list if there is no such directory.
 ///
 /// The names must begin with a time, so that the newest file comes first.
-pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+pub fn list_newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

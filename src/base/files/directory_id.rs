@@ -11,7 +11,7 @@ pub const ID_FILE: &str = "id";
 const MAX_ID_BYTES: u64 = 256;
 
 /// Returns the id of a directory, if it has one.
-pub fn directory_id(root: &Path) -> io::Result<Option<String>> {
+pub fn read_directory_id(root: &Path) -> io::Result<Option<String>> {
     let file = match fs::File::open(root.join(ID_FILE)) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -76,36 +76,36 @@ pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
 
 /// A temporary file that is written and synced beside the file to replace. Dropping it removes it.
 pub struct Replacement {
-    temporary: tempfile::NamedTempFile,
+    temporary_file: tempfile::NamedTempFile,
     path: PathBuf,
 }
 
 impl Replacement {
     /// Writes the new content and mode of `path` to a temporary file.
     pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
-        let mut temporary = tempfile::Builder::new()
+        let mut temporary_file = tempfile::Builder::new()
             .prefix(&temporary_prefix(path))
             .suffix(TEMPORARY_SUFFIX)
             .permissions(fs::Permissions::from_mode(0o600))
             .tempfile_in(parent(path))?;
-        temporary.write_all(bytes)?;
-        give_file_to_owner_of(temporary.as_file(), path)?;
+        temporary_file.write_all(bytes)?;
+        give_file_to_owner_of(temporary_file.as_file(), path)?;
         if mode != 0o600 {
             // Set after the creation, because the umask applies to the mode of new files.
-            temporary.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+            temporary_file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        temporary.as_file().sync_all()?;
-        Ok(Replacement { temporary, path: path.to_owned() })
+        temporary_file.as_file().sync_all()?;
+        Ok(Replacement { temporary_file, path: path.to_owned() })
     }
 
     /// Returns the temporary file, so that the caller can lock it.
     pub fn file(&self) -> &File {
-        self.temporary.as_file()
+        self.temporary_file.as_file()
     }
 
     /// Renames the temporary file to the final path and syncs the directory.
     pub fn put_in_place(self) -> io::Result<File> {
-        let file = self.temporary.persist(&self.path).map_err(|error| error.error)?;
+        let file = self.temporary_file.persist(&self.path).map_err(|error| error.error)?;
         sync_parent(&self.path)?;
         Ok(file)
     }

@@ -73,11 +73,11 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
 /// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
 /// file with a similar name.
 pub fn bare_missing_error(kind: &str, path: &Path) -> Error {
-    suggest(kind, path, similar_name(path))
+    suggestion_error(kind, path, find_similar_name(path))
 }
 
 /// Returns the error for a missing file, with the name that was probably meant.
-fn suggest(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
+fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
     let suggestion = similar_name.map(|name| format!("; {}", question(&name))).unwrap_or_default();
     Error::invalid(format!("{kind} '{}' does not exist{suggestion}", path.display()))
 }
@@ -90,9 +90,9 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
         return Error::invalid(format!("{kind} '{path_text}' must be a file, not a URL"))
             .with_hint(format!("download it first: `curl -LO {}`", shell_word(&path_text)));
     }
-    let similar_name = similar_name(path);
+    let similar_name = find_similar_name(path);
     let has_suggestion = similar_name.is_some();
-    let error = suggest(kind, path, similar_name);
+    let error = suggestion_error(kind, path, similar_name);
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     if path.file_name().is_some_and(is_number) {
         // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
@@ -103,7 +103,7 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
     let directory_name = directory.display().to_string();
-    let names = names_of_kind(path);
+    let names = list_names_of_kind(path);
     match names.as_slice() {
         _ if !directory.is_dir() => error.with_hint("its directory does not exist either"),
         [] if kind == "manifest" => error
@@ -116,7 +116,7 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
 
 /// Lists files beside a path that have its extension. YAML files count for each other. An empty list means
 /// none or too many.
-fn names_of_kind(path: &Path) -> Vec<String> {
+fn list_names_of_kind(path: &Path) -> Vec<String> {
     const MAX_SHOWN: usize = 5;
     let extension = |path: &Path| match path.extension().and_then(OsStr::to_str) {
         Some("yaml") => Some("yml".to_owned()),
@@ -150,8 +150,8 @@ pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Returns the path of a file beside the missing one whose name is similar.
-fn similar_name(path: &Path) -> Option<String> {
+/// Finds a file beside the missing one whose name is similar, and returns its path.
+fn find_similar_name(path: &Path) -> Option<String> {
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -184,7 +184,7 @@ fn read_to_limit(
         };
         bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
         if bytes.len() as u64 > limit {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(limit)));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large_message(limit)));
         }
         if count == 0 {
             return Ok(bytes);
@@ -192,7 +192,7 @@ fn read_to_limit(
     }
 }
 
-fn too_large(limit: u64) -> String {
+fn too_large_message(limit: u64) -> String {
     match limit >> 20 {
         0 => format!("it is larger than {} KiB", limit >> 10),
         mebibytes => format!("it is larger than {mebibytes} MiB"),
@@ -242,9 +242,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("manifest.yml"), "").unwrap();
-        assert_eq!(similar_name(&path("manifst.yml")).map(PathBuf::from), Some(path("manifest.yml")));
+        assert_eq!(find_similar_name(&path("manifst.yml")).map(PathBuf::from), Some(path("manifest.yml")));
         for other_path in [path("creds.json"), path("manifest/x.yml"), PathBuf::from("/")] {
-            assert_eq!(similar_name(&other_path), None);
+            assert_eq!(find_similar_name(&other_path), None);
         }
     }
 

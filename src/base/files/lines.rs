@@ -32,13 +32,13 @@ pub fn start_of_last_lines(
                 Err(error) => return Err(error),
             }
         }
-        for (at, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
-            let after = start + at as u64 + 1;
+        for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let line_start = start + index as u64 + 1;
             // The line break at the end of the text ends the last line.
-            if after < length {
+            if line_start < length {
                 breaks += 1;
                 if breaks == count {
-                    return Ok(after);
+                    return Ok(line_start);
                 }
             }
         }
@@ -55,8 +55,8 @@ mod tests {
 
     /// Reads at most 1000 bytes at once.
     fn start(text: &[u8], count: usize) -> u64 {
-        start_of_last_lines(text.len() as u64, count, |buffer, at| {
-            let rest = &text[usize::try_from(at).unwrap()..];
+        start_of_last_lines(text.len() as u64, count, |buffer, position| {
+            let rest = &text[usize::try_from(position).unwrap()..];
             let bytes = rest.len().min(buffer.len()).min(1000);
             buffer[..bytes].copy_from_slice(&rest[..bytes]);
             Ok(bytes)

@@ -13,7 +13,7 @@ mod remove_tree;
 pub mod scratch_claim;
 mod unlock_on_drop;
 
-pub use directory_id::{ID_FILE, directory_id};
+pub use directory_id::{ID_FILE, read_directory_id};
 pub use inside::open_inside;
 pub use json::{JsonLayout, read_json, write_json};
 pub use lines::start_of_last_lines;

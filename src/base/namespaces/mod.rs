@@ -22,25 +22,30 @@ use rustix::thread::unshare_unsafe;
 struct Switch {
     name: &'static str,
     /// The value that forbids them.
-    off: &'static str,
+    forbidding_value: &'static str,
     /// A value that allows them.
-    on: &'static str,
+    allowing_value: &'static str,
 }
 
+/// The sysctls that can forbid user namespaces.
 const SWITCHES: [Switch; 3] = [
-    Switch { name: "kernel.unprivileged_userns_clone", off: "0", on: "1" },
-    Switch { name: "user.max_user_namespaces", off: "0", on: "15000" },
-    Switch { name: "kernel.apparmor_restrict_unprivileged_userns", off: "1", on: "0" },
+    Switch { name: "kernel.unprivileged_userns_clone", forbidding_value: "0", allowing_value: "1" },
+    Switch { name: "user.max_user_namespaces", forbidding_value: "0", allowing_value: "15000" },
+    Switch {
+        name: "kernel.apparmor_restrict_unprivileged_userns",
+        forbidding_value: "1",
+        allowing_value: "0",
+    },
 ];
 
 /// Marks all inherited files except the standard streams close-on-exec, so that the namespaces do not keep
 /// locks or terminals of the caller.
 pub fn keep_only_stdio() -> io::Result<()> {
-    let mut open = Vec::new();
+    let mut descriptors = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
-        open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+        descriptors.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
     }
-    for raw in open.into_iter().filter(|raw| *raw > 2) {
+    for raw in descriptors.into_iter().filter(|raw| *raw > 2) {
         // SAFETY: the descriptor is used only for two fcntl calls. They return EBADF if it is closed, as that
         // of the directory just listed is.
         #[expect(unsafe_code, reason = "descriptors inherited from the caller have no owner here")]
@@ -74,7 +79,7 @@ pub fn enter(namespaces: UnshareFlags) -> Result<(), String> {
         }
     }
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(namespaces | UnshareFlags::NEWUSER).map_err(missing_user_namespaces)?;
+    unshare(namespaces | UnshareFlags::NEWUSER).map_err(missing_user_namespaces_message)?;
     // user_namespaces(7): a process may map its own ids after it has denied setgroups.
     let maps = [
         ("setgroups", "deny".to_owned()),
@@ -83,17 +88,23 @@ pub fn enter(namespaces: UnshareFlags) -> Result<(), String> {
     ];
     for (name, value) in maps {
         fs::write(Path::new("/proc/self").join(name), value).map_err(|error| {
-            format!("{}; writing /proc/self/{name} failed: {error}", missing_user_namespaces(Errno::PERM))
+            format!(
+                "{}; writing /proc/self/{name} failed: {error}",
+                missing_user_namespaces_message(Errno::PERM)
+            )
         })?;
     }
     Ok(())
 }
 
 /// Returns the message for missing user namespaces, with the sysctls that forbid them.
-pub fn missing_user_namespaces(errno: Errno) -> String {
-    let causes: Vec<String> = forbidding()
+pub fn missing_user_namespaces_message(errno: Errno) -> String {
+    let causes: Vec<String> = forbidding_switches()
         .map(|switch| {
-            format!("sysctl {} is {} (allow them: `sysctl -w {0}={}`)", switch.name, switch.off, switch.on)
+            format!(
+                "sysctl {} is {} (allow them: `sysctl -w {0}={}`)",
+                switch.name, switch.forbidding_value, switch.allowing_value
+            )
         })
         .collect();
     let reason = if causes.is_empty() {
@@ -113,9 +124,9 @@ pub fn missing_user_namespaces(errno: Errno) -> String {
 }
 
 /// Returns the sysctls that forbid user namespaces on this machine.
-fn forbidding() -> impl Iterator<Item = &'static Switch> {
+fn forbidding_switches() -> impl Iterator<Item = &'static Switch> {
     SWITCHES.iter().filter(|switch| {
         let path = Path::new("/proc/sys").join(switch.name.replace('.', "/"));
-        fs::read_to_string(path).is_ok_and(|value| value.trim() == switch.off)
+        fs::read_to_string(path).is_ok_and(|value| value.trim() == switch.forbidding_value)
     })
 }

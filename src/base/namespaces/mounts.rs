@@ -71,13 +71,13 @@ pub fn create_file(root: &Path, path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Mounts a file or directory at a second place.
+/// Mounts a file or directory at a second path.
 pub fn bind(source: &Path, target: &Path) -> Result<(), String> {
     mount_bind(source, target)
         .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
 }
 
-/// Mounts a directory at a second place, with all mounts below it.
+/// Mounts a directory at a second path, with all mounts below it.
 pub fn bind_all(source: &Path, target: &Path) -> Result<(), String> {
     mount_bind_recursive(source, target)
         .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
@@ -150,9 +150,9 @@ pub fn change_root(root: &Path) -> Result<(), String> {
 }
 
 /// Makes these mounts, and all mounts below them, read-only. The kernel makes a bind mount read-only only by
-/// a remount, which must repeat the flags that a user namespace locks. `more` are further flags. Returns a
-/// note for each mount that cannot be made read-only.
-pub fn make_read_only(targets: &[PathBuf], more: MountFlags) -> Result<Vec<String>, String> {
+/// a remount, which must repeat the flags that a user namespace locks. `extra_flags` are further flags.
+/// Returns a note for each mount that cannot be made read-only.
+pub fn make_read_only(targets: &[PathBuf], extra_flags: MountFlags) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     let table =
         fs::read("/proc/self/mountinfo").map_err(|error| format!("reading the mounts failed: {error}"))?;
@@ -166,7 +166,7 @@ pub fn make_read_only(targets: &[PathBuf], more: MountFlags) -> Result<Vec<Strin
         if !targets.iter().any(|target| point.starts_with(target)) {
             continue;
         }
-        let flags = flags_to_repeat(options) | MountFlags::BIND | MountFlags::RDONLY | more;
+        let flags = flags_to_repeat(options) | MountFlags::BIND | MountFlags::RDONLY | extra_flags;
         if let Err(errno) = mount_remount(point, flags, "") {
             notes.push(format!("'{}' cannot be made read-only: {errno}", point.display()));
         }

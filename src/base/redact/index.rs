@@ -29,7 +29,7 @@ pub(super) struct Index {
     /// One bit for each hash of first bytes. It is set if a spelling begins with them.
     filter: Vec<u64>,
     count: usize,
-    longest: usize,
+    max_bytes: usize,
 }
 
 impl Index {
@@ -59,7 +59,7 @@ impl Index {
             Err(offset) => {
                 bucket.insert(offset, IndexedSpelling { bytes: spelling.into(), is_precaution, margins });
                 self.count += 1;
-                self.longest = self.longest.max(spelling.len());
+                self.max_bytes = self.max_bytes.max(spelling.len());
                 if self.filter.is_empty() {
                     self.filter.resize(1 << (FILTER_BITS_LOG2 - 6), 0);
                 }
@@ -77,8 +77,8 @@ impl Index {
     }
 
     /// Returns the length of the longest spelling.
-    pub(super) fn longest(&self) -> usize {
-        self.longest
+    pub(super) fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// Returns the positions of `text` at which a spelling may begin, each with its first bytes.
@@ -90,11 +90,11 @@ impl Index {
 
     /// Calls `on_match` with each spelling in `text` and its position.
     pub(super) fn visit_matches(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedSpelling)) {
-        for (at, key) in self.starts(text) {
-            let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
+        for (position, key) in self.starts(text) {
+            let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(position..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
             while let Some(spelling) = entry {
-                on_match(at, spelling);
+                on_match(position, spelling);
                 entry = spelling
                     .bytes
                     .len()
@@ -203,11 +203,11 @@ mod tests {
                 && strings.iter().any(|spelling| spelling.starts_with(&text));
             prop_assert_eq!(actual, expected);
             let mut actual = Vec::new();
-            index.visit_matches(text.as_bytes(), |at, entry| actual.push((at, entry.bytes.to_vec())));
+            index.visit_matches(text.as_bytes(), |position, entry| actual.push((position, entry.bytes.to_vec())));
             let mut expected = Vec::new();
-            for at in 0..text.len() {
-                let begin = strings.iter().filter(|spelling| text[at..].starts_with(spelling.as_str()));
-                expected.extend(begin.map(|spelling| (at, spelling.clone().into_bytes())));
+            for position in 0..text.len() {
+                let begin = strings.iter().filter(|spelling| text[position..].starts_with(spelling.as_str()));
+                expected.extend(begin.map(|spelling| (position, spelling.clone().into_bytes())));
             }
             actual.sort();
             expected.sort();

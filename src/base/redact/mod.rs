@@ -1,6 +1,6 @@
 //! Redaction by value: `search` replaces a secret wherever it occurs, in any combination of common spellings.
-//! [`Redactor::naming`] classifies the names of keys and variables; `manifest::secrets` decides which values
-//! are secret.
+//! [`Redactor::name_class`] classifies the names of keys and variables; `manifest::secrets` decides which
+//! values are secret.
 //!
 //! Each line of a multi-line secret is a secret too, because logs are written line by line. A wrapped secret
 //! (such as base64 in columns) is found across the line breaks of a text. For text that arrives line by line,
@@ -57,16 +57,17 @@ struct PendingSecret {
     is_precaution: bool,
 }
 
+/// The content of a [`Redactor`].
 #[derive(Default)]
 struct Secrets {
     /// Secrets whose spellings are not in the other fields yet. These are made when a text is redacted,
     /// because that takes long, and some runs show nothing.
-    pending: Vec<PendingSecret>,
+    pending_secrets: Vec<PendingSecret>,
     spellings: Spellings,
     /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.
-    exempt: Index,
+    exempt_texts: Index,
     /// Names that the operator declared secret, normalized by [`naming::normalize`].
-    names: BTreeSet<String>,
+    secret_names: BTreeSet<String>,
 }
 
 impl Redactor {
@@ -82,13 +83,13 @@ impl Redactor {
     }
 
     fn insert(&self, secret: &str, is_precaution: bool) {
-        self.secrets.write().pending.push(PendingSecret { text: secret.to_owned(), is_precaution });
+        self.secrets.write().pending_secrets.push(PendingSecret { text: secret.to_owned(), is_precaution });
     }
 
     /// Returns the secrets with all their spellings.
     fn secrets(&self) -> RwLockReadGuard<'_, Secrets> {
         let secrets = self.secrets.read();
-        if secrets.pending.is_empty() {
+        if secrets.pending_secrets.is_empty() {
             return secrets;
         }
         drop(secrets);
@@ -101,14 +102,14 @@ impl Redactor {
     /// without a slash or dot is ignored.
     pub fn exempt_from_precautions(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= MAX_EXEMPT_BYTES {
-            self.secrets.write().exempt.insert(text.as_bytes(), true);
+            self.secrets.write().exempt_texts.insert(text.as_bytes(), true);
         }
     }
 
     /// Keeps every secret visible inside this name or key. A text shorter than every secret is ignored.
     pub fn exempt(&self, text: &str) {
         if text.len() <= MAX_EXEMPT_BYTES {
-            self.secrets.write().exempt.insert(text.as_bytes(), false);
+            self.secrets.write().exempt_texts.insert(text.as_bytes(), false);
         }
     }
 
@@ -127,13 +128,13 @@ impl Redactor {
     /// Declares the values of all variables and keys with this name secret.
     pub fn add_name(&self, name: &str) {
         let name = naming::normalize(name);
-        self.secrets.write().names.insert(name);
+        self.secrets.write().secret_names.insert(name);
     }
 
     /// Returns the class of the name of a variable or key.
-    pub fn naming(&self, name: &str) -> NameClass {
+    pub fn name_class(&self, name: &str) -> NameClass {
         let name = naming::normalize(name);
-        let is_registered = self.secrets.read().names.contains(&name);
+        let is_registered = self.secrets.read().secret_names.contains(&name);
         if is_registered { NameClass::Declared } else { naming::classify(&name) }
     }
 
@@ -180,7 +181,7 @@ impl std::fmt::Debug for Redactor {
 impl Secrets {
     /// Makes the spellings of the pending secrets.
     fn make_spellings(&mut self) {
-        for secret in std::mem::take(&mut self.pending) {
+        for secret in std::mem::take(&mut self.pending_secrets) {
             self.spellings.insert(&secret.text, secret.is_precaution);
         }
     }
@@ -188,11 +189,11 @@ impl Secrets {
     /// Returns true if the secret is inside a text that is exempt from its redaction.
     fn is_exempt(&self, text: &[u8], secret: &Match) -> bool {
         let range = &secret.range;
-        let first = range.end.saturating_sub(self.exempt.longest());
-        (first..=range.start).any(|at| {
-            let exempt = text.get(at..).and_then(|rest| self.exempt.longest_prefix(rest));
+        let first_start = range.end.saturating_sub(self.exempt_texts.max_bytes());
+        (first_start..=range.start).any(|start| {
+            let exempt = text.get(start..).and_then(|rest| self.exempt_texts.longest_prefix(rest));
             exempt.is_some_and(|exempt| {
-                at + exempt.bytes.len() >= range.end && (secret.is_precaution || !exempt.is_precaution)
+                start + exempt.bytes.len() >= range.end && (secret.is_precaution || !exempt.is_precaution)
             })
         })
     }

@@ -55,7 +55,7 @@ pub(super) struct Spellings {
 #[derive(Clone, Copy)]
 struct Edge {
     /// The position of the edge in the text.
-    at: usize,
+    position: usize,
     /// True if an ellipsis shows that something was cut off.
     is_marked: bool,
 }
@@ -119,17 +119,18 @@ impl Spellings {
             // An ellipsis may be a part of a secret.
             let part = if self.has_ellipsis { 0..ellipsis.start } else { start..ellipsis.start };
             if may_be_cut || ellipsis.start < text.len() {
-                self.search_end(text, &part, ellipsis.start < text.len(), &mut matches);
+                self.search_text_end(text, &part, ellipsis.start < text.len(), &mut matches);
             }
             if may_be_cut || start > 0 {
                 let end = if self.has_ellipsis { text.len() } else { ellipsis.start };
-                self.search_start(text, &(start..end), start > 0, &mut matches);
+                self.search_text_start(text, &(start..end), start > 0, &mut matches);
             }
             start = ellipsis.end;
         }
         matches
     }
 
+    /// Adds the matches of secrets in a view and, while `depth` is not 0, in the base64 that it contains.
     fn search(&self, view: &DecodedView<'_>, depth: u8, matches: &mut Vec<Match>) {
         self.search_exact(view, matches);
         let unescaped = view.unescaped();
@@ -147,52 +148,53 @@ impl Spellings {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
-        self.exact.visit_matches(&view.bytes, |at, IndexedSpelling { bytes, is_precaution, .. }| {
-            let range = at..at + bytes.len();
+        self.exact.visit_matches(&view.bytes, |start, IndexedSpelling { bytes, is_precaution, .. }| {
+            let range = start..start + bytes.len();
             if bytes.len() >= MIN_INSIDE_BYTES
                 || !bytes.iter().all(u8::is_ascii_alphabetic)
                 || is_word(&view.bytes, &range)
             {
-                matches.push(Match { range: view.original(&range), is_precaution: *is_precaution });
+                matches.push(Match { range: view.original_range(&range), is_precaution: *is_precaution });
             }
         });
     }
 
+    /// Finds secrets whose quoting or wrapping differs from that of the text.
     fn search_compact(&self, plain: &DecodedView<'_>, matches: &mut Vec<Match>) {
         let mut ranges = Vec::new();
         self.compact.visit_matches(
             &compact(&plain.bytes),
-            |at, IndexedSpelling { bytes, is_precaution, margins }| {
-                ranges.push((at, at + bytes.len() - 1, *is_precaution, *margins));
+            |start, IndexedSpelling { bytes, is_precaution, margins }| {
+                ranges.push((start, start + bytes.len() - 1, *is_precaution, *margins));
             },
         );
         if ranges.is_empty() {
             return;
         }
         let offsets = compact_offsets(&plain.bytes);
-        for (first, last, is_precaution, (before, after)) in ranges {
-            let start = start_of(&offsets, first, before);
+        for (first_index, last, is_precaution, (before, after)) in ranges {
+            let start = match_start(&offsets, first_index, before);
             let next = offsets.get(last + 1).copied().unwrap_or(plain.bytes.len());
             if let Some(last) = offsets.get(last) {
                 let end = next.min(last + 1 + after);
-                matches.push(Match { range: plain.original(&(start..end)), is_precaution });
+                matches.push(Match { range: plain.original_range(&(start..end)), is_precaution });
             }
         }
     }
 
-    /// Finds the start of a secret at the end of a part of a text.
-    fn search_end(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
+    /// Searches the end of a part of a text for the start of a secret.
+    fn search_text_end(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(..part.end).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'\\".contains(byte);
-        let at = text.iter().rposition(is_text).map_or(0, |last| last + 1);
+        let end = text.iter().rposition(is_text).map_or(0, |last| last + 1);
         // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
         // secret.
-        let before = text.get(..at).unwrap_or_default().iter().rev();
+        let before = text.get(..end).unwrap_or_default().iter().rev();
         let gap = before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
-        for at in (at - gap..=at).rev() {
-            let start = part.start.max(at.saturating_sub(EDGE_BYTES));
-            let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
-            if self.find_cut_off_start(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches) {
+        for end in (end - gap..=end).rev() {
+            let start = part.start.max(end.saturating_sub(EDGE_BYTES));
+            let view = DecodedView::of(text.get(start..end).unwrap_or_default(), start);
+            if self.find_secret_start(&view, Edge { position: end, is_marked }, MAX_BASE64_DEPTH, matches) {
                 break;
             }
         }
@@ -201,7 +203,7 @@ impl Spellings {
     /// Adds the match of a secret that begins in the text and continues behind its end, and returns true if
     /// there is one. Tries every end within the residue, because a cut-off escape leaves characters that do
     /// not belong to the secret.
-    fn find_cut_off_start(
+    fn find_secret_start(
         &self,
         view: &DecodedView<'_>,
         edge: Edge,
@@ -211,54 +213,59 @@ impl Spellings {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
-        let residue = residue(&view.bytes, &plain.bytes);
+        let residue_bytes = residue_bytes(&view.bytes, &plain.bytes);
         let mut longest: Option<(usize, &IndexedSpelling)> = None;
-        let tail = bytes.len().saturating_sub(residue + FRAGMENT_BYTES.end - 1);
+        let tail = bytes.len().saturating_sub(residue_bytes + FRAGMENT_BYTES.end - 1);
         let starts = self.compact.starts(bytes.get(tail..).unwrap_or_default());
-        let starts: Vec<usize> = starts.map(|(at, _)| tail + at).collect();
-        for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
-            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
-            let last = (end + 1).saturating_sub(shortest);
-            let places = end.saturating_sub(FRAGMENT_BYTES.end - 1)..last;
-            for at in starts.iter().copied().filter(|at| places.contains(at)) {
-                let fragment = bytes.get(at..end).unwrap_or_default();
+        let starts: Vec<usize> = starts.map(|(start_index, _)| tail + start_index).collect();
+        for end in (bytes.len().saturating_sub(residue_bytes)..=bytes.len()).rev() {
+            let min_fragment_bytes =
+                min_fragment_bytes(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
+            let last = (end + 1).saturating_sub(min_fragment_bytes);
+            let start_indices = end.saturating_sub(FRAGMENT_BYTES.end - 1)..last;
+            for start_index in
+                starts.iter().copied().filter(|start_index| start_indices.contains(start_index))
+            {
+                let fragment = bytes.get(start_index..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if counts_as_secret(entry, fragment, edge, depth) {
                     // The rest of a cut-off escape can look like part of a shorter fragment.
-                    if longest.is_none_or(|(longest, _)| at < longest) {
-                        longest = Some((at, entry));
+                    if longest.is_none_or(|(longest, _)| start_index < longest) {
+                        longest = Some((start_index, entry));
                     }
                     break;
                 }
             }
         }
-        if let Some((at, entry)) = longest {
-            let offset = start_of(&compact_offsets(&plain.bytes), at, entry.margins.0);
-            let start = plain.original(&(offset..offset + 1)).start;
-            matches.push(Match { range: start..edge.at, is_precaution: entry.is_precaution });
+        if let Some((start_index, entry)) = longest {
+            let offset = match_start(&compact_offsets(&plain.bytes), start_index, entry.margins.0);
+            let start = plain.original_range(&(offset..offset + 1)).start;
+            matches.push(Match { range: start..edge.position, is_precaution: entry.is_precaution });
             return true;
         }
         let length = plain.bytes.len();
         depth > 0
-            && (length.saturating_sub(residue)..=length).rev().any(|end| {
+            && (length.saturating_sub(residue_bytes)..=length).rev().any(|end| {
                 plain.visit_text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                    self.find_cut_off_start(text, edge, depth - 1, matches)
+                    self.find_secret_start(text, edge, depth - 1, matches)
                 })
             })
     }
 
-    /// Finds the end of a secret at the start of a part of a text.
-    fn search_start(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
+    /// Searches the start of a part of a text for the end of a secret.
+    fn search_text_start(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(part.clone()).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'])>".contains(byte);
         let offset = text.iter().position(is_text).unwrap_or(text.len());
         let end = text.len().min(offset + EDGE_BYTES);
-        let at = part.start + offset;
-        let view = DecodedView::of(text.get(offset..end).unwrap_or_default(), at);
-        self.find_cut_off_end(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches);
+        let start = part.start + offset;
+        let view = DecodedView::of(text.get(offset..end).unwrap_or_default(), start);
+        self.find_secret_end(&view, Edge { position: start, is_marked }, MAX_BASE64_DEPTH, matches);
     }
 
-    fn find_cut_off_end(
+    /// Adds the match of a secret that ends in the text and began before it, and returns true if there is
+    /// one.
+    fn find_secret_end(
         &self,
         view: &DecodedView<'_>,
         edge: Edge,
@@ -270,28 +277,33 @@ impl Spellings {
         let mut bytes = compact(&plain.bytes);
         bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
-        let last = (bytes.len() + 1).saturating_sub(shortest(depth));
-        for at in self.reversed.starts(&bytes).map(|(at, _)| at).take_while(|at| *at < last) {
-            let fragment = bytes.get(at..).unwrap_or_default();
+        let last = (bytes.len() + 1).saturating_sub(min_fragment_bytes(depth));
+        for start_index in self
+            .reversed
+            .starts(&bytes)
+            .map(|(start_index, _)| start_index)
+            .take_while(|start_index| *start_index < last)
+        {
+            let fragment = bytes.get(start_index..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
             if counts_as_secret(entry, fragment, edge, depth) {
                 let offsets = compact_offsets(&plain.bytes);
                 let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
-                let end = plain.original(&(last..last + 1)).end;
-                matches.push(Match { range: edge.at..end, is_precaution: entry.is_precaution });
+                let end = plain.original_range(&(last..last + 1)).end;
+                matches.push(Match { range: edge.position..end, is_precaution: entry.is_precaution });
                 return true;
             }
         }
         depth > 0
             && plain.visit_text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                self.find_cut_off_end(text, edge, depth - 1, matches)
+                self.find_secret_end(text, edge, depth - 1, matches)
             })
     }
 }
 
-/// Returns the start of a match whose first place is at an index, with at most `before` quotes and whitespace
-/// characters before it.
-fn start_of(offsets: &[usize], index: usize, before: usize) -> usize {
+/// Returns the offset at which a match starts. `index` is that of its first byte in `offsets`. At most
+/// `before` quotes and whitespace characters in front of it are included.
+fn match_start(offsets: &[usize], index: usize, before: usize) -> usize {
     let previous = index.checked_sub(1).and_then(|previous| offsets.get(previous));
     let offset = offsets.get(index).copied().unwrap_or_default();
     offset.saturating_sub(before).max(previous.map_or(0, |previous| previous + 1))
@@ -299,7 +311,7 @@ fn start_of(offsets: &[usize], index: usize, before: usize) -> usize {
 
 /// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
 /// `%2` or `u00` without its backslash.
-fn residue(text: &[u8], unescaped: &[u8]) -> usize {
+fn residue_bytes(text: &[u8], unescaped: &[u8]) -> usize {
     let tail = text.get(text.len().saturating_sub(MAX_RESIDUE_BYTES + 3)..).unwrap_or_default();
     if !tail.iter().any(|byte| is_escape(*byte)) {
         return 0;
@@ -309,7 +321,7 @@ fn residue(text: &[u8], unescaped: &[u8]) -> usize {
 }
 
 /// Returns the minimum length of a fragment.
-fn shortest(depth: u8) -> usize {
+fn min_fragment_bytes(depth: u8) -> usize {
     if depth == MAX_BASE64_DEPTH { FRAGMENT_BYTES.start } else { MIN_DECODED_FRAGMENT_BYTES }
 }
 
@@ -335,19 +347,19 @@ fn is_opaque(fragment: &[u8]) -> bool {
     is_mixed && has_byte(u8::is_ascii_alphabetic)
 }
 
-/// Returns the places of `…` and `...` in a text. In a longer run of dots, the last three are the ellipsis.
+/// Returns the ranges of `…` and `...` in a text. In a longer run of dots, the last three are the ellipsis.
 fn ellipses(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    let mut at = 0;
+    let mut position = 0;
     std::iter::from_fn(move || {
-        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = text.get(position..).filter(|rest| !rest.is_empty()) {
             let next = rest.iter().position(|byte| matches!(byte, b'.' | 0xe2))?;
-            let start = at + next;
+            let start = position + next;
             let rest = text.get(start..).unwrap_or_default();
             let dots = rest.iter().take_while(|byte| **byte == b'.').count();
             let length = if rest.starts_with("…".as_bytes()) { "…".len() } else { dots };
-            at = start + length.max(1);
+            position = start + length.max(1);
             if length >= 3 {
-                return Some(at - 3..at);
+                return Some(position - 3..position);
             }
         }
         None

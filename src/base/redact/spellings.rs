@@ -38,7 +38,7 @@ pub(super) fn parts(secret: &str) -> Vec<&str> {
             if secret.len() <= MAX_LINEWISE_BYTES && line.len() <= MAX_WHOLE_BYTES {
                 parts.push(line);
             } else {
-                pieces(line, &mut parts);
+                push_pieces(line, &mut parts);
             }
         }
     }
@@ -52,14 +52,14 @@ fn line_is_secret(line: &str) -> bool {
 
 /// Cuts a long line at character boundaries. The pieces cover the line, except for a rest shorter than
 /// [`MIN_LINE_BYTES`].
-fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
+fn push_pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
     let mut rest = line;
     while rest.len() > PIECE_BYTES {
-        let mut at = PIECE_BYTES;
-        while !rest.is_char_boundary(at) {
-            at += 1;
+        let mut end = PIECE_BYTES;
+        while !rest.is_char_boundary(end) {
+            end += 1;
         }
-        let (piece, tail) = rest.split_at(at);
+        let (piece, tail) = rest.split_at(end);
         parts.push(piece);
         rest = tail;
     }
@@ -71,14 +71,14 @@ fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
 /// Returns the spellings of a short secret, both by itself and inside JSON.
 pub(super) fn spellings(secret: &str) -> Vec<String> {
     let mut spellings = Vec::new();
-    base64(secret, &mut spellings);
+    push_base64(secret, &mut spellings);
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         // Letters and digits are never escaped.
         return spellings;
     }
     let json_spelling = json(secret);
     if json_spelling != secret {
-        base64(&json_spelling, &mut spellings);
+        push_base64(&json_spelling, &mut spellings);
     }
     spellings.push(json_spelling.replace('/', "\\/"));
     spellings.push(ascii_only(&json_spelling));
@@ -156,10 +156,11 @@ fn shell_escape(secret: &str, plain_characters: &str) -> String {
     output
 }
 
-fn base64(text: &str, spellings: &mut Vec<String>) {
+/// Adds the base64 of a text, in both alphabets and at each alignment.
+fn push_base64(text: &str, spellings: &mut Vec<String>) {
     for alignment in 0..3 {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-            base64_inside(text, alignment, engine, spellings);
+            push_base64_inside(text, alignment, engine, spellings);
         }
     }
 }
@@ -201,7 +202,7 @@ impl LowercaseEscapes for String {
 
 /// Adds the base64 characters that do not depend on the text around `secret`, if it begins at this offset in
 /// a group of three bytes.
-fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, spellings: &mut Vec<String>) {
+fn push_base64_inside(secret: &str, alignment: usize, engine: &impl Engine, spellings: &mut Vec<String>) {
     let mut bytes = vec![0; alignment];
     bytes.extend_from_slice(secret.as_bytes());
     let characters = engine.encode(&bytes);

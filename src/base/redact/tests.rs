@@ -181,11 +181,11 @@ fn exempted_paths_do_not_reveal_secrets() {
 #[test]
 fn names_added_by_the_operator_mark_secrets() {
     let redactor = Redactor::default();
-    assert_eq!(redactor.naming("region"), NameClass::Plain);
+    assert_eq!(redactor.name_class("region"), NameClass::Plain);
     redactor.add_name("Region");
-    assert_eq!(redactor.naming("region"), NameClass::Declared);
-    assert_eq!(redactor.naming("regions"), NameClass::Plain);
-    assert_eq!(redactor.naming("admin_password"), NameClass::Secret);
+    assert_eq!(redactor.name_class("region"), NameClass::Declared);
+    assert_eq!(redactor.name_class("regions"), NameClass::Plain);
+    assert_eq!(redactor.name_class("admin_password"), NameClass::Secret);
 }
 
 #[test]

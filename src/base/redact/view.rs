@@ -1,4 +1,4 @@
-//! A text with its escapes decoded, and the place of each byte in the original.
+//! A text with its escapes decoded, and the position of each byte in the original.
 //!
 //! Secrets and texts are brought into the same spelling, so that a secret is found in any combination of
 //! spellings. Three steps lead there:
@@ -27,7 +27,7 @@ pub(super) struct DecodedView<'t> {
     origin: Origin,
 }
 
-/// The place of a view's bytes in the original.
+/// The positions of a view's bytes in the original.
 enum Origin {
     /// The bytes are the original from this position on.
     At(usize),
@@ -47,16 +47,16 @@ impl<'t> DecodedView<'t> {
         DecodedView { bytes: Cow::Borrowed(bytes), origin: Origin::At(offset) }
     }
 
-    /// Returns the place of these bytes in the original.
-    pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
+    /// Returns the range of these bytes in the original.
+    pub(super) fn original_range(&self, range: &Range<usize>) -> Range<usize> {
         let last = range.end.saturating_sub(1).max(range.start);
-        self.span(range.start).0..self.span(last).1
+        self.original_span(range.start).0..self.original_span(last).1
     }
 
-    fn span(&self, at: usize) -> (usize, usize) {
+    fn original_span(&self, index: usize) -> (usize, usize) {
         match &self.origin {
-            Origin::At(offset) => (offset + at, offset + at + 1),
-            Origin::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
+            Origin::At(offset) => (offset + index, offset + index + 1),
+            Origin::Spans(spans) => spans.get(index).copied().unwrap_or_default(),
         }
     }
 
@@ -80,16 +80,16 @@ impl<'t> DecodedView<'t> {
         }
         let mut bytes = Vec::new();
         let mut spans = Vec::new();
-        let mut at = self.bytes.iter().position(|byte| is_escape(*byte))?;
+        let mut position = self.bytes.iter().position(|byte| is_escape(*byte))?;
         let mut is_changed = false;
         let mut rest_start = 0;
         loop {
-            let rest = self.bytes.get(at..).unwrap_or_default();
+            let rest = self.bytes.get(position..).unwrap_or_default();
             if let Some((length, piece)) = decode(rest) {
                 is_changed = true;
-                bytes.extend_from_slice(self.bytes.get(rest_start..at).unwrap_or_default());
-                spans.extend((rest_start..at).map(|at| self.span(at)));
-                let origin = self.original(&(at..at + length));
+                bytes.extend_from_slice(self.bytes.get(rest_start..position).unwrap_or_default());
+                spans.extend((rest_start..position).map(|position| self.original_span(position)));
+                let origin = self.original_range(&(position..position + length));
                 let mut buffer = [0; 4];
                 let piece_bytes = match &piece {
                     DecodedEscape::Nothing => &[][..],
@@ -98,86 +98,90 @@ impl<'t> DecodedView<'t> {
                 };
                 bytes.extend_from_slice(piece_bytes);
                 spans.extend(piece_bytes.iter().map(|_| (origin.start, origin.end)));
-                at += length;
-                rest_start = at;
+                position += length;
+                rest_start = position;
             } else {
-                at += 1;
+                position += 1;
             }
-            let rest = self.bytes.get(at..).unwrap_or_default();
+            let rest = self.bytes.get(position..).unwrap_or_default();
             let Some(next) = rest.iter().position(|byte| is_escape(*byte)) else { break };
-            at += next;
+            position += next;
         }
         if !is_changed {
             return None;
         }
         bytes.extend_from_slice(self.bytes.get(rest_start..).unwrap_or_default());
-        spans.extend((rest_start..self.bytes.len()).map(|at| self.span(at)));
+        spans.extend((rest_start..self.bytes.len()).map(|position| self.original_span(position)));
         Some(DecodedView { bytes: Cow::Owned(bytes), origin: Origin::Spans(spans) })
     }
 
-    /// Decodes base64, and calls `visit` with each decoded text of at least `shortest` bytes.
-    pub(super) fn visit_texts(&self, shortest: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
-        let shortest_run = (shortest * 4).div_ceil(3);
+    /// Decodes base64, and calls `visit` with each decoded text of at least `min_bytes` bytes.
+    pub(super) fn visit_texts(&self, min_bytes: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
+        let min_run_chars = (min_bytes * 4).div_ceil(3);
         let has_line_breaks = self.bytes.contains(&b'\n');
-        let mut at = 0;
-        while at < self.bytes.len() {
+        let mut position = 0;
+        while position < self.bytes.len() {
             if !has_line_breaks {
-                match self.next_run(at, shortest_run) {
-                    Some(start) => at = start,
+                match self.next_run(position, min_run_chars) {
+                    Some(start) => position = start,
                     None => break,
                 }
             }
-            let (end, count) = self.run_from(at);
-            if count >= shortest_run {
-                let is_text = self.alignments(&(at..end), shortest);
+            let (end, count) = self.run_from(position);
+            if count >= min_run_chars {
+                let is_text = self.alignments(&(position..end), min_bytes);
                 if is_text.contains(&true) {
-                    let base64_run = self.base64_run(at..end);
+                    let base64_run = self.base64_run(position..end);
                     for (alignment, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
-                        let (texts, _) = self.decode_run(&base64_run, alignment, shortest);
+                        let (texts, _) = self.decode_run(&base64_run, alignment, min_bytes);
                         texts.iter().for_each(|(_, text)| visit(text));
                     }
                 }
             }
-            at = end + 1;
+            position = end + 1;
         }
     }
 
     /// Returns, for 0 to 3 characters skipped at the start of a run, whether the rest may decode to at least
-    /// `shortest` bytes of text. Most words, paths and IDs do not, and are not decoded.
-    fn alignments(&self, range: &Range<usize>, shortest: usize) -> [bool; 4] {
+    /// `min_bytes` bytes of text. Most words, paths and IDs do not, and are not decoded.
+    fn alignments(&self, range: &Range<usize>, min_bytes: usize) -> [bool; 4] {
         let mut lengths = [TextLength::default(); 4];
         let mut is_text = [false; 4];
-        let mut before = None;
+        let mut previous_value = None;
         let values = self.bytes.get(range.clone()).unwrap_or_default().iter().map(|byte| sextet(*byte));
         for (index, value) in values.filter(|value| *value != NOT_BASE64).enumerate() {
-            if let Some(before) = before.replace(value) {
+            if let Some(previous_value) = previous_value.replace(value) {
                 // Each byte spans two base64 characters, and its bit offset depends on the alignment.
-                let bytes = [before << 2 | value >> 4, before << 4 | value >> 2, before << 6 | value];
+                let bytes = [
+                    previous_value << 2 | value >> 4,
+                    previous_value << 4 | value >> 2,
+                    previous_value << 6 | value,
+                ];
                 for (place, byte) in bytes.into_iter().enumerate() {
                     let alignment = (index + 3 - place) % 4;
                     lengths[alignment].add(byte);
-                    is_text[alignment] |= lengths[alignment].length >= shortest;
+                    is_text[alignment] |= lengths[alignment].length >= min_bytes;
                 }
             }
         }
         is_text
     }
 
-    /// Decodes the run at the start of the view, and calls `visit` with each text of at least `shortest`
+    /// Decodes the run at the start of the view, and calls `visit` with each text of at least `min_bytes`
     /// bytes at its start, until `visit` returns true. Returns true if it did. Runs of less than
-    /// `shortest_run` characters are ignored.
+    /// `min_run_chars` characters are ignored.
     pub(super) fn visit_text_at_start(
         &self,
-        shortest_run: usize,
-        shortest: usize,
+        min_run_chars: usize,
+        min_bytes: usize,
         mut visit: impl FnMut(&DecodedView<'_>) -> bool,
     ) -> bool {
         let (end, count) = self.run_from(0);
-        if count < shortest_run {
+        if count < min_run_chars {
             return false;
         }
         let range = 0..end.min(MAX_EDGE_BYTES);
-        self.visit_decoded_edges(&range, shortest, |texts| {
+        self.visit_decoded_edges(&range, min_bytes, |texts| {
             // The first character may have been cut off.
             texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| visit(&text))
         })
@@ -187,13 +191,13 @@ impl<'t> DecodedView<'t> {
     pub(super) fn visit_text_at_end(
         &self,
         end: usize,
-        shortest_run: usize,
-        shortest: usize,
+        min_run_chars: usize,
+        min_bytes: usize,
         mut visit: impl FnMut(&DecodedView<'_>) -> bool,
     ) -> bool {
         let (start, count) = self.run_before(end);
-        count >= shortest_run
-            && self.visit_decoded_edges(&(start..end), shortest, |mut texts| {
+        count >= min_run_chars
+            && self.visit_decoded_edges(&(start..end), min_bytes, |mut texts| {
                 texts.pop().is_some_and(|(_, text)| visit(&text))
             })
     }
@@ -203,18 +207,17 @@ impl<'t> DecodedView<'t> {
     fn visit_decoded_edges(
         &self,
         range: &Range<usize>,
-        shortest: usize,
+        min_bytes: usize,
         mut visit: impl FnMut(Vec<(usize, DecodedView<'static>)>) -> bool,
     ) -> bool {
-        let is_text = self.alignments(range, shortest);
+        let is_text = self.alignments(range, min_bytes);
         if !is_text.contains(&true) {
             return false;
         }
         let base64_run = self.base64_run(range.clone());
-        is_text
-            .into_iter()
-            .enumerate()
-            .any(|(alignment, is_text)| is_text && visit(self.decode_run(&base64_run, alignment, shortest).0))
+        is_text.into_iter().enumerate().any(|(alignment, is_text)| {
+            is_text && visit(self.decode_run(&base64_run, alignment, min_bytes).0)
+        })
     }
 
     /// Returns the start of the run that ends at `end`, and its number of base64 characters.
@@ -238,48 +241,48 @@ impl<'t> DecodedView<'t> {
 
     /// Returns the start of the next run of at least this number of base64 characters, in a text without line
     /// breaks. Most characters of a text are skipped without a look at them.
-    fn next_run(&self, mut at: usize, shortest_run: usize) -> Option<usize> {
+    fn next_run(&self, mut start: usize, min_run_chars: usize) -> Option<usize> {
         loop {
-            let window = self.bytes.get(at..at + shortest_run)?;
+            let window = self.bytes.get(start..start + min_run_chars)?;
             match window.iter().rposition(|byte| sextet(*byte) == NOT_BASE64) {
-                Some(last) => at += last + 1,
-                None => return Some(at),
+                Some(last) => start += last + 1,
+                None => return Some(start),
             }
         }
     }
 
     /// Returns the end of the run that begins at `start`, and its number of base64 characters.
     fn run_from(&self, start: usize) -> (usize, usize) {
-        let (mut at, mut count) = (start, 0);
-        while let Some(byte) = self.bytes.get(at) {
+        let (mut end, mut count) = (start, 0);
+        while let Some(byte) = self.bytes.get(end) {
             if sextet(*byte) != NOT_BASE64 {
                 count += 1;
-                at += 1;
+                end += 1;
                 continue;
             }
-            let length = line_break(self.bytes.get(at..).unwrap_or_default());
-            match self.bytes.get(at + length) {
-                Some(next) if count > 0 && length > 0 && sextet(*next) != NOT_BASE64 => at += length,
+            let length = line_break(self.bytes.get(end..).unwrap_or_default());
+            match self.bytes.get(end + length) {
+                Some(next) if count > 0 && length > 0 && sextet(*next) != NOT_BASE64 => end += length,
                 _ => break,
             }
         }
-        (at, count)
+        (end, count)
     }
 
     fn base64_run(&self, range: Range<usize>) -> Base64Run {
-        let sextet_at = |at: usize| self.bytes.get(at).map_or(NOT_BASE64, |byte| sextet(*byte));
-        let offsets: Vec<usize> = range.filter(|at| sextet_at(*at) != NOT_BASE64).collect();
-        Base64Run { values: offsets.iter().map(|at| sextet_at(*at)).collect(), offsets }
+        let sextet_at = |offset: usize| self.bytes.get(offset).map_or(NOT_BASE64, |byte| sextet(*byte));
+        let offsets: Vec<usize> = range.filter(|offset| sextet_at(*offset) != NOT_BASE64).collect();
+        Base64Run { values: offsets.iter().map(|offset| sextet_at(*offset)).collect(), offsets }
     }
 
-    /// Decodes a run without its first `alignment` characters. Returns the texts of at least `shortest` bytes
-    /// in it that are valid UTF-8, each with its position in the bytes of the run, and the number of these
-    /// bytes.
+    /// Decodes a run without its first `alignment` characters. Returns the texts of at least `min_bytes`
+    /// bytes in it that are valid UTF-8, each with its position in the bytes of the run, and the number of
+    /// these bytes.
     pub(super) fn decode_run(
         &self,
         base64_run: &Base64Run,
         alignment: usize,
-        shortest: usize,
+        min_bytes: usize,
     ) -> (Vec<(usize, DecodedView<'static>)>, usize) {
         let mut bytes = Vec::with_capacity(base64_run.values.len());
         for quantum in base64_run.values.get(alignment..).unwrap_or_default().chunks(4) {
@@ -291,11 +294,11 @@ impl<'t> DecodedView<'t> {
         let mut start = 0;
         for chunk in bytes.utf8_chunks() {
             let text = chunk.valid();
-            if text.len() >= shortest {
-                let origin = |at: usize| {
-                    let first = alignment + at / 3 * 4 + at % 3;
+            if text.len() >= min_bytes {
+                let origin = |index: usize| {
+                    let first = alignment + index / 3 * 4 + index % 3;
                     let offset = |index: usize| base64_run.offsets.get(index).copied().unwrap_or_default();
-                    (self.span(offset(first)).0, self.span(offset(first + 1)).1)
+                    (self.original_span(offset(first)).0, self.original_span(offset(first + 1)).1)
                 };
                 let spans = (start..start + text.len()).map(origin).collect();
                 let bytes = Cow::Owned(text.as_bytes().to_vec());
@@ -354,7 +357,7 @@ pub(super) fn compact(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns the positions of the bytes that [`compact`] keeps.
 pub(super) fn compact_offsets(bytes: &[u8]) -> Vec<usize> {
-    bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(at, _)| at).collect()
+    bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(index, _)| index).collect()
 }
 
 /// Returns true for the first characters of escapes.
@@ -540,9 +543,9 @@ mod tests {
         let text = r"x%2526y\u00e4z";
         let view = DecodedView::of(text.as_bytes(), 10).unescaped().unwrap();
         assert_eq!(*view.bytes, *"x&yäz".as_bytes());
-        assert_eq!(view.original(&(1..2)), 11..16);
-        assert_eq!(view.original(&(2..5)), 16..23);
-        assert_eq!(view.original(&(0..6)), 10..24);
+        assert_eq!(view.original_range(&(1..2)), 11..16);
+        assert_eq!(view.original_range(&(2..5)), 16..23);
+        assert_eq!(view.original_range(&(0..6)), 10..24);
     }
 
     #[test]
@@ -550,7 +553,7 @@ mod tests {
         let text = "-- aGVsbG8s\n  IHdvcmxk --";
         let view = DecodedView::of(text.as_bytes(), 0);
         let mut texts = Vec::new();
-        view.visit_texts(4, |text| texts.push((text.bytes.to_vec(), text.original(&(5..8)))));
+        view.visit_texts(4, |text| texts.push((text.bytes.to_vec(), text.original_range(&(5..8)))));
         assert!(texts.contains(&(b"hello, world".to_vec(), 9..17)), "{texts:?}");
     }
 }

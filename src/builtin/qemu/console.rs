@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use base::console::{CONSOLE, OLDER};
+use base::console::{CONSOLE, PREVIOUS_CONSOLE};
 
 /// The maximum size of each file, in bytes.
 const MAX_FILE_BYTES: u64 = 512 << 10;
@@ -29,7 +29,7 @@ pub(super) fn keep(mut input: impl Read, directory: &Path) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         if size + count as u64 > MAX_FILE_BYTES {
-            fs::rename(directory.join(CONSOLE), directory.join(OLDER))?;
+            fs::rename(directory.join(CONSOLE), directory.join(PREVIOUS_CONSOLE))?;
             (file, size) = open()?;
         }
         // A full file system must not stop the VM, which waits for this process to read.
@@ -50,7 +50,7 @@ mod tests {
         let text = format!("{}the end\n", line.repeat(30_000));
         keep(text.as_bytes(), directory.path()).unwrap();
         keep(&b"after a reboot\n"[..], directory.path()).unwrap();
-        let sizes: Vec<u64> = [CONSOLE, OLDER]
+        let sizes: Vec<u64> = [CONSOLE, PREVIOUS_CONSOLE]
             .iter()
             .map(|name| fs::metadata(directory.path().join(name)).unwrap().len())
             .collect();

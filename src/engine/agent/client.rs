@@ -138,7 +138,7 @@ impl AuthenticatedClient {
         let tls = tls_of_known(endpoint);
         let http = match proxy {
             Some(proxy) => proxy.create_http_client(config, tls),
-            None => http_client::client(config, tls, Arc::clone(signal_check)),
+            None => http_client::create_client(config, tls, Arc::clone(signal_check)),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
         AuthenticatedClient { http, authorization }

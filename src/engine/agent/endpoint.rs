@@ -55,7 +55,7 @@ impl AgentEndpoint {
         let ca = ca
             .filter(|ca| !ca.trim().is_empty())
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` is missing"))?;
-        let roots = tls_roots::pem_roots(ca)
+        let roots = tls_roots::parse_pem_roots(ca)
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
         self.trust = ServerTrust::Roots(roots);
         Ok(self)
@@ -97,7 +97,7 @@ impl AgentEndpoint {
     #[must_use]
     pub(super) fn with_known_certificate(mut self, certificate: Option<&str>) -> Self {
         self.known_certificates =
-            certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
+            certificate.and_then(tls_roots::parse_pem_roots).into_iter().flatten().take(1).collect();
         self
     }
 
@@ -133,7 +133,7 @@ impl AgentEndpoint {
         roots.add_parsable_certificates(root_certificates.iter().cloned());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let chain = tls_roots::pem_roots(chain_pem).unwrap_or_default();
+        let chain = tls_roots::parse_pem_roots(chain_pem).unwrap_or_default();
         let (Ok(verifier), Some((end_entity, intermediates)), Ok(host)) =
             (verifier, chain.split_first(), ServerName::try_from(self.host()))
         else {

@@ -63,7 +63,7 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
     for (name, value) in &inputs.variables {
         let least_naming =
             if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
-        let naming = least_naming.max(secret_texts.names.naming(name));
+        let naming = least_naming.max(secret_texts.names.name_class(name));
         secret_texts.walk(value, name, naming, false);
     }
     inputs.outputs.iter().for_each(|value| secret_texts.walk(value, "", NameClass::Declared, false));
@@ -124,13 +124,13 @@ impl<'n> NamingCache<'n> {
         NamingCache { redactor: redactor.clone(), classes: HashMap::default() }
     }
 
-    fn naming(&mut self, name: &'n str) -> NameClass {
-        *self.classes.entry(name).or_insert_with(|| self.redactor.naming(name))
+    fn name_class(&mut self, name: &'n str) -> NameClass {
+        *self.classes.entry(name).or_insert_with(|| self.redactor.name_class(name))
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.
     fn stronger_naming(&mut self, parent_naming: NameClass, key: &'n Node) -> NameClass {
-        key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(parent_naming)
+        key.as_str().map(|key| self.name_class(key)).unwrap_or_default().max(parent_naming)
     }
 }
 

@@ -20,6 +20,7 @@ use base::secret::Secret;
 /// The timeout of each step: DNS, TCP, handshake and login. A booting VM is slow, and the connection is
 /// retried.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
+/// The interval between two messages that keep an idle session open.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The maximum number of rounds of keyboard-interactive questions in one login.
 const MAX_QUESTION_ROUNDS: u32 = 8;
@@ -204,7 +205,7 @@ async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, Ssh
             Ok(Err(error)) => return Err(dns_error(error.to_string())),
             Err(_) => return Err(dns_error("no answer in time".to_owned())),
         };
-    let mut last = dns_error("it has no address".to_owned());
+    let mut last_error = dns_error("it has no address".to_owned());
     for candidate in addresses {
         match timeout(STEP_TIMEOUT, TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => {
@@ -212,15 +213,16 @@ async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, Ssh
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => last = tcp_error(error.to_string()),
-            Err(_) => last = tcp_error("no connection in time".to_owned()),
+            Ok(Err(error)) => last_error = tcp_error(error.to_string()),
+            Err(_) => last_error = tcp_error("no connection in time".to_owned()),
         }
     }
-    Err(last)
+    Err(last_error)
 }
 
-/// Logs in with the key, then with the password, as an answer to the server's questions if it allows no other
-/// way. Tries RSA keys with every hash that the server may accept.
+/// Logs in with the key, and after a refusal with the password. If the server does not accept the password
+/// itself, it is the answer to the server's questions. Tries RSA keys with every hash that the server may
+/// accept.
 async fn log_in(
     handle: &mut Handle<SessionCallbacks>,
     server: &SshServer,
@@ -232,7 +234,7 @@ async fn log_in(
     };
     let user = server.user.as_str();
     if let Some(SshKey(key)) = &server.key {
-        for hash in rsa_hashes_to_try(handle, key.algorithm().is_rsa()).await.map_err(login_error)? {
+        for hash in select_rsa_hashes(handle, key.algorithm().is_rsa()).await.map_err(login_error)? {
             let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
             if handle.authenticate_publickey(user, key).await.map_err(login_error)?.success() {
                 return Ok(());
@@ -260,8 +262,9 @@ async fn log_in(
     Err(SshError::Refused { address: address.to_owned(), user: server.user.clone(), credentials })
 }
 
-/// Returns the hash algorithms to try: several for RSA, one `None` for other keys.
-async fn rsa_hashes_to_try(
+/// Returns the hash algorithms to try: several for RSA, by what the server announces; one `None` for other
+/// keys.
+async fn select_rsa_hashes(
     handle: &Handle<SessionCallbacks>,
     is_rsa: bool,
 ) -> Result<Vec<Option<HashAlg>>, russh::Error> {

@@ -70,7 +70,7 @@ fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> 
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => {
                 let errno = Errno::from_io_error(&error).unwrap_or(Errno::PERM);
-                Err(namespaces::missing_user_namespaces(errno))
+                Err(namespaces::missing_user_namespaces_message(errno))
             }
             Ok(_) => Err("'/proc/none' exists".to_owned()),
         };

@@ -9,7 +9,7 @@ use super::ResolvedCpis;
 use crate::protocol::{BuiltinCpi, VmCid};
 use crate::run_context::RunContext;
 use crate::state::CurrentLocation;
-use base::files::directory_id;
+use base::files::read_directory_id;
 use base::redact::NameClass;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
@@ -30,7 +30,7 @@ impl LocationSource {
     pub(crate) fn current(&self) -> Result<CurrentLocation> {
         Ok(match self {
             LocationSource::Directory(root) => CurrentLocation::Directory(
-                directory_id(root)
+                read_directory_id(root)
                     .map_err(|error| Error::io(format!("reading the id of '{}'", root.display()), error))?,
             ),
             LocationSource::Properties(properties) => CurrentLocation::Properties(properties.clone()),
@@ -93,7 +93,7 @@ pub(super) fn directory(run: &RunContext, cpi: BuiltinCpi, properties: &Map<Stri
 
 /// Collects the scalars below a property with their paths, except those that are named like secrets.
 fn leaves(run: &RunContext, key: &str, path: &str, value: &Value, collected: &mut Vec<(String, String)>) {
-    if run.redactor.naming(key) != NameClass::Plain {
+    if run.redactor.name_class(key) != NameClass::Plain {
         return;
     }
     match value {
